@@ -48,7 +48,7 @@ def test_a_timeout_of_a_connected_server_says_nothing_of_the_connection(kind: st
 def test_a_call_that_is_refused_a_connection_says_so_however_short_its_timeout(kind: str, timeout: float):
     with open_client(kind, NOBODY) as client:
         for _ in range(3):  # at any point of the attempts to connect
-            with pytest.raises(ServiceError, match=r"Connection refused|was not connected"):
+            with pytest.raises(ServiceError, match=r"connection refused|was not connected"):
                 client.infer_shape([6], [6], timeout=timeout)
 
 
@@ -56,15 +56,28 @@ def test_a_wait_for_a_server_ends_with_what_is_wrong(kind: str, tmp_path: Path):
     with run_runner() as runner, run_runner() as unhealthy:
         unhealthy._health.stop_serving()
         rows: list[tuple[str, dict[str, Any], float, str]] = [
-            (NOBODY, {}, 0.3, r"ready within .*Connection refused"),
+            (NOBODY, {}, 0.3, r"ready within .*connection refused"),
             ("dns:///nobody.invalid:50051", {}, 0.5, r"nobody\.invalid"),
             (runner.addresses[0], TLS, 0.5, r"(?i)handshak|ssl|tls"),  # the server speaks plain text
-            (f"unix:{tmp_path}/nobody", {}, 0.3, "No such file"),
+            (f"unix:{tmp_path}/nobody", {}, 0.3, "no such socket"),
             (unhealthy.addresses[0], {}, 0.5, r"ready within .*unhealthy"),
         ]
         for target, settings, timeout, text in rows:
             with open_client(kind, target, **settings) as client, pytest.raises(UnavailableError, match=text):
                 client.wait_until_ready(timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [({}, "no server at 127.0.0.1:1 (connection refused)"), (TLS, "does not use TLS: connect without TLS")],
+)
+def test_unavailable_error_names_the_target_and_the_cause(kind: str, settings: dict[str, Any], text: str):
+    with run_runner() as runner:
+        target = runner.addresses[0] if settings else "127.0.0.1:1"
+        with open_client(kind, target, **settings) as client, pytest.raises(UnavailableError) as caught:
+            client.infer_shape([6], [6], timeout=30)
+    assert text in str(caught.value)
+    assert caught.value.__notes__[0].startswith("gRPC: ")
 
 
 def test_a_channel_waits_for_a_connection_in_two_states_and_has_failed_in_one():

@@ -1,12 +1,12 @@
-"""The SDK: one channel, numpy arrays in and out.
+"""The SDK of tensor-reshape.
 
-`Client` blocks, `AsyncClient` awaits; they share every name. Exceptions have one root, `TensorReshapeError`:
-`InvalidRequestError` and `LimitError` are refusals, with the same reason whether this process or the server found them;
-`UnauthenticatedError` and `PermissionDeniedError` are a server's that does not let this caller make the call;
-`ServiceError` and its kinds mean that there was no answer.
+`Client` blocks and `AsyncClient` is for asyncio. Both have the same methods. All exceptions derive from
+`TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that the request was rejected, by this process or by
+the server, with the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow
+the call. `ServiceError` and its subclasses mean that there is no response.
 
-To import this takes the standard library alone, and so do `infer_locally` and all that it asks and answers with. What
-needs more, as the clients need gRPC and numpy, is imported when it is first named.
+This import needs only the standard library, and so does `infer_locally`. Other names, such as the clients, import gRPC
+and numpy on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -102,5 +102,5 @@ _LATER = {
     "Transfer": "tensor_reshape.client.transfers",
 }
 
-if not TYPE_CHECKING:  # or every name would exist to a type checker
+if not TYPE_CHECKING:  # otherwise every name would exist for a type checker
     __getattr__, __dir__ = build_getters(__name__, _LATER)

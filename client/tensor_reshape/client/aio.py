@@ -1,6 +1,6 @@
-"""The client that awaits: the same names and arguments as `sync.Client`, which documents them.
+"""The asyncio client: the same names and arguments as `sync.Client`, which documents them.
 
-How it makes a call is in `aio_calls`.
+`aio_calls` makes the calls.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamS
 
 
 class AsyncClient:
-    """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in.
+    """An asyncio client that reshapes arrays on a server. It belongs to the event loop in which it was created.
 
     >>> import asyncio
     >>> async def ask():
@@ -68,7 +68,7 @@ class AsyncClient:
     InferredShape([6])
     """
 
-    def __init__(  # noqa: PLR0913 - options, each by its name
+    def __init__(  # noqa: PLR0913 - each option has its name
         self,
         target: str = DEFAULT_TARGET,
         *,
@@ -85,12 +85,13 @@ class AsyncClient:
         interceptors: Sequence[Interceptor] = (),
         tracing: bool = False,
     ) -> None:
-        """Makes the channel, as `Client` does.
+        """Creates the channel; see `Client`.
 
-        The interceptors are those of grpc.aio, which takes each for one kind of call alone, the first that it is of.
+        Interceptors must be of grpc.aio, which uses each of them for only one kind of call: the first kind that it
+        implements.
 
         Raises:
-            RuntimeError: no event loop is running: the channel would belong to the wrong one.
+            RuntimeError: no event loop is running, so the channel would belong to the wrong one.
         """
         _require_loop()
         target = check_target(target)
@@ -103,7 +104,7 @@ class AsyncClient:
         self._calls = self._open_calls(check_settings(options, compression, interceptors))
 
     async def __aenter__(self) -> Self:
-        """Returns the client itself."""
+        """Returns the client."""
         return self
 
     async def __aexit__(
@@ -112,25 +113,25 @@ class AsyncClient:
         """Closes the channel."""
         await self.close()
 
-    if not TYPE_CHECKING:  # type checkers say so by themselves, where there is no such method
+    if not TYPE_CHECKING:  # type checkers report the missing method themselves
 
         def __enter__(self) -> NoReturn:
-            """Refuses `with`."""
+            """Rejects `with`."""
             text = "an AsyncClient is awaited: write `async with AsyncClient(...)`"
             raise TypeError(text)
 
         __exit__ = __enter__
 
     async def close(self) -> None:
-        """Closes the channel; calls under way are cancelled."""
+        """Closes the channel and cancels running calls."""
         await self._calls.close()
 
     def __repr__(self) -> str:
-        """The client's target and state, and nothing of its credentials."""
+        """The target and state of the client, without credentials."""
         return self._endpoint.describe(type(self).__name__)
 
     def __reduce__(self) -> NoReturn:
-        """Refuses to be pickled or copied."""
+        """Rejects pickling and copying."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
     @overload
@@ -227,14 +228,14 @@ class AsyncClient:
         timeout: float | None = None,
         **more: Unpack[InferOptions],
     ) -> InferredShape:
-        """Asks for the output shape of an operation; see `Client.infer_shape`."""
+        """Returns the output shape of an operation; see `Client.infer_shape`."""
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return await self._calls.run(call, self._endpoint.start_call(timeout, more))
 
     async def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions; see `Client.infer_shapes`."""
+        """Answers many queries; see `Client.infer_shapes`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         return await self._calls.run_batch(queries, context)
@@ -242,21 +243,21 @@ class AsyncClient:
     async def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
+        """Returns the health of a service, or of the whole server (""). Never retries."""
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
         return await self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
-        """Asks a server what it is; see `Client.server_info`."""
+        """Returns the version, limits and operations of a server; see `Client.server_info`."""
         check_keywords("server_info", options, ("timeout",), CallOptions)
         return await self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
+        """Waits until a server with health status SERVING is connected; see `Client.wait_until_ready`."""
         await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
     def _open_calls(self, settings: ChannelSettings) -> AioCalls:
-        """Makes the channel; a fake has another way to answer."""
+        """Creates the object that makes calls; a fake client overrides it."""
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
@@ -269,7 +270,7 @@ class AsyncClient:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":
-            # Made anew for each attempt: what has arrived of a stream that was lost is not to be trusted.
+            # Created again for each attempt, because the received part of a lost stream is not reliable.
             return await self._calls.stream(lambda: StreamTransfer(plan, delivery, self._chunk_bytes), context)
         if delivery.way == "view":
             return delivery.view(await self._calls.run(plan.build_infer(), context))

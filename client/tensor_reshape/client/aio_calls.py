@@ -1,7 +1,6 @@
-"""How the asyncio client makes a call: sent, sent again, awaited, and explained where it fails; as `sync_calls` does.
+"""The calls of the asyncio client: sending, retries, and explanations of errors, like `sync_calls`.
 
-Everything runs on the event loop that the client was made in, so nothing here has a lock, and between two `await`s
-nothing else happens.
+Everything runs on the event loop of the client. Locks are not needed, because no other code runs between two `await`s.
 """
 
 import asyncio
@@ -13,7 +12,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import grpc
 import grpc.aio
 
-from tensor_reshape.client.connections import FAULT_SECONDS, add_fault, describe_fault, describe_wait, has_failed
+from tensor_reshape.client.connections import (
+    FAULT_SECONDS,
+    add_fault,
+    describe_fault,
+    describe_wait,
+    explain_loss,
+    has_failed,
+)
 from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
@@ -31,13 +37,13 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
-_WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
+_WRITE_FAILED = "Internal error from Core"  # the text of grpc.aio
 _STATUS_SECONDS = 2.0
-"""How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone."""
+"""Time to wait for the status of a call after a failed write. The core has the status, or the connection is lost."""
 
 
 class _End(NamedTuple):
-    """What grpc.aio tells of the end of a call: once for a write that failed, once for the server's status."""
+    """What grpc.aio reports about the end of a call: once after a failed write, and once with the server's status."""
 
     code: grpc.StatusCode
     details: str
@@ -52,27 +58,28 @@ _Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
 class AioCalls:
-    """The calls of one client, over one channel."""
+    """The calls of one client over one channel."""
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings) -> None:
-        """Makes the channel; it connects with the first call."""
+        """Creates the channel, which connects with the first call."""
         self._endpoint = endpoint
         self._settings = settings
         self._channel = self._open_channel(avoid_unhealthy=True)
-        self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # those under way
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
+        self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # creating one takes several microseconds
 
     async def close(self) -> None:
-        """Closes the channel; calls under way are cancelled."""
-        self._endpoint.close()  # first: what ends by the rest must not be sent again
+        """Closes the channel and cancels running calls."""
+        self._endpoint.close()  # first, so that calls which end because of the rest are not retried
         if self._endpoint.is_foreign:
-            return  # the parent's: here gRPC has no threads that could close it
+            # after a fork the channel belongs to the parent, and this process has no gRPC threads that could close it
+            return
         for call in list(self._streams):
-            call.cancel()  # not every release of grpc.aio ends them with their channel
+            call.cancel()  # some releases of grpc.aio do not end streams with their channel
         await self._channel.close()
 
     async def run(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call and returns its answer; one that failed is sent again, where it may be."""
+        """Makes a call and returns its response, with retries."""
         with context:
             attempts = Attempts(self._endpoint.budget, context.deadline)
             try:
@@ -81,9 +88,9 @@ class AioCalls:
                 raise await self._hint(error, call.method, len(call.request), context) from None
 
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        """Makes the calls of a batch, some at a time, and returns their answers in order."""
+        """Makes the calls of a batch, some at the same time, and returns their results in order."""
         self._endpoint.require_open()
-        # Tasks are cheap; messages in memory, and calls at a server, are not.
+        # Limited, because messages in memory and calls at a server are expensive, unlike tasks.
         room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def ask(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
@@ -95,10 +102,10 @@ class AioCalls:
             return [answer for answers in await asyncio.gather(*tasks) for answer in answers]
         finally:
             for task in tasks:
-                task.cancel()  # those that are left, where one failed
+                task.cancel()  # the remaining ones, if one has failed
 
     async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
-        """Makes the call of a stream, with a transfer of its own for each attempt."""
+        """Makes a stream call, with a new transfer for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
@@ -112,17 +119,17 @@ class AioCalls:
             return await self._repeat(attempt, attempts)
 
     async def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call to a server whatever its health, and never again."""
-        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
+        """Makes a call to a server of any health, without retries."""
+        # A separate channel, because the client's own does not use servers that report NOT_SERVING.
         with context:
             async with self._open_channel(avoid_unhealthy=False) as channel:
                 return call.decode(await self._send(call, context, find_method=channel.unary_unary))
 
     async def wait_until_ready(self, seconds: float | None) -> None:
-        """Waits until a server that says SERVING is connected.
+        """Waits until a server with health status SERVING is connected.
 
         Raises:
-            UnavailableError: none was in time.
+            UnavailableError: no server was ready in time.
         """
         self._endpoint.require_open()
         try:
@@ -142,10 +149,10 @@ class AioCalls:
     async def _hint(
         self, error: TensorReshapeError, path: str, size: int, context: ClientContext
     ) -> TensorReshapeError:
-        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
         if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # already: another task is not to ask, too
-            # With the metadata of the call: they may be what lets it in.
+            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another task does not request them too
+            # With the metadata of the call, because they may contain its credentials.
             hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
             with suppress(TensorReshapeError):
                 self._endpoint.server_info = await self.run(build_server_info(), hurried)
@@ -170,7 +177,7 @@ class AioCalls:
                 return result
 
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt may begin, after one that ended with `error`; raises where there is none."""
+        """Waits until the next attempt after `error`; raises if there is none."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise await self._explain_end(attempts.choose_end(error)) from None
@@ -178,10 +185,10 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise error  # not "deadline exceeded", but what kept the call until then
+            raise explain_loss(error, self._endpoint.target)  # more helpful than "deadline exceeded"
 
     async def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
+        """Waits until a server is connected. If there is none, the next attempt reports why."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             await self._ask_health(seconds, wait_for_ready=True)
 
@@ -192,11 +199,13 @@ class AioCalls:
         await _explain(method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=wait_for_ready))
 
     async def _explain_end(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns what a call ends with: where its time was up, with what is wrong with the connection."""
-        return add_fault(error, await self._find_fault()) if isinstance(error, CallTimeoutError) else error
+        """Returns the error of a call. It includes what is wrong with the connection."""
+        if isinstance(error, CallTimeoutError):
+            return add_fault(error, await self._find_fault())
+        return explain_loss(error, self._endpoint.target)
 
     async def _find_fault(self) -> str:
-        """Returns why no server is connected; empty where one is, and where the client is closed meanwhile."""
+        """Returns why no server is connected; empty if one is, or if the client was closed."""
         if self._endpoint.budget.is_closed:
             return ""
         state = self._channel.get_state()
@@ -204,7 +213,7 @@ class AioCalls:
             try:
                 await self._ask_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
-                return describe_fault(error)
+                return describe_fault(explain_loss(error, self._endpoint.target))
         return describe_wait(state, self._endpoint.target)
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
@@ -221,21 +230,21 @@ class AioCalls:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.note_progress()
-                    # With the first answer: elements are sent to whoever accepts them.
+                    # The elements are sent after the first response, which accepts them.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # or a stream that is given up would stay open
+            call.cancel()  # otherwise an abandoned stream would stay open
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)  # what it met, the call has told already
+                await asyncio.gather(sender, return_exceptions=True)  # its error was already reported by the call
         return transfer.finish()
 
 
 async def _exchange(
     call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
-    """Sends the first message and yields what is received; what ends the call becomes an error of this package."""
+    """Sends the first message and yields the responses. Errors of gRPC become errors of this package."""
     try:
         await call.write(begin)
         async for raw in call:
@@ -251,11 +260,11 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
 
 
 async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
-    """Returns what the server said of the call: a write to one that has ended hides that, whichever is known first."""
+    """Returns the server's status of a call. A failed write can hide it, whichever is known first."""
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        return asyncio.CancelledError()  # behind interceptors grpc.aio makes the other one of it
+        return asyncio.CancelledError()  # with interceptors grpc.aio replaces it by another exception
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):
@@ -268,10 +277,10 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 
 
 def _note_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
-    """Notes how a call has ended, within the callback: what is told next would overwrite it."""
+    """Records how a call has ended, inside the callback, because the next event would overwrite it."""
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # at once: a call that has ended awaits nothing
+    except StopIteration as returned:  # at once, because a call that has ended does not wait
         ends.put_nowait(returned.value)
 
 
@@ -280,7 +289,7 @@ async def _read_end(call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> _End:
 
 
 async def _explain(call: Awaitable[bytes]) -> bytes:
-    """Returns the answer of a call; what ends it otherwise becomes an error of this package."""
+    """Returns the response of a call. Errors of gRPC become errors of this package."""
     try:
         return await call
     except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
@@ -291,12 +300,12 @@ def _choose_error(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error  # as it is: asyncio counts on it
+        return error  # unchanged, because asyncio relies on it
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 
 
 def _is_being_cancelled() -> bool:
-    """Whether it is this task that was cancelled, and not the call under it."""
+    """Whether this task was cancelled, and not only the call in it."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

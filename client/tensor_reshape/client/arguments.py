@@ -1,11 +1,11 @@
-"""What callers write: read where it is clear what is meant, else an error that says what to write instead.
+"""Reading of arguments: clear spellings are accepted, and errors say what to write instead.
 
-Laws:
+Invariants:
 
-- Nothing is rounded, and no bool or text is taken for a number.
-- What no server could have been asked is an error of Python's kind, a TypeError or a ValueError; what one would refuse
-  is that refusal.
-- The standard library alone: whoever asks in this process need not wait for an array library.
+- Nothing is rounded, and a bool or text is never used as a number.
+- A value that could not be sent to any server is a TypeError or ValueError. A value that a server would reject is
+  rejected with the same error.
+- This module imports only the standard library, so that local inference does not wait for an array library.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,8 +20,8 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_FLAG_TYPES = ("bool", "bool_")  # Python's and numpy's, which is no subclass of it
-_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # which have items: letters, bytes, dims in no order
+_FLAG_TYPES = ("bool", "bool_")  # Python's, and numpy's, which is not a subclass of it
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # they have items, but not dimensions in an order
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
     "write special_zero=True for a 0 in the target to copy the data dim at its index, special_zero=False for a dim of 0"
@@ -29,15 +29,15 @@ _FLAG_MEANING = (
 
 
 class NamedType(Protocol):
-    """A type of elements of an array library: `numpy.dtype`, `tensorflow.DType`."""
+    """An element type of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
 
     @property
     def name(self) -> str:
-        """As numpy has it: "float32"."""
+        """The name in numpy's spelling, for example "float32"."""
 
 
 DataTypeLike: TypeAlias = DataType | str | type[object] | NamedType
-"""A data type, its name here ("f32") or in numpy ("float32"), or an array library's own: `numpy.float32`.
+"""A data type, its name ("f32"), its numpy name ("float32"), or the type of an array library, such as `numpy.float32`.
 
 >>> for data_type in (DataType.F32, "f32", "float32", np.float32):
 ...     client.infer_shape((2, 3), (-1,), special_zero=False, data_type=data_type)
@@ -49,12 +49,12 @@ InferredShape([6])
 
 
 class _Required(Enum):
-    """Stands for a flag that was not given."""
+    """The value of a flag that was not given."""
 
     REQUIRED = "required"
 
     def __repr__(self) -> str:
-        """What `help` shows."""
+        """The text that `help` shows."""
         return self.value
 
 
@@ -62,9 +62,9 @@ REQUIRED = _Required.REQUIRED
 
 
 def require_special_zero(function: _Function) -> _Function:
-    """Has `check_flag` say what is missing in a call without `special_zero`, where Python would say just that it is.
+    """Makes a call without `special_zero` fail with an error that explains the flag, instead of Python's own.
 
-    To type checkers nothing changes, and a call costs nothing more: the function itself is returned.
+    Type checkers see no change, and a call costs nothing, because the function itself is returned.
     """
     defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
     function.__kwdefaults__ = {**defaults, "special_zero": REQUIRED}
@@ -72,10 +72,10 @@ def require_special_zero(function: _Function) -> _Function:
 
 
 def require_flag(special_zero: object) -> None:
-    """Checks that the flag was given, whatever it is.
+    """Checks that the flag was given.
 
     Raises:
-        TypeError: it is missing.
+        TypeError: the flag is missing.
     """
     if special_zero is REQUIRED:
         message = f"special_zero is missing: {_FLAG_MEANING}"
@@ -83,12 +83,12 @@ def require_flag(special_zero: object) -> None:
 
 
 def check_flag(special_zero: object) -> bool | None:
-    """Returns the flag; None passes: it is the rules that refuse it.
+    """Returns the flag. None is accepted here, and rejected by the rules.
 
     Raises:
-        TypeError: it is something else, or missing.
+        TypeError: the flag is not a bool, or missing.
     """
-    # By identity: 1 and 0 equal them, and are no flags.
+    # Compared by identity, because 1 and 0 are equal to True and False but are not flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -99,20 +99,20 @@ def check_flag(special_zero: object) -> bool | None:
 
 
 def read_integer(value: object, field: str, place: int | None = None) -> int:
-    """Returns the integer that is an item of a shape, or a field by itself; one of numpy's becomes Python's.
+    """Returns the integer of an item of a shape, or of a field. numpy's integers become Python's.
 
     Raises:
-        TypeError: it is none, or a bool.
+        TypeError: the value is not an integer, or is a bool.
     """
-    is_bool = type(value).__name__ in _FLAG_TYPES  # numpy 2.1 takes its own for integers, with a warning
+    is_bool = type(value).__name__ in _FLAG_TYPES  # numpy 2.1 would accept its own bool as an integer, with a warning
     if not is_bool:
         try:
-            return index(value)  # type: ignore[arg-type] # whatever it is, it says so
+            return index(value)  # type: ignore[arg-type] # raises if it is not an integer
         except TypeError:
             pass
     advice = f"{int(value)}" if isinstance(value, float) and value.is_integer() else "an integer"
     if is_bool:
-        advice = f"{int(value)}"  # type: ignore[call-overload] # so it is one
+        advice = f"{int(value)}"  # type: ignore[call-overload] # raises if it is not a number
     path = field if place is None else f"{field}[{place}]"
     message = f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}"
     raise TypeError(message)
@@ -122,9 +122,9 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
     """Returns a shape of integers.
 
     Raises:
-        TypeError: it is no sequence of them.
+        TypeError: the value is not a sequence of integers.
     """
-    # Most items are ints, and need no call; a bool is none by its type.
+    # Most items are ints, which need no function call. A bool has another type.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -134,10 +134,10 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
 
 
 def check_shape(items: object, field: str) -> Iterable[object]:
-    """Returns what may be a shape: it has items, in an order.
+    """Returns the argument if it can be a shape: an ordered collection.
 
     Raises:
-        TypeError: it is a text, a set, a single number, or an array of which the shape is meant.
+        TypeError: it is text, a set, a single number, or an array that was passed instead of its shape.
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
@@ -150,13 +150,13 @@ def check_shape(items: object, field: str) -> Iterable[object]:
         message = f"a shape is a sequence of dims, and {field} is an array of rank {rank}: write its .shape, or a list"
         raise TypeError(message)
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
-    advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # it has it
+    advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
     message = f"a shape is a sequence of dims, and {field} is {_show(items)}: write {advice}"
     raise TypeError(message)
 
 
 def read_operation(name: object) -> Operation:
-    """Returns the operation that is named, in any of the usual spellings: "reshape", "Reshape-1", "StaticReshape".
+    """Returns the operation of a name, in any usual spelling: "reshape", "Reshape-1", "StaticReshape".
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED.
@@ -169,11 +169,11 @@ def read_operation(name: object) -> Operation:
 
 
 def read_data_type(value: object, field: str = "data_type") -> DataType:
-    """Returns the data type that is meant by one, by a name, or by a type of an array library.
+    """Returns the data type of a value: a `DataType`, a name, or a type of an array library.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, for one that is named and not served.
-        TypeError: it names none.
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, if the name is known but not supported.
+        TypeError: the value is not a data type.
     """
     if isinstance(value, DataType):
         return value
@@ -192,10 +192,10 @@ def read_data_type(value: object, field: str = "data_type") -> DataType:
 
 
 def check_method(method: object) -> None:
-    """Checks what is to be called on a thread.
+    """Checks the method that a thread will call.
 
     Raises:
-        TypeError: it has been called already, or is a name.
+        TypeError: it is the result of a call, or a name.
     """
     if not callable(method):
         message = "submit takes the method, and then its arguments: client.submit(client.reshape, array, shape, ...)"
@@ -203,12 +203,13 @@ def check_method(method: object) -> None:
 
 
 def _find_type_name(value: object) -> str | None:
-    """Returns what a type of elements is called; None where this is nothing of the kind."""
+    """Returns the name of an element type; None if the value is not one."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # as torch prints its own
+        return value.removeprefix("torch.")  # the spelling of torch
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
-    # A class has __name__, numpy.dtype and the like have name; torch's are known by what they print: torch.float32.
+    # A class has `__name__`, numpy.dtype and similar types have `name`, and torch's types are known only by their text:
+    # torch.float32.
     name = getattr(value, "__name__", None) or getattr(value, "name", None) or str(value)
     return str(name).rpartition(".")[2]
 

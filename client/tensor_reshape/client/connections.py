@@ -1,39 +1,70 @@
-"""What became of a channel's connections, for errors that do not tell it themselves.
+"""The state of a channel's connections, for errors that do not contain it.
 
-A call that finds no server fails with what the last attempt to connect met: refused, not resolved, a handshake that
-failed. One whose time is up first ends with "Deadline Exceeded", whatever it waited for. So the channel is asked then,
-and only then: whoever is answered pays nothing.
+A call that finds no server fails with the cause of the last connection attempt. A call whose time is up before that
+ends with "Deadline Exceeded", whatever it waited for. In that case, and only then, the state of the channel is added.
 """
 
 from grpc import ChannelConnectivity, StatusCode
 
-from tensor_reshape.client.errors import CallTimeoutError, ServiceError
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.rules.errors import TensorReshapeError
 
+_CAUSES = {
+    "Connection refused": "no server at {target} (connection refused)",
+    "No such file or directory": "no server at {target} (no such socket)",
+    "DNS resolution failed": "no server at {target} (the host name was not found)",
+    "Network is unreachable": "no server at {target} (network is unreachable)",
+    "No route to host": "no server at {target} (no route to host)",
+    "WRONG_VERSION_NUMBER": (
+        "the server at {target} does not use TLS: connect without TLS, or start the server with a certificate"
+    ),
+    "CERTIFICATE_VERIFY_FAILED": (
+        "the certificate of {target} is not trusted: pass the certificate of its authority, and check its dates"
+    ),
+    "Hostname Verification Check failed": "the certificate of {target} is for other host names: connect by one of them",
+}
+"""Texts of gRPC about a failed connection, and what they mean."""
+
 FAULT_SECONDS = 0.1
-"""How long the channel may take to say what is wrong; it knows, so it answers at once."""
+"""Time that the channel has to report what is wrong. It knows the state, so it responds at once."""
 
 
 def has_failed(state: ChannelConnectivity | None) -> bool:
-    """Whether the last attempt to connect failed: then a call that does not wait tells at once what it met."""
+    """Whether the last connection attempt failed, so that a call that does not wait reports the cause at once."""
     return state is ChannelConnectivity.TRANSIENT_FAILURE
 
 
+def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
+    """Returns the error of a call; if no server could be reached, with the target and the cause instead of gRPC's text.
+
+    gRPC's text is kept as a note of the exception.
+    """
+    if not isinstance(error, UnavailableError):
+        return error
+    for sign, explanation in _CAUSES.items():
+        if sign in error.message:
+            told = UnavailableError(explanation.format(target=target), error.code)
+            told.request_id = error.request_id
+            told.add_note(f"gRPC: {error.message}")
+            return told
+    return error
+
+
 def describe_fault(error: TensorReshapeError) -> str:
-    """Returns what a call met that does not wait for a server; empty where it met no failure to connect."""
+    """Returns the connection error of a call that does not wait for a server; empty if it had none."""
     is_lost = isinstance(error, ServiceError) and error.code is StatusCode.UNAVAILABLE
     return f"last connection error: {error}" if is_lost else ""
 
 
 def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
-    """Returns what a channel in this state still waits for; empty where it is connected, or nobody knows."""
+    """Returns what a channel in this state is waiting for; empty if it is connected or the state is unknown."""
     if state not in (ChannelConnectivity.CONNECTING, ChannelConnectivity.IDLE):
         return ""
     return f"{target} was not connected: its name is not resolved, or nothing answered there (TCP or TLS handshake)"
 
 
 def add_fault(error: CallTimeoutError, fault: str) -> CallTimeoutError:
-    """Returns the error of a call whose time was up, with what is wrong with the connection."""
+    """Returns a timeout error with the connection error added."""
     if not fault:
         return error
     told = CallTimeoutError(f"{error.message}; {fault}", error.code)

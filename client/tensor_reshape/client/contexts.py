@@ -1,6 +1,6 @@
-"""What one call is made under: until when, and what is sent beside its message.
+"""The context of one call: its deadline and its metadata.
 
-Laws: metadata are checked before anything is sent; all attempts of a call, and all calls of a batch, are made under one
+Invariants: metadata are checked before anything is sent. All attempts of a call, and all calls of a batch, share one
 context.
 """
 
@@ -25,12 +25,12 @@ _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 
 
 class CallOptions(TypedDict, total=False):
-    """What every call takes besides its own arguments and its timeout.
+    """Options of every call, in addition to its own arguments and its timeout.
 
     Attributes:
-        metadata: sent with the call, behind the client's.
-        request_id: names the call in the server's log; the error that it ends with has it, too. Visible ASCII
-            characters, at most 128. Without one the server makes one, which errors have as well.
+        metadata: metadata of the call, sent after that of the client.
+        request_id: id of the call in the server's log and in its error. At most 128 visible ASCII characters. Default:
+            the server creates one, which is also in the error.
 
     >>> client.infer_shape((2, 3), (-1,), special_zero=False, request_id="job-7/3", metadata=[("tenant", "a")])
     InferredShape([6])
@@ -41,48 +41,49 @@ class CallOptions(TypedDict, total=False):
 
 
 CALL_OPTIONS = CallOptions.__annotations__.keys()
-"""Their names."""
+"""The names of these options."""
 
 
 class ClientContext:
-    """The context of one call, as gRPC has it in other languages; a block of it is the call.
+    """The context of one call. Use it as a context manager around the call.
 
-    An error that leaves the block has the request id: the server's where it told one, else that which was sent.
+    It sets the request id of an error that leaves the block: the server's id if there is one, otherwise the id that was
+    sent.
 
     Attributes:
-        deadline: when the call must have ended.
-        metadata: sent with this call alone, besides the client's.
+        deadline: the time at which the call must have ended.
+        metadata: metadata of this call only, in addition to that of the client.
     """
 
     __slots__ = ("deadline", "metadata")
 
     def __init__(self, deadline: Deadline, metadata: CheckedMetadata) -> None:
-        """Keeps both."""
+        """Keeps the deadline and the metadata."""
         self.deadline = deadline
         self.metadata = metadata
 
     def __enter__(self) -> Self:
-        """Returns the context itself."""
+        """Returns the context."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Names the call in its error."""
+        """Sets the request id of the error."""
         if isinstance(error, TensorReshapeError):
             self.name_call(error)
 
     def name_call(self, error: TensorReshapeError) -> None:
-        """Gives an error the request id of the call, unless it has the server's."""
+        """Sets the request id of an error, unless it already has the server's."""
         if error.request_id is None:
             error.request_id = find_request_id(self.metadata)
 
 
 def build_metadata(options: CallOptions) -> CheckedMetadata:
-    """Returns what is sent with one call.
+    """Returns the metadata of one call.
 
     Raises:
-        ValueError: grpc could not send it, or the request id is none.
+        ValueError: grpc cannot send a value, or the request id is invalid.
     """
     metadata, request_id = check_metadata(options.get("metadata", ())), options.get("request_id")
     if request_id is None:
@@ -99,17 +100,18 @@ def build_metadata(options: CallOptions) -> CheckedMetadata:
 
 
 def check_metadata(metadata: Metadata) -> CheckedMetadata:
-    """Returns `metadata` where grpc can send it.
+    """Returns `metadata` if grpc can send it.
 
     Raises:
-        TypeError: they are no pairs.
-        ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
+        TypeError: an item is not a pair.
+        ValueError: a key contains other characters than lower-case letters, digits, "_", "-" and ".", or a value does
+            not match its key.
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
-        # Nothing of them is shown: they may be credentials.
+        # The message does not show the metadata, because they may be credentials.
         message = f"metadata is of the type {type(metadata).__name__}: write pairs, as [('key', 'value')]"
         raise TypeError(message)
-    checked = tuple(metadata)  # first: what is read only once would be gone
+    checked = tuple(metadata)  # first, because an iterator can be read only once
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()

@@ -1,18 +1,18 @@
-"""What the SDK raises when there is no answer."""
+"""The errors of a call that has no response."""
 
 from typing import TYPE_CHECKING
 
 from tensor_reshape.rules.errors import TensorReshapeError
 
-if TYPE_CHECKING:  # to name an exception, nobody needs gRPC
+if TYPE_CHECKING:  # importing an exception must not import gRPC
     from grpc import StatusCode
 
 
 class ServiceError(TensorReshapeError):
-    """The call ended without an answer or a refusal.
+    """The call ended without a response, for another cause than a rejected request.
 
     Attributes:
-        code: the status code that it ended with.
+        code: the gRPC status code.
 
     >>> try:
     ...     client.check_health("nobody")
@@ -22,8 +22,8 @@ class ServiceError(TensorReshapeError):
     """
 
     def __init__(self, message: str, code: "StatusCode") -> None:
-        """Keeps the status."""
-        super().__init__(message, code)  # both, which pickling calls it with again
+        """Keeps the message and the status code."""
+        super().__init__(message, code)  # unpickling passes the same two arguments
         self.message = message
         self.code = code
 
@@ -33,7 +33,7 @@ class ServiceError(TensorReshapeError):
 
 
 class UnavailableError(ServiceError, ConnectionError):
-    """No server could be reached, also after the retries.
+    """No server could be reached, even after retries.
 
     >>> try:
     ...     Client("localhost:1").wait_until_ready(timeout=0.1)
@@ -44,7 +44,7 @@ class UnavailableError(ServiceError, ConnectionError):
 
 
 class CallTimeoutError(ServiceError, TimeoutError):
-    """The deadline passed.
+    """The timeout of the call has passed.
 
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()
@@ -58,7 +58,7 @@ class CallTimeoutError(ServiceError, TimeoutError):
 
 
 class InternalServerError(ServiceError):
-    """A bug of the server; its log has the traceback.
+    """A bug of the server. The server's log has the traceback.
 
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()
@@ -72,7 +72,7 @@ class InternalServerError(ServiceError):
 
 
 class ResponseError(TensorReshapeError):
-    """The server's answer is not one of this contract, or not the one that the rules give.
+    """The server's response does not follow the API or the rules, or numpy cannot represent it.
 
     >>> try:
     ...     client.reshape(np.zeros(0), [2**62, 4, 0], special_zero=False)

@@ -1,11 +1,11 @@
-"""The frameworks as whose arrays outputs are handed over: what `like=` names.
+"""The frameworks of outputs: `like=`.
 
-Laws:
+Invariants:
 
-- No framework is imported here: `like` is an array of one that the caller has imported, or its module.
-- What a framework cannot hold bit for bit is known before a call is made, from the type of the data.
-- Read-only memory is never handed to a framework that could write to it: torch has no read-only tensors.
-- Memory that the caller's own array can still write to is never handed to one whose arrays do not change.
+- This module imports no framework. `like` is an array of a framework that the caller has imported, or its module.
+- Whether a framework can hold the element type exactly is checked before the call, from the type of the data.
+- Read-only memory is never passed to a framework that could write to it. For example, torch has no read-only tensors.
+- Memory that the caller can still write to is never passed to a framework with immutable arrays.
 """
 
 import sys
@@ -21,11 +21,11 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 
 _WIDE_BYTES = 8
-"""Elements of this size are those that jax narrows, where it is not told otherwise."""
+"""Size of the elements that jax narrows by default."""
 
 
 Output: TypeAlias = Any
-"""What a caller gets: an array of the framework that `like` names; its type is told by the overloads of each method."""
+"""The output: an array of the framework of `like`. The overloads of each method give its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,11 @@ class Framework:
     """How a framework takes over a numpy array.
 
     Attributes:
-        name: as users know it.
-        present: returns its array over the memory of one of numpy's.
-        takes_read_only: whether that may be read-only.
-        is_immutable: whether nobody can write to its arrays, so that no other array may write to their memory.
+        name: the name for messages.
+        present: returns an array of the framework over the memory of a numpy array.
+        takes_read_only: whether that memory may be read-only.
+        is_immutable: whether arrays of the framework cannot be written to, so that no other array may write to their
+            memory.
     """
 
     name: str
@@ -49,19 +50,19 @@ NUMPY = Framework("numpy", lambda array: array)
 
 
 def find_framework(like: object, data_type: DataType) -> Framework:
-    """Returns what outputs of this type become.
+    """Returns the framework of an output with this element type.
 
     Args:
-        like: None for numpy; an array, or the namespace of arrays: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any
-            with the `from_dlpack` of the array API standard.
-        data_type: of the elements.
+        like: None for numpy, an array, or a namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any module with
+            `from_dlpack` of the array API standard.
+        data_type: the element type.
 
     Raises:
-        TypeError: `like` is neither, or has no such type.
+        TypeError: `like` is something else, or the framework does not have the type.
     """
     if like is None:
         return NUMPY
-    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype, say: nothing is converted to it
+    if not _is_array(like) and not isinstance(like, ModuleType):  # for example a dtype: outputs are not converted
         raise _refuse_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
@@ -74,7 +75,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
 def _find_torch(data_type: DataType) -> Framework:
     torch = sys.modules["torch"]
     dtype = getattr(torch, data_type.numpy_name, None)
-    if dtype is None or data_type.is_packed:  # torch names int4 and its like, and has no operations for them
+    if dtype is None or data_type.is_packed:  # torch has names such as int4, but no operations for them
         raise _refuse(data_type, by="torch")
     if data_type.numpy_name not in VIEWED_DTYPES:
         return Framework("torch", torch.from_numpy, takes_read_only=False)
@@ -84,7 +85,8 @@ def _find_torch(data_type: DataType) -> Framework:
 
 def _find_jax(data_type: DataType) -> Framework:
     put = sys.modules["jax"].device_put  # not `asarray`, which always copies
-    # Without jax_enable_x64 jax makes 32 bits of 64 in silence. It is asked by doing: the setting has many scopes.
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. This is tested by trying, because the
+    # setting has many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
         message = f'jax holds no {data_type} unless it is told to: jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)
@@ -98,13 +100,13 @@ def _find_pyarrow(data_type: DataType) -> Framework:
 
 
 def _find_namespace(like: object, data_type: DataType) -> Framework:
-    """Returns any other framework that keeps to the array API standard."""
+    """Returns any other framework that implements the array API standard."""
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
         raise _refuse_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
         raise _refuse(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
-    # DLPack says since 1.0 alone that memory is read-only, and a consumer need not heed it.
+    # Only DLPack 1.0 and newer marks memory as read-only, and consumers may ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 
 
@@ -115,11 +117,11 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
     "jaxlib": _find_jax,
     "pyarrow": _find_pyarrow,
 }
-"""Those that are known, by the root of their modules' names."""
+"""The known frameworks by the root of their module names."""
 
 
 def _is_array(like: object) -> bool:
-    is_class = isinstance(like, type)  # which has the methods of its arrays
+    is_class = isinstance(like, type)  # a class has the methods of its arrays
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 

@@ -1,10 +1,10 @@
-"""What to do about a refusal, where that depends on the server that gave it.
+"""Hints in errors that depend on the server's limits.
 
-Laws:
+Invariants:
 
-- Nothing is asked before a call has failed, and nothing twice, whatever was answered: good calls cost nothing, and all
-  failures of a client one small call.
-- A hint is true: it names a limit that the server told, and that the request is above.
+- The limits are requested only after a call has failed, and only once. Successful calls cost nothing, and all failures
+  of a client cost one small call.
+- A hint is true: it names a limit that the server reported and that the request exceeds.
 """
 
 from copy import copy
@@ -14,34 +14,34 @@ from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 
-# What is too large, and what to do: of other methods no message can be made smaller.
+# The subject and the advice for a message that is too large. Only messages of these methods can be made smaller.
 _UNARY = ("the request", 'use transfer="stream", or a client with a smaller inline_max_bytes')
 _STREAM = ("a message of the stream", "make the client with smaller chunk_bytes")
 _ADVICE = {**{method.path: _UNARY for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM}
 
 NOTHING_TOLD = decode_server_info(b"")
-"""What is known of a server that was asked, and did not say."""
+"""The limits of a server that did not report any."""
 
 HINT_SECONDS = 1.0
-"""The longest that an error waits for what explains it."""
+"""The longest time that an error waits for the limits."""
 
 
 def calls_for_hint(error: TensorReshapeError, path: str) -> bool:
-    """Returns whether what the server says of itself explains an error: what the transport refuses, it does not."""
+    """Whether the server's limits can explain an error. gRPC's own error does not contain them."""
     return isinstance(error, LimitError) and error.reason is Reason.MESSAGE_TOO_LARGE and path in _ADVICE
 
 
 def hint_size(error: TensorReshapeError, path: str, size: int, info: ServerInfo | None) -> TensorReshapeError:
-    """Returns the error of a call; of one that is too large, with what the server takes and what to do.
+    """Returns the error of a call. If a message was too large, it has the server's limit and an advice.
 
     Args:
-        error: any.
-        path: of the method.
-        size: of the largest message that was sent, in bytes.
-        info: what the server says of itself, if anything.
+        error: any error.
+        path: the method path.
+        size: the size of the largest message that was sent, in bytes.
+        info: the server's limits.
     """
     limit = 0 if info is None else info.limits.max_message_bytes
-    # Within the limit it was refused on the way, by another's.
+    # Below the server's limit, a proxy with another limit rejected the message.
     if not (isinstance(error, LimitError) and calls_for_hint(error, path) and 0 < limit < size):
         return error
     subject, advice = _ADVICE[path]

@@ -1,4 +1,4 @@
-"""How a client reaches its servers: what both clients are made with."""
+"""The settings of a client's connections, which both clients share."""
 
 import json
 import os
@@ -28,40 +28,43 @@ from tensor_reshape.wire.servers import ServerInfo
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
-# No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
-# whole until its call ends, ask a server that is down as often as one that is up, and cannot begin a stream anew.
+# No retryPolicy: `retries` plans all retries. gRPC's own would keep each request in memory until its call ends, retry
+# on a server that is down as often as on one that is up, and cannot restart a stream.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
-# A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
+# A draining server reports NOT_SERVING. round_robin then uses the others before the server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
-_FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
-# What a server may send on a stream before it is read: some chunks. Fixed, since one that follows the bandwidth has no
-# bound worth the name, and streams on one machine are no faster with it. 256 KiB and 512 KiB were slower by a fifth.
+_FOREVER_SECONDS = 10**9  # grpc treats larger values as a deadline that has passed
+# Flow control window of a stream: bytes that a server may send before they are read. It is fixed, because a window that
+# follows the bandwidth has no useful limit and does not make streams on one machine faster. 256 KiB and 512 KiB were
+# slower by a fifth.
 _WINDOW_BYTES = 4 * 1024 * 1024
-# A host that is cut off closes nothing. The kernel of one that is there acknowledges what is sent to it, however busy
-# its server is: so where nothing does for this long, the host is gone, and its calls are lost (TCP_USER_TIMEOUT, which
-# gRPC sets where there is keepalive; gRFC A18). Above 5 s: that seldom an idle client looks for the answer to a ping.
+# Detects a host that has lost its network, which closes no connection. The kernel of a running host acknowledges data
+# however busy its server is. If there is no acknowledgement for this long, the host is gone and its calls are lost.
+# (TCP_USER_TIMEOUT, which gRPC sets together with keepalive; gRFC A18.) It is above 5 s, because idle clients read a
+# ping reply only that often.
 _HOST_TIMEOUT_MS = 8_000
-# What is asked of a connection that has been silent: the least that gRPC's own clients ask, and half as often as our
-# servers allow. Only while there is a call, as the watch of the health is: whoever does not serve that is not pinged.
+# Time without traffic before a keepalive ping: the shortest that gRPC's own clients use, and half as often as our
+# servers allow. Pings are sent only while a call is running. The health watch is such a call, so servers without health
+# service get no pings.
 _PING_AFTER_MS = 10_000
-# A server whose host acknowledges a ping, but which answers none for this long, hangs. With the time before it this is
-# less than the default timeout, so that what it was sent is sent to another one.
+# A server hangs if its host acknowledges a ping but the server does not reply for this long. Together with the time
+# before the ping this is less than the default timeout, so that the call can be sent to another server.
 _PING_TIMEOUT_MS = 15_000
-# Addresses are looked up when a connection is lost, and again no sooner than this. By default it is 30 s: of servers
-# that are replaced one after another, the new ones would be found after the patience of a call has ended.
+# Shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s: if servers are replaced one
+# after another, the new ones would be found after the calls have stopped waiting.
 _LOOKUP_INTERVAL_MS = 2_000
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
+_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # the default limit of servers
 
 
 class Endpoint:
-    """What both clients keep: where they call, with what, and whether they still may.
+    """The state that both clients share: target, credentials, and whether calls may begin.
 
     Attributes:
-        target: as `Client` takes it.
-        credentials: for TLS; None connects in plain text.
-        is_foreign: whether this process is a fork of the one that it was made in, where it was open.
-        budget: what its calls may cost a server beyond their first attempts; shared by all of them.
-        server_info: what the server says of itself, once an error needed it; any thread may set it.
+        target: the target, as for `Client`.
+        credentials: TLS credentials; None connects in plain text.
+        is_foreign: whether this process is a fork of the one that created the client.
+        budget: the retry budget, shared by all calls.
+        server_info: the server's limits, once an error needed them. Any thread may set it.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Endpoint:
         timeout: float,
         token: Token | None = None,
     ) -> None:
-        """Raises TypeError or ValueError where grpc could not take one of them."""
+        """Checks the arguments; raises TypeError or ValueError if grpc could not use one of them."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
@@ -80,28 +83,28 @@ class Endpoint:
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
         self.server_info: ServerInfo | None = None
-        self._timeout = choose_timeout(timeout)  # of most calls
+        self._timeout = choose_timeout(timeout)  # the timeout of most calls
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs calls nothing
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs a call nothing
         _endpoints.add(self)
 
     @property
     def metadata(self) -> CheckedMetadata:
-        """What is sent with a call that begins now."""
+        """The metadata of a call that begins now."""
         return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
 
     def close(self) -> None:
-        """Lets no call begin, and none be sent again."""
+        """Prevents new calls and retries."""
         self.budget.close()
 
     def require_open(self) -> None:
         """Checks that calls may begin.
 
         Raises:
-            RuntimeError: it was made before a fork: its connections are those of the parent process.
+            RuntimeError: the client was created before a fork, so its connections belong to the parent process.
             ValueError: the client is closed.
         """
-        if not self.budget.is_closed:  # one look for both: most calls are made here, and find it open
+        if not self.budget.is_closed:  # one check for both causes, because every call gets here
             return
         if self.is_foreign:
             message = f"the client of {self.target} was made before this process was forked: make one in each process"
@@ -112,23 +115,23 @@ class Endpoint:
         raise ValueError(message)
 
     def note_fork(self) -> None:
-        """Closes it in a process that has been forked: its connections, and gRPC's threads, are the parent's."""
+        """Closes the client in a forked process: its connections and gRPC's threads belong to the parent."""
         self.is_foreign = self.is_foreign or not self.budget.is_closed
         self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
-        """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
+        """Returns the timeout of a call in seconds, None for no timeout. `timeout` None means the client's default."""
         return self._timeout if timeout is None else choose_timeout(timeout)
 
     def start_call(self, timeout: float | None, options: CallOptions) -> ClientContext:
         """Starts the clock of a call.
 
         Args:
-            timeout: seconds; None: as long as the client's calls.
-            options: of the call; what else these hold, as options of a method may, is not looked at.
+            timeout: seconds. None: the client's default.
+            options: the options of the call. Other keys are ignored.
 
         Raises:
-            ValueError: the timeout, the metadata or the request id is none.
+            ValueError: the timeout, the metadata or the request id is invalid.
         """
         metadata = self._check_authorization(build_metadata(options)) if options else ()
         if self._read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
@@ -136,7 +139,7 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def pass_traces_on(self) -> None:
-        """Has each call say which trace it belongs to.
+        """Makes each call carry the current trace.
 
         Raises:
             ImportError: OpenTelemetry is not installed.
@@ -144,12 +147,12 @@ class Endpoint:
         self._read_trace = find_trace_reader()
 
     def describe(self, kind: str) -> str:
-        """Returns the representation of a client of this kind: nothing of its credentials or metadata."""
+        """Returns the representation of a client, without credentials and metadata."""
         states = ("TLS" if self.credentials else "", "closed" if self.budget.is_closed else "")
         return f"<{', '.join([f'{kind} of {self.target}', *filter(None, states)])}>"
 
     def refuse_pickling(self, kind: str) -> TypeError:
-        """Returns the error for a client of this kind that is to be pickled or copied."""
+        """Returns the error for pickling or copying a client."""
         return TypeError(
             f"a {kind} has connections of its process, and cannot be pickled or copied: make one in each process, and "
             f"share it between its threads; this one is {self.describe(kind)}"
@@ -170,17 +173,17 @@ def _note_fork() -> None:
         endpoint.note_fork()
 
 
-if hasattr(os, "register_at_fork"):  # where there are forks
+if hasattr(os, "register_at_fork"):  # not available on Windows
     os.register_at_fork(after_in_child=_note_fork)
 
 
 class ChannelSettings(NamedTuple):
-    """What a caller wants of a client's channels.
+    """The caller's settings for channels.
 
     Attributes:
-        options: arguments of the channel, which win over those of this module.
-        compression: of what is sent; None: as gRPC has it by default, none.
-        interceptors: of grpc or grpc.aio, as the client is.
+        options: channel arguments, which override those of this module.
+        compression: compression of requests; None: none.
+        interceptors: interceptors of grpc or grpc.aio.
     """
 
     options: ChannelOptions
@@ -189,47 +192,50 @@ class ChannelSettings(NamedTuple):
 
 
 def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unhealthy: bool) -> ChannelOptions:
-    """Returns the options of a channel: balancing, reconnection, and no limit of the client's own on messages.
+    """Returns the channel options: load balancing, reconnection, and no message size limit of the client.
 
     Args:
-        target: as `Client` takes it.
-        own: the caller's, which win.
-        avoid_unhealthy: turns away from servers that say NOT_SERVING: such a channel cannot ask them for their health.
+        target: the target, as for `Client`.
+        own: the caller's options, which override the others.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot ask them for
+            their health.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
         ("grpc.service_config", json.dumps(config)),
-        # A server that comes back is found this soon; what it costs meanwhile is a SYN that nobody answers.
+        # Finds a server that comes back this soon. Until then each attempt costs one SYN packet.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 300),
         ("grpc.dns_min_time_between_resolutions_ms", _LOOKUP_INTERVAL_MS),
         ("grpc.keepalive_time_ms", _PING_AFTER_MS),
         ("grpc.keepalive_timeout_ms", _HOST_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
-        ("grpc.http2.max_pings_without_data", 0),  # or there are two, and then one a minute
+        ("grpc.http2.max_pings_without_data", 0),  # by default the core sends two pings, then one a minute
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
-        # By default http_proxy and its kin speak for every target, and no proxy can reach this machine's own.
+        # By default http_proxy and similar variables apply to every target, but no proxy can reach this machine's own
+        # addresses.
         *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
     ]
-    # Each once: which of two values would hold, gRPC does not say.
+    # Each option once, because gRPC does not define which of two values wins.
     return list({**dict(ours), **dict(own)}.items())
 
 
 def check_settings(
     options: Sequence[tuple[Any, Any]], compression: object, interceptors: Sequence[Any]
 ) -> ChannelSettings:
-    """Returns them where it is safe to give them to grpc, which looks at the interceptors by itself.
+    """Returns the settings if it is safe to pass them to grpc. grpc checks the interceptors itself.
 
     Raises:
-        TypeError: the name of an option is no text, its value no integer, text or bytes; or the compression is none.
+        TypeError: an option name is not text, its value is not an integer, text or bytes, or the compression is
+            unknown.
     """
-    checked = tuple(options)  # first: what is read only once would be gone
+    checked = tuple(options)  # first, because an iterator can be read only once
     for name, value in checked:
-        # Of anything else that has an `__int__`, as floats and numpy's integers have, grpcio takes the number for the
-        # address of a C object, and the core reads what is there.
+        # Of other types with `__int__`, such as floats and numpy's integers, grpcio would use the number as the address
+        # of a C object, and the core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
             message = f"an option is a name and an integer, a text or bytes, not {(name, value)!r}"
             raise TypeError(message)
@@ -240,34 +246,34 @@ def check_settings(
 
 
 def choose_timeout(seconds: float) -> float | None:
-    """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite.
+    """Returns the timeout of a call in seconds; None, which means no timeout for grpc, if it is infinite.
 
     Raises:
-        TypeError: they are no number.
-        ValueError: they are not above 0.
+        TypeError: it is not a number.
+        ValueError: it is not above 0.
     """
     _check_number(seconds)
-    if not seconds > 0:  # nor is nan
+    if not seconds > 0:  # also rejects nan
         message = f"timeout is {seconds}; it is in seconds, above 0"
         raise ValueError(message)
     return None if seconds > _FOREVER_SECONDS else seconds
 
 
 def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` where it is a number of bytes.
+    """Returns `size` if it is an integer.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
     """
     return _read_size(size, "inline_max_bytes")
 
 
 def check_chunk_bytes(size: int) -> int:
-    """Returns `size` where a message can carry so many bytes.
+    """Returns `size` if a message can carry so many bytes.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it cannot.
+        TypeError: it is not an integer.
+        ValueError: it is too small or too large.
     """
     _read_size(size, "chunk_bytes")
     if not 1 <= size <= _MAX_CHUNK_BYTES:

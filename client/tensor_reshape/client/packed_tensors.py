@@ -1,7 +1,6 @@
-"""Tensors of elements below one byte as their packed bytes: for types that no array library has, and for no unpacking.
+"""Tensors of elements below one byte as packed bytes: for types that no array library has, and to avoid unpacking.
 
-The bytes are those of an `openvino.Tensor` of the same type and shape. They are never looked into: what a reshape gives
-back are the same ones.
+The bytes are those of an `openvino.Tensor` of the same type and shape. A reshape does not change them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
 from tensor_reshape.rules.dtypes import DataType
 
-_BUFFERS_PROTOCOL = 5  # of pickle: the first that hands buffers over beside the stream (PEP 574)
+_BUFFERS_PROTOCOL = 5  # the first pickle protocol with out-of-band buffers (PEP 574)
 _Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
@@ -25,9 +24,9 @@ class PackedTensor:
     """A dense tensor of u1, u2, u3, u4, u6, i4, nf4 or f4e2m1.
 
     Attributes:
-        data_type: of the elements.
+        data_type: the element type.
         dims: the shape.
-        data: the packed bytes, read-only; not a copy.
+        data: the packed bytes, read-only and not a copy.
 
     >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
     >>> client.reshape(tensor, [-1], special_zero=False).dims
@@ -42,19 +41,19 @@ class PackedTensor:
         """Takes any contiguous buffer.
 
         Raises:
-            ValueError: the type is not packed; its elements go in an array.
+            ValueError: the type has whole bytes. Use an array for it.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
             message = f"{data_type} is not packed: pass an array"
             raise ValueError(message)
-        view = memoryview(data)  # type: ignore[arg-type] # an array has a buffer
+        view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
         object.__setattr__(self, "dims", read_integers(dims, "dims"))
-        # A view without bytes cannot be cast.
+        # # an empty view cannot be cast
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        """Is pickled with its bytes; from protocol 5 on they need not be copied, as those of an array."""
+        """Supports pickling. From protocol 5 on, the bytes need not be copied."""
         data = PickleBuffer(self.data) if index(protocol) >= _BUFFERS_PROTOCOL else bytes(self.data)
         return type(self), (self.data_type, self.dims, data)

@@ -1,7 +1,7 @@
-"""Questions as callers ask them: shapes of ints, intervals, names, and dims of which nothing is known.
+"""Shape queries as callers write them: ints, intervals, names, and unknown dimensions.
 
-Laws: what a caller writes is read before anything is sent, so what cannot be a question is refused by this process as a
-server would refuse it; and nothing is rounded: what is no integer where one is meant is a TypeError.
+Invariants: a query is checked before anything is sent, so an invalid one is rejected in this process with the error
+that a server would return. Nothing is rounded: a value that is not an integer where one is required is a TypeError.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,16 +42,18 @@ from tensor_reshape.rules.operations import Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
-"""How many independent queries go in one call: some tens of milliseconds of work for a server."""
+"""Number of independent queries in one call: some tens of milliseconds of work for a server."""
 
 MAX_PARALLEL_CALLS = 8
-"""How many calls of one batch are under way: the server answers one while the next is written."""
+"""Number of calls of one batch at the same time. The server processes one while the client writes the next."""
 
-_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in most of its shapes
+_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which occur in most of its shapes
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
-"""A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; a `Symbol` of any
-name, an `Expression` of symbols; or None.
+"""One dimension: an int, `(min, max)`, text, a `Symbol`, an `Expression`, or None for an unknown dimension.
+
+In `(min, max)`, max None means no upper limit. Text is in the notation of `rules.notation`, such as "N", "4*C" or
+"2..8". A `Symbol` may have any name.
 
 >>> client.infer_shape(["N", 4, (2, 8), None], [0, 0, -1], special_zero=True)
 InferredShape([N, 4, ?])
@@ -59,14 +61,14 @@ InferredShape([N, 4, ?])
 
 
 class ShapeOptions(TypedDict, total=False):
-    """What may be asked besides.
+    """Optional arguments of a shape query.
 
     Attributes:
-        operation: "static_reshape", the default, "dynamic_reshape" or "reshape".
-        expected_shape: the output that the caller counts on, known in part; what it says is part of what is known.
-        data_type: of the data, where it is to be checked.
-        explain: whether the answer says where each dim comes from, and a refusal what would have been accepted.
-        data_strides: of the data, in elements, where it is asked whether the output can be a view of it.
+        operation: "static_reshape" (default), "dynamic_reshape" or "reshape".
+        expected_shape: the output shape that you rely on, partially known. It is used as additional knowledge.
+        data_type: the type of the data, if it should be checked.
+        explain: whether the result says where each dimension comes from, and an error what would be accepted.
+        data_strides: the strides of the data in elements, if you want to know whether the output can be a view.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
     InferredShape([6])
@@ -81,19 +83,19 @@ class ShapeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeQuery:
-    """One question of a batch; what `Client.infer_shape` takes, and its `ShapeOptions`.
+    """One query of a batch, with the arguments of `Client.infer_shape` and `ShapeOptions`.
 
     Attributes:
-        data_shape: what is known of the data; None: not even its rank.
-        shape: what is known of the target; None: not even its length.
-        special_zero: whether a 0 in `shape` copies the data dim at its index.
-        operation: as in `ShapeOptions`.
-        expected_shape: as in `ShapeOptions`.
-        data_type: as in `ShapeOptions`.
-        explain: as in `ShapeOptions`.
-        data_strides: as in `ShapeOptions`.
-        data_from: the index of the earlier query whose output is the data, in place of `data_shape`; its `data_type` is
-            the data's as well, where this query names none.
+        data_shape: the known part of the input shape. None: not even its rank is known.
+        shape: the known part of the requested shape. None: not even its length is known.
+        special_zero: whether a 0 in `shape` copies the input dimension at its index.
+        operation: see `ShapeOptions`.
+        expected_shape: see `ShapeOptions`.
+        data_type: see `ShapeOptions`.
+        explain: see `ShapeOptions`.
+        data_strides: see `ShapeOptions`.
+        data_from: the index of an earlier query whose output is the data of this one, instead of `data_shape`. If this
+            query has no `data_type`, that of the earlier query applies.
 
     >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
     >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
@@ -103,7 +105,7 @@ class ShapeQuery:
 
     data_shape: Sequence[DimLike] | None = None
     shape: Sequence[DimLike] | None = None
-    special_zero: bool  # required: `__post_init__` says so
+    special_zero: bool  # required: checked in `__post_init__`
     operation: str = "static_reshape"
     expected_shape: Sequence[DimLike] | None = None
     data_type: DataTypeLike | None = None
@@ -112,7 +114,7 @@ class ShapeQuery:
     data_from: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError where `special_zero` is missing: where it was to be written, not where it is asked."""
+        """Raises TypeError if `special_zero` is missing, so that the traceback shows where the query is written."""
         require_flag(self.special_zero)
 
 
@@ -120,10 +122,10 @@ require_special_zero(ShapeQuery.__init__)
 
 
 def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
-    """Splits a batch into calls; one with links stays whole, as a link counts the items of its own call.
+    """Splits a batch into calls. A batch with `data_from` stays whole, because indexes refer to the same call.
 
     Raises:
-        TypeError: it is a single query, or holds what is none.
+        TypeError: the argument is a single query, or an item is not a query.
     """
     queries = _check_queries(queries)
     size = MAX_CALL_QUERIES if all(query.data_from is None for query in queries) else max(len(queries), 1)
@@ -131,7 +133,7 @@ def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery
 
 
 def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | ReshapeError]:
-    """Answers as a server does, in this process and by the same rules.
+    """Infers shapes in this process, by the same rules as a server.
 
     >>> infer_locally([ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)])
     [InferredShape([N, 12])]
@@ -163,11 +165,11 @@ def _try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
 
 
 def read_query(query: ShapeQuery) -> BatchItem:
-    """Returns a query as the rules take it.
+    """Returns a query in the form of the rules.
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID.
-        TypeError: a dim or a flag is none.
+        TypeError: a dimension or a flag has a wrong type.
     """
     operation = read_operation(query.operation)
     question = Question(
@@ -184,7 +186,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
+    """Reads a shape. As on a server, a rank that no operation supports is rejected before its dimensions are read."""
     if dims is None:
         return None
     listed = _list_dims(dims, field)
@@ -194,24 +196,24 @@ def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
-    """Returns dims as the rules take them; numpy's integers become Python's.
+    """Returns dimensions in the form of the rules. numpy's integers become Python's.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, of an item of `field`.
-        TypeError: a dim is none.
+        InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
+        TypeError: an item is not a dimension.
     """
     return None if dims is None else _read_all(_list_dims(dims, field), field)
 
 
 def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
-    if type(dims) is tuple or type(dims) is list:  # as most are, which need no call
+    if type(dims) is tuple or type(dims) is list:  # the usual types, without a function call
         return dims
     check_shape(dims, field)
     return tuple(dims)
 
 
 def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
-    # Most dims are ints, and need no call; a bool is none by its type, and is refused.
+    # Most dimensions are ints, which need no function call. A bool has another type and is rejected.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -245,8 +247,8 @@ def _name_dim(name: Dim | Expression | Symbol) -> Dim:
 
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
-    """Returns a dim that is read; as on a server, an expression of too many symbols is refused unread."""
-    # Before it is normalized, which takes longer the more symbols there are.
+    """Returns a parsed dimension. As on a server, an expression with too many symbols is rejected."""
+    # Checked before normalization, whose time grows with the number of symbols.
     count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
         raise refuse_factors(count, path, place)
@@ -258,7 +260,7 @@ def _index_bounds(low: int, high: int | None) -> Interval:
 
 
 def _index_dim(dim: Dim) -> Dim:
-    """Returns a dim as the contract has it: factors in the order of their names, a symbol with bounds of its own."""
+    """Returns a dimension in the form of the API: factors ordered by name, and bounds at a symbol itself."""
     bounds, expression = (
         _index_bounds(*dim.bounds),
         None if dim.expression is None else _index_expression(dim.expression),

@@ -1,6 +1,6 @@
-"""Shape questions and their refusals as JSON, one a line.
+"""Shape queries and their errors as JSON lines.
 
-Law: whatever a line is, it is a question or a refusal of its own; nothing of it is guessed.
+Invariant: each line is a query or gets an error of its own; nothing is guessed.
 """
 
 import json
@@ -17,16 +17,16 @@ from tensor_reshape.rules.records import Json
 
 _HEX = re.compile("[0-9a-fA-F]*")
 _ID, _BYTES = "id", "bytes"
-_LINE = ""  # the field to blame for a line as a whole
+_LINE = ""  # the field of an error about a whole line
 
 
 class BatchLine(NamedTuple):
     """One line of a batch.
 
     Attributes:
-        query: what it asks, or why it cannot be asked.
-        id: what its answer is to be called; None: nothing.
-        data: the buffer on which the reshape is to be executed as well; None: only its shape is asked for.
+        query: the query, or its error.
+        id: the id of the result; None if the line has none.
+        data: the buffer to reshape; None if only the shape is requested.
     """
 
     query: ShapeQuery | ReshapeError
@@ -39,7 +39,7 @@ def read_line(line: bytes) -> BatchLine:
     name: str | int | None = None
     try:
         record = _parse(line)
-        name = _read_id(record.pop(_ID, None))  # before the rest, whose refusal has it
+        name = _read_id(record.pop(_ID, None))  # first, because an error of the rest needs the id
         data = _read_data(record)
         return BatchLine(read_question(record), name, data)
     except ReshapeError as error:
@@ -47,10 +47,10 @@ def read_line(line: bytes) -> BatchLine:
 
 
 def read_question(record: Json) -> ShapeQuery:
-    """Reads a question.
+    """Reads a query.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the record is not a query.
     """
     for key in record:
         if key not in _KEYS:
@@ -59,13 +59,13 @@ def read_question(record: Json) -> ShapeQuery:
         if key not in record:
             message = f"{key} is required; null says that nothing is known of it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
-    # Only what the line says, so that `ShapeQuery` has the defaults, here as in Python.
+    # Only the given keys, so that the defaults of `ShapeQuery` apply.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
-    return ShapeQuery(**{"special_zero": None, **options})  # without it, the rules refuse
+    return ShapeQuery(**{"special_zero": None, **options})  # if it is missing, the rules reject the query
 
 
 def describe_refusal(error: ReshapeError) -> Json:
-    """Returns a refusal as JSON."""
+    """Returns an error as JSON."""
     return {
         "error": {
             "reason": str(error.reason),
@@ -78,8 +78,8 @@ def describe_refusal(error: ReshapeError) -> Json:
 
 def _parse(line: bytes) -> Json:
     try:
-        record = json.loads(line.decode())  # of bytes json would guess the encoding
-    except (ValueError, RecursionError) as error:  # ValueError: of the text, of its encoding, or of a huge number
+        record = json.loads(line.decode())  # decoded here, because json would guess the encoding of bytes
+    except (ValueError, RecursionError) as error:  # ValueError: invalid text or encoding, or a huge number
         raise _refuse(_LINE, f"the line is no JSON: {error}") from None
     if not isinstance(record, dict):
         raise _refuse(_LINE, "the line is no JSON object")
@@ -93,7 +93,7 @@ def _read_id(value: object) -> str | int | None:
 
 
 def _read_data(record: Json) -> bytes | None:
-    """Takes the buffer out of a question."""
+    """Removes the buffer from a record and returns it."""
     text = record.pop(_BYTES, None)
     if text is None:
         return None
@@ -106,7 +106,7 @@ def _read_data(record: Json) -> bytes | None:
 
 
 def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
-    """Reads a shape, null where nothing is known of it; `key` is what a refusal calls it.
+    """Reads a shape, or null if nothing is known of it. `key` is its name in errors.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED or DIM_SYNTAX_INVALID.
@@ -129,7 +129,7 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
-        # Through the notation: what is a name is checked there, and nowhere else.
+        # The notation checks the name, so that there is only one check.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} is none of a number, text, null, [low, high] and {{"min", "max"}} with or without "name"'
     raise _refuse(field, message)
@@ -179,7 +179,7 @@ def _read_index(key: str, value: object) -> int | None:
 
 
 def _is_int(value: object) -> TypeGuard[int]:
-    return type(value) is int  # a bool is an int, too
+    return type(value) is int  # a bool is also an int
 
 
 def _refuse(field: str, message: str) -> InvalidRequestError:

@@ -1,7 +1,7 @@
-"""What both clients do before a request leaves, without any I/O.
+"""The preparation of requests, which both clients share, without I/O.
 
-A reshape is planned before anything is sent: the rules run here too, so a question that a server would refuse costs no
-call, and the shape of the output is known when the response comes.
+The SDK plans a reshape before it sends anything. The rules run in this process too, so an impossible reshape costs no
+call, and the output shape is known before the response arrives.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ Target = Sequence[int] | Array | SupportsDLPack
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
 _PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
 _SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
-# What a target that is a plain Python sequence is sent as: the widest type with a sign that the operation takes.
+# The type of a requested shape that is a plain Python sequence: the widest signed type that the operation accepts.
 _SHAPE_DTYPES = {
     operation: DTYPES[max(set(operation.shape_data_types) & _SIGNED, key=lambda data_type: data_type.bits)]
     for operation in OPERATION_METHODS
@@ -56,11 +56,11 @@ _SHAPE_DTYPES = {
 
 
 class InferOptions(ShapeOptions, CallOptions, total=False):
-    """What `infer_shape` takes besides its own arguments: both of these."""
+    """The options of `infer_shape` in addition to its own arguments."""
 
 
 class Call(NamedTuple, Generic[Answer]):
-    """One call: where it goes, what is sent, and how the response is read."""
+    """One call: its method, its message, and the function that reads the response."""
 
     method: str
     request: bytes
@@ -68,18 +68,18 @@ class Call(NamedTuple, Generic[Answer]):
 
 
 ShapeAnswers = list[InferredShape | ReshapeError]
-"""Those of a batch."""
+"""The results of a batch."""
 
 
 class Arguments(NamedTuple):
-    """What a caller gives an operation, unchecked.
+    """The arguments of an operation, unchecked.
 
     Attributes:
-        operation: which one.
+        operation: the operation.
         array: the data.
-        shape: the target: a plain sequence where it is an attribute, else also an array, or becomes one.
-        special_zero: whether a 0 in the target copies.
-        expected_shape: the output dims that the caller counts on.
+        shape: the requested shape: a sequence if it is an attribute of the operation, otherwise also an array.
+        special_zero: whether a 0 in the shape copies.
+        expected_shape: the output shape that the caller relies on.
     """
 
     operation: Operation
@@ -91,15 +91,15 @@ class Arguments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reshape that the rules allow, before it is decided how the elements travel.
+    """A reshape that the rules accept, before the transfer of its elements is decided.
 
     Attributes:
-        question: what is asked.
-        dims: the output's, by the rules.
-        array: the data; of a `PackedTensor` its bytes.
-        data_type: of the data, and of the output.
-        shape: the target as a tensor, for the operations that take one.
-        is_of_bytes: whether the data, and so the output, is a `PackedTensor`.
+        question: the shape query.
+        dims: the output shape by the rules.
+        array: the data; for a `PackedTensor` its bytes.
+        data_type: the type of the data and of the output.
+        shape: the requested shape as a tensor, for operations that take one.
+        is_of_bytes: whether data and output are a `PackedTensor`.
     """
 
     question: KnownQuestion
@@ -110,33 +110,33 @@ class Plan:
     is_of_bytes: bool
 
     def build_inline(self) -> Call[Array]:
-        """Builds the call that carries all in one message."""
+        """Returns the call with all elements in one message."""
         data = self._view_data()
         header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
         decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
         return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
 
     def present(self, output: Array) -> PackedTensor:
-        """Returns the bytes of an output as the data was given."""
+        """Returns a `PackedTensor` with the bytes of an output."""
         return PackedTensor(self.data_type, self.dims, output.data)
 
     def build_infer(self) -> Call[InferredShape]:
-        """Builds the call that has the server decide the shape, without data."""
+        """Returns the call in which the server infers the shape, without data."""
         return _build_infer(ShapeRequest(self.question))
 
     @property
     def dense_bytes(self) -> int:
-        """How many bytes the output takes on the wire; the data has as many where it goes without strides."""
+        """Bytes of the output in a message; the data has the same number if it is sent without strides."""
         return count_bytes(self.data_type, self.dims)
 
     @property
     def memory_type(self) -> DataType:
-        """What the items of `array`, and of the array of the output, are."""
+        """The element type of `array` and of the output array."""
         return DataType.U8 if self.is_of_bytes else self.data_type
 
     @property
     def memory_dims(self) -> tuple[int, ...]:
-        """The shape of the array of the output."""
+        """The shape of the output array in memory."""
         return (self.dense_bytes,) if self.is_of_bytes else self.dims
 
     def _view_data(self) -> TensorView:
@@ -149,8 +149,8 @@ def plan_reshape(arguments: Arguments) -> Plan:
     """Plans an operation.
 
     Raises:
-        ReshapeError: the refusal that the server would answer with.
-        TypeError: an argument is none that the operation has.
+        ReshapeError: the error that the server would return.
+        TypeError: an argument has a wrong type.
     """
     operation, array, shape, special_zero, expected_shape = arguments
     is_of_bytes, view = isinstance(array, PackedTensor), None
@@ -173,7 +173,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
     except ReshapeError as error:
         raise hint_refusal(question, error) from None
     if is_of_bytes:
-        check_layout(data_type, dims, None, data.nbytes, field="data")  # whatever is an array has the bytes of its dims
+        check_layout(data_type, dims, None, data.nbytes, field="data")  # the size of an array always matches its dims
     return Plan(question, output, data, data_type, view, is_of_bytes)
 
 
@@ -184,7 +184,7 @@ def build_infer_shape(
     special_zero: bool,
     more: InferOptions,
 ) -> Call[InferredShape]:
-    """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
+    """Returns an InferShape call. Nothing is inferred here, because the caller wants the server's result."""
     check_keywords("infer_shape", more, _INFER_KEYWORDS, InferOptions)
     asked: dict[str, Any] = {name: value for name, value in more.items() if name not in CALL_OPTIONS}
     query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **asked)
@@ -192,20 +192,20 @@ def build_infer_shape(
 
 
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
-    """Builds BatchInferShape. A query that cannot be sent is refused in its place, by this process."""
+    """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
     pieces = [_encode_query(query) for query in queries]
     refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
-    # An empty item stands for it, which the server refuses as well: so links to it fail.
+    # An empty item takes its place. The server rejects it, so queries that refer to it fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
     decode = partial(decode_answer, partial(decode_shapes, len(pieces), refused))
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
 def build_health_check(service: object) -> Call[HealthStatus]:
-    """Builds the health check of one service, or of the server as a whole ("").
+    """Returns the health check of a service, or of the whole server ("").
 
     Raises:
-        TypeError: the service is no text.
+        TypeError: the service is not a string.
     """
     if not isinstance(service, str):
         message = f"service is {service!r}: write its name as a text, or '' for the server as a whole"
@@ -214,25 +214,25 @@ def build_health_check(service: object) -> Call[HealthStatus]:
 
 
 def build_server_info() -> Call[ServerInfo]:
-    """Builds the question what the server is."""
+    """Returns the ServerInfo call."""
     return Call(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
 
 
 def check_keywords(
     method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Returns the keywords `given` where `options` has them all: Python itself lets any pass to a `TypedDict`.
+    """Returns `given` if `options` has all of its keywords. Python itself accepts any keyword for a `TypedDict`.
 
     Args:
-        method: whose keywords they are.
-        given: what was not one of the method's own.
-        own: the names that the method itself takes.
-        options: the `TypedDict` with the others.
+        method: the name of the method.
+        given: keywords that are not arguments of the method.
+        own: the names of the method's own arguments.
+        options: the `TypedDict` of the other keywords.
 
     Raises:
-        TypeError: there is no such keyword; the message is Python's own, and names the nearest that exists.
+        TypeError: a keyword is unknown. The message is like Python's own, and names the nearest keyword.
     """
-    # Python itself lets any keyword pass that `**options` takes; only type checkers see the `TypedDict`.
+    # Only type checkers enforce a `TypedDict`: at run time `**options` accepts any keyword.
     known = options.__annotations__
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
@@ -258,7 +258,7 @@ def _encode_item(item: BatchItem) -> bytes:
 
 
 def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
-    """Returns what is in memory, the shape, and the type."""
+    """Returns the array in memory, the shape, and the element type."""
     if isinstance(data, PackedTensor):
         return np.frombuffer(data.data, np.uint8), data.dims, data.data_type
     array = read_array(data, "data")
@@ -277,9 +277,9 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
 
 
 def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
-    """Returns the refusal of a number that the contract's s64 cannot hold, where that is one of the question's."""
+    """Returns the error of a number that does not fit into s64, if the query contains one."""
     try:
-        answer_question(request)  # protobuf says that there is one, and not which: the rules do, as they do on a server
+        answer_question(request)  # protobuf does not say which number it is, but the rules do, as on a server
     except ReshapeError as error:
         return error
     return None
@@ -291,10 +291,10 @@ def _refuse_link(data_from: int | None) -> InvalidRequestError:
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
-    """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
+    """Returns a view of a requested shape: an array with its own type, a sequence with the type of the operation."""
     if is_array(shape):
         return view_array(read_array(shape, "shape"), "shape")
-    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before an array would round them
+    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before numpy could round them
     try:
         return view_array(np.array(items, dtype), "shape")
     except OverflowError:

@@ -1,10 +1,11 @@
-"""What both clients make of a response, without any I/O.
+"""Decoding of responses, which both clients share, without I/O.
 
-Laws:
+Invariants:
 
-- Whatever cannot be read, or is not what the rules give, is a `ResponseError`: it must not look like a refusal, which
-  is the server's word on the request.
-- Elements that end their response, as this project's server writes them, are not copied: the array is a view of it.
+- A response that cannot be decoded, or that differs from the rules, is a `ResponseError`. It must not look like a
+  rejection, which is about the request.
+- If the elements are the last field of the response, as in responses of this project's server, the array is a view of
+  it without a copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +25,10 @@ Answer = TypeVar("Answer")
 
 
 def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
-    """Reads a response with `decode`.
+    """Decodes a response.
 
     Raises:
-        ResponseError: it cannot be read: the refusal that `decode` raises is of the response, not of the request.
+        ResponseError: `decode` failed. Its error is about the response, not the request.
     """
     try:
         return decode(raw)
@@ -37,53 +38,54 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
 
 
 def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Reads the response of an operation, whose output has `dims` by the rules, as a view of `raw`.
+    """Decodes the response of an operation as a view of `raw`. The rules give the output shape `dims`.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
-        ResponseError: it is another tensor, or one that numpy cannot hold.
+        ReshapeError: the message does not follow the API.
+        ResponseError: the output differs from the rules, or numpy cannot represent it.
     """
     output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     try:
         return build_array(output)
-    except ValueError:  # it has no elements, and dims whose product is beyond numpy's
+    except ValueError:  # an empty tensor whose dims have a product that numpy cannot represent
         raise refuse_array(dims) from None
 
 
 def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Reads the same, and returns the bytes of the elements as they travel.
+    """Decodes the same response and returns the bytes of the elements.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
-        ResponseError: it is another tensor.
+        ReshapeError: the message does not follow the API.
+        ResponseError: the output differs from the rules.
     """
     output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     return np.frombuffer(output.payload, np.uint8)
 
 
 def decode_shape(raw: bytes) -> InferredShape:
-    """Reads the response of InferShape.
+    """Decodes the response of InferShape.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        ReshapeError: the message does not follow the API.
     """
     return InferredShape(inference.decode_infer_response(raw))
 
 
 def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
-    """Reads the response of BatchInferShape.
+    """Decodes the response of BatchInferShape.
 
     Args:
-        count: how many questions were sent.
-        refused: those that could not be sent, by their index; what the server says of their placeholders is dropped.
+        count: number of queries that were sent.
+        refused: errors of queries that could not be sent, by index. The server's results for their placeholders are
+            dropped.
         raw: the response.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
-        ResponseError: it has more or fewer answers.
+        ReshapeError: the message does not follow the API.
+        ResponseError: the number of results is wrong.
     """
     answers = batches.decode_batch_response(raw)
-    # Answers have no names but their places: one too few, and each might be that of another question.
+    # Results belong to queries by position only. With one missing, each could belong to another query.
     if len(answers) != count:
         message = f"the server answered {len(answers)} of {count} questions"
         raise ResponseError(message)
@@ -91,10 +93,10 @@ def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -
 
 
 def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:
-    """Returns `output` where it has the type and the shape that the rules give.
+    """Returns `output` if it has the type and the shape that the rules give.
 
     Raises:
-        ResponseError: the server answered with another.
+        ResponseError: it has another type or shape.
     """
     if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
         message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
@@ -103,5 +105,5 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
 
 
 def refuse_array(dims: Sequence[int]) -> ResponseError:
-    """Builds the error for an output that is right, but nothing that numpy can hold."""
+    """Returns the error for a correct output that numpy cannot represent."""
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")

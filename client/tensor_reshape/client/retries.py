@@ -1,20 +1,18 @@
-"""When a call is sent again, and what that may cost.
+"""Retries: when a call is sent again, and how often.
 
-Every method is pure, so whatever became of the last attempt does not matter. Three things bound the attempts:
+Every method is pure, so a repeated attempt does no harm. Three limits apply:
 
-- The `Deadline` of the call, its waits included.
-- The `RetryBudget` of the client, from which what is sent again draws, since it costs the server: with one exception,
-  the first time that a call loses its server. All the calls that were under way are lost together when a server goes,
-  so a budget for these would fail just the busy clients at every restart; and the attempts to connect again, which end
-  when the server is back, cost it nothing. A call that is lost once more after its server came back does draw: that
-  server is up.
-- The patience of the call: how long it waits, all in all, for servers that are not there.
+- The `Deadline` of the call, including its pauses.
+- The `RetryBudget` of the client, because retries cost the server. The first time that a call loses its server is free:
+  all running calls are lost together when a server stops, so a budget would fail the busiest clients at every restart.
+  If the call is lost again after the server came back, the retry uses the budget.
+- The patience of the call: the total time that it waits for unavailable servers.
 
-A server that is there and has too much to do says so with a RetryInfo: it is asked again after that time and a random
-back-off on top. A server that was lost (UNAVAILABLE, or CANCELLED, as calls end that one receives while it stops, or
-without a status, as those that a proxy gives up) is awaited, without sending anything, until one is there.
+An overloaded server returns a RetryInfo. The call is retried after that delay plus a random back-off. If the server was
+lost, the call waits until a server is connected and sends nothing before. A server is lost if the status is
+UNAVAILABLE, CANCELLED (calls that a stopping server receives), or missing (a proxy ended the call).
 
-Nothing here sends or sleeps: `sync` and `aio` do, each in its own way, what is planned here.
+This module only plans. `sync` and `aio` send and wait.
 """
 
 import random
@@ -32,57 +30,57 @@ from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 
 PATIENCE_SECONDS = 10.0
-"""How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""
+"""Total time that a call waits for servers that are lost or unreachable, within its deadline."""
 
 _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
-# What gRPC makes of a call that ends without a status of any server: a proxy that has lost the server of a call resets
-# it, or just ends it. Both codes are given for other reasons, too, so the words of the core decide.
+# The status that gRPC reports if a call ends without a status of a server, for example when a proxy resets it. Both
+# codes have other causes too, so the text of the core decides.
 _RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
 _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
-_MAX_DOUBLINGS = 6  # what leads to the maximum
-_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values that gRFC A6 takes for its examples
+_MAX_DOUBLINGS = 6  # enough to reach the maximum
+_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values of the examples in gRFC A6
 
 
 class RetryBudget:
-    """The token bucket of gRPC's retry throttling (gRFC A6); one for each client, safe to use from any thread.
+    """The token bucket of gRPC's retry throttling (gRFC A6). Each client has one, which threads may share.
 
-    A failure takes a token, an answered call gives a tenth of one back, and at half of the tokens or less nothing is
-    sent again. So a server that stays full sees little more than the first attempt of each call.
+    A failure takes a token, and a successful call returns a tenth of one. With half of the tokens or fewer, nothing is
+    retried. An overloaded server therefore gets few calls in addition to first attempts.
 
     Attributes:
-        is_closed: whether the client is: then nothing at all is sent again.
+        is_closed: whether the client is closed. Then nothing is retried.
     """
 
     def __init__(self) -> None:
         """Starts full."""
-        self.is_closed = False  # set once, by whoever closes the client; read without the lock
+        self.is_closed = False  # set once by `close`; read without the lock
         self._tokens = _MAX_TOKENS
-        self._lock = Lock()  # of the tokens
+        self._lock = Lock()  # guards the tokens
 
     def close(self) -> None:
-        """Ends all retries: what is under way is not to outlive its client."""
+        """Ends all retries, so that no call outlives its client."""
         self.is_closed = True
 
     def note_success(self) -> None:
-        """Gives back a part of a token."""
-        if self._tokens < _MAX_TOKENS:  # without the lock: a client that never fails does not pay for it
+        """Returns a part of a token."""
+        if self._tokens < _MAX_TOKENS:  # checked without the lock, so that a client without failures pays nothing
             with self._lock:
                 self._tokens = min(self._tokens + _TOKEN_RATIO, _MAX_TOKENS)
 
     def take(self) -> bool:
-        """Takes a token for a failure; returns whether the call may be sent again."""
+        """Takes a token for a failure. Returns whether the call may be retried."""
         with self._lock:
             self._tokens = max(self._tokens - 1, 0.0)
             return self._tokens > _MAX_TOKENS / 2
 
 
 class Pause(NamedTuple):
-    """What comes before the next attempt.
+    """The pause before the next attempt.
 
     Attributes:
-        seconds: how long to wait in any case.
-        is_for_server: whether to wait for a server after that.
+        seconds: time to wait in any case.
+        is_for_server: whether to wait for a connected server after that.
     """
 
     seconds: float
@@ -90,40 +88,40 @@ class Pause(NamedTuple):
 
 
 class Attempts:
-    """The attempts of one message or one stream; used by one thread or task at a time.
+    """The attempts of one message or stream. Only one thread or task uses it at a time.
 
     Attributes:
-        deadline: of the call; that of a batch is shared by all its calls.
+        deadline: the deadline of the call, which all calls of a batch share.
     """
 
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
-        """Starts with the first."""
+        """Starts before the first attempt."""
         self.deadline = deadline
-        self._budget = budget  # shared with all calls of the client
-        self._failures = 0  # of either kind: how far the back-off has grown
-        self._losses = 0  # of the server: the first one is free
-        self._patience_seconds = PATIENCE_SECONDS  # what is left of it
-        # Of the attempt before. A copy, which has no traceback: its frames hold the caller's array, and this.
+        self._budget = budget  # shared by all calls of the client
+        self._failures = 0  # failures of both kinds, for the growth of the back-off
+        self._losses = 0  # lost servers; the first one is free
+        self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
+        # The error of the previous attempt, as a copy without a traceback, whose frames would hold the caller's array.
         self._refusal: LimitError | None = None
 
     def note_success(self) -> None:
-        """Notes that the call was answered."""
+        """Records that the call has a response."""
         self._refusal = None
         self._budget.note_success()
 
     def note_progress(self) -> None:
-        """Notes that a server has taken up the stream: from here it is a new one that would be awaited."""
+        """Records that a server has accepted the stream. A later loss counts as a new one."""
         self._refusal = None
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
-        """Returns what to wait for before the next attempt; None where there is none: the call ends with `error`."""
+        """Returns the pause before the next attempt. None: there is none, and the call ends with `error`."""
         if isinstance(error, CallTimeoutError):
-            return None  # what came before it may say more: see `choose_end`
+            return None  # the previous error may be more helpful: see `choose_end`
         self._refusal = None
         if self._budget.is_closed:
             return None
-        # The server's word decides, which it gives for the reasons that are retryable: also for one to come.
+        # The server decides by its RetryInfo, also for reasons that this client does not know.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
             self._refusal = copy(error)
             pause = self._plan_busy(error.retry_seconds)
@@ -134,17 +132,17 @@ class Attempts:
         return None if pause is None or self.deadline.is_within(pause.seconds) else pause
 
     def choose_end(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns what the call ends with when `error` ended its last attempt.
+        """Returns the error of the call when `error` ended its last attempt.
 
-        Where the server was full until the time ran out, that says more than that it ran out, and must not depend on
-        whether it did so during an attempt or between two.
+        If the server was overloaded until the time was up, that error is returned. It is more helpful, and the result
+        must not depend on whether the time was up during an attempt or during a pause.
         """
         refusal, self._refusal = self._refusal, None
         return refusal if refusal is not None and isinstance(error, CallTimeoutError) else error
 
     @contextmanager
     def wait_for_server(self) -> Iterator[float]:
-        """Spends the call's patience while the block runs, which is given the seconds that it may take."""
+        """Uses up the patience of the call while the block runs. Yields the seconds that are left."""
         start = time.monotonic()
         remaining = self.deadline.remaining_seconds
         patience = max(self._patience_seconds, LEAST_TIMEOUT_SECONDS)
@@ -167,13 +165,13 @@ class Attempts:
         return pause
 
     def _draw_backoff(self) -> float:
-        """Returns a random time around one that doubles: many callers must not come back together."""
+        """Returns a random time with a mean that doubles, so that many clients do not return at the same time."""
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
-        return random.uniform(limit / 2, limit)  # noqa: S311 - no secret
+        return random.uniform(limit / 2, limit)  # noqa: S311 - not a secret
 
 
 def _is_lost(error: ServiceError) -> bool:
-    """Whether a call has lost its server, rather than been answered by it."""
+    """Whether a call has lost its server, so that the status is not the server's."""
     is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
     return is_reset or error.code in _LOST

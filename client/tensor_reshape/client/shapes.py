@@ -1,6 +1,6 @@
-"""Answers to questions about shapes, as callers get them.
+"""Inferred shapes as the SDK returns them.
 
-Law: the standard library alone: whoever asks in this process need not wait for an array library, or for gRPC.
+This module imports only the standard library, so that local inference needs neither an array library nor gRPC.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +14,15 @@ from tensor_reshape.rules.views import View
 
 
 class InferredShape(Sequence[AnyDim]):
-    """The output shape of an operation: a sequence of ints, and of dims that are not fully known.
+    """The output shape of an operation: a sequence of ints and of partially known dimensions.
 
-    It equals a tuple of the same dims, and prints as people write shapes: `[N, 4*C, 2..8, ?]`.
+    It is equal to a tuple of the same dimensions, and prints in the usual notation: `[N, 4*C, 2..8, ?]`.
 
     Attributes:
-        dims: the dims; None: not even the rank is known.
-        equalities: what else must hold between the symbols.
-        origins: where each dim comes from, where `explain` was asked.
-        view: whether the output can be a view of the data, where `data_strides` were given.
+        dims: the dimensions. None: not even the rank is known.
+        equalities: equalities between symbols that must hold in addition.
+        origins: where each dimension comes from, if `explain` was set.
+        view: whether the output can be a view of the data, if `data_strides` was given.
 
     >>> shape = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True)
     >>> print(shape, len(shape), shape[1])
@@ -30,7 +30,7 @@ class InferredShape(Sequence[AnyDim]):
     """
 
     def __init__(self, answer: ShapeAnswer) -> None:
-        """Shows an answer."""
+        """Wraps an answer of the rules."""
         self.dims: tuple[AnyDim, ...] | None = answer.dims
         self.equalities: tuple[Equality, ...] = answer.equalities
         self.origins: tuple[Origin, ...] = answer.origins
@@ -38,10 +38,10 @@ class InferredShape(Sequence[AnyDim]):
 
     @property
     def known(self) -> tuple[int, ...]:
-        """The shape as numbers.
+        """The shape as integers.
 
         Raises:
-            ValueError: it is not fully known.
+            ValueError: the shape is not fully known.
 
         >>> client.infer_shape((2, 3), (-1,), special_zero=False).known
         (6,)
@@ -55,7 +55,7 @@ class InferredShape(Sequence[AnyDim]):
         """The rank.
 
         Raises:
-            ValueError: it is unknown.
+            ValueError: the rank is unknown.
         """
         return len(self._require_rank())
 
@@ -64,36 +64,37 @@ class InferredShape(Sequence[AnyDim]):
     @overload
     def __getitem__(self, where: slice) -> tuple[AnyDim, ...]: ...
     def __getitem__(self, where: int | slice) -> AnyDim | tuple[AnyDim, ...]:
-        """The dim of an axis."""
+        """The dimension of an axis, or a tuple of dimensions for a slice."""
         return self._require_rank()[where]
 
     def __iter__(self) -> Iterator[AnyDim]:
-        """The dims, outermost first."""
+        """The dimensions, outermost first."""
         return iter(self._require_rank())
 
     def __eq__(self, other: object) -> bool:
-        """Whether the dims are the same."""
+        """Whether the dimensions are equal."""
         if isinstance(other, InferredShape):
-            return self.dims == other.dims  # also where both ranks are unknown, which have no tuple
+            return self.dims == other.dims  # also if both ranks are unknown, when there is no tuple to compare
         return isinstance(other, tuple | list) and self.dims == tuple(other)
 
     def __hash__(self) -> int:
-        """As the tuple of the dims."""
+        """The hash of the tuple of dimensions."""
         return hash(self.dims)
 
     def __str__(self) -> str:
-        """The shape as people write it."""
+        """The shape in the usual notation."""
         return "[...]" if self.dims is None else f"[{', '.join(map(format_dim, self.dims))}]"
 
     def __repr__(self) -> str:
-        """The shape as people write it, and what it is."""
+        """The shape in the usual notation, with the class name."""
         return f"InferredShape({self})"
 
     def to_json(self) -> Json:
-        """Returns the answer as `json` writes it: `{"shape": [...]}`, None for an unknown rank.
+        """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
-        A dim is a number, None where nothing is known of it, else `{"min", "max", "name"}`: "max" is None where nothing
-        bounds it, and "name" absent where it has none. "equalities", "origins" and "view" follow where there are any.
+        A dimension is a number, None if nothing is known of it, or `{"min", "max", "name"}`. "max" is None if there is
+        no upper bound, and "name" is absent if the dimension has no name. "equalities", "origins" and "view" follow if
+        there are any.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}
@@ -108,5 +109,5 @@ class InferredShape(Sequence[AnyDim]):
 
 
 def wrap_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
-    """Returns answers as shapes; refusals stay what they are."""
+    """Returns results as `InferredShape` objects, and errors unchanged."""
     return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]

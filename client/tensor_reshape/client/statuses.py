@@ -1,4 +1,4 @@
-"""How the status that a call ended with becomes an exception."""
+"""Conversion of a call's status to an exception."""
 
 from collections.abc import Collection
 
@@ -19,7 +19,7 @@ _KINDS: dict[StatusCode, type[ServiceError]] = {
 def build_error(
     code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    """Returns the exception for a call that ended with this status."""
+    """Returns the exception for a status."""
     error = _choose_error(code, details or "", trailing_metadata)
     error.request_id = find_request_id(trailing_metadata)
     return error
@@ -28,11 +28,11 @@ def build_error(
 def _choose_error(
     code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    # A refusal first: its codes are also those of a transport or a proxy that knows nothing of this contract.
+    # Error details first, because transports and proxies use the same status codes without details.
     refusal = decode_refusal(code, trailing_metadata)
     if refusal is not None:
         return refusal
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # The transport itself refuses such a message, before the server could say which of its limits it is above.
+        # gRPC rejects such a message itself, before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _KINDS.get(code, ServiceError)(text, code)

@@ -1,4 +1,4 @@
-"""The client that blocks: what callers see of it. How it makes a call is in `sync_calls`."""
+"""The blocking client: its public methods. `sync_calls` makes the calls."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,23 +60,21 @@ Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamCli
 
 
 class Client:
-    """Reshapes arrays on a server, over one channel; safe to share between threads.
+    """A blocking client that reshapes arrays on a server. Threads may share it.
 
-    Arrays of any framework go in. What comes back is read-only, whatever its size, unless `writable=True`, `out=` or
-    `like=torch` ask for memory that can be written to. Every method raises a `ReshapeError`
-    for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
-    retries, and `ServiceError` for any other end.
+    Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
+    `like=torch`. A method raises a `ReshapeError` if the request is rejected, `CallTimeoutError` after its timeout,
+    `UnavailableError` if no server can be reached after retries, and another `ServiceError` for any other status.
 
-    A call whose server is lost, or cannot be reached, waits for one up to 10 seconds in all. Where a server has too
-    much to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
-    call's timeout.
+    If the connection to the server is lost, a call waits up to 10 seconds for a server. If the server is overloaded,
+    the client retries with growing pauses while its retry budget lasts. Both end with the timeout of the call.
 
     >>> with Client("localhost:50051") as client:
     ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
     array([1, 2, 3, 4])
     """
 
-    def __init__(  # noqa: PLR0913 - options, each by its name
+    def __init__(  # noqa: PLR0913 - each option has its name
         self,
         target: str = DEFAULT_TARGET,
         *,
@@ -94,31 +92,32 @@ class Client:
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
-        """Makes the channel; it connects with the first call.
+        """Creates the channel, which connects with the first call.
 
         Args:
-            target: `host:port`, `dns:///host:port` (calls go round all its addresses) or `unix:PATH`. As in every gRPC
-                client, the environment may name a proxy for it (`grpc_proxy`, `https_proxy`, `http_proxy`, with the
-                exceptions of `no_grpc_proxy` or `no_proxy`); loopback addresses, `localhost` and sockets never use one.
-            credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
-            token: a bearer token that is shown with every call, over TLS.
-            token_file: the file that holds one instead; it is read again when it changes, as rotated tokens do.
-            allow_plaintext_token: also without TLS, where the target is this machine and nothing else.
-            metadata: sent with every call.
-            timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
-            inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
-                says otherwise.
-            chunk_bytes: what one message of a stream carries.
-            compression: of what is sent: gRPC's gzip or deflate, for slow networks: it takes longer than fast ones do.
-            options: arguments of gRPC's channel, which win over the SDK's own; `grpc.service_config` replaces how calls
-                go round servers and avoid those that do not serve.
-            interceptors: gRPC's own, the outermost first: of unary-unary calls, and of stream-stream calls, which
-                streams are. Calls then use grpcio's public API.
-            tracing: whether each call says which trace it belongs to, that of OpenTelemetry's current span: as W3C
-                Trace Context, the same with all its attempts. Needs the extra `tracing`.
-            grpc_api: "auto" makes small calls on grpcio's core, which is faster, if this grpcio supports it and
-                no interceptor is set. "public" uses only grpcio's public API, for example if another library
-                instruments grpcio's objects. Both return the same results.
+            target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
+                in every gRPC client, the environment may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`, with
+                exceptions in `no_grpc_proxy` or `no_proxy`). Loopback addresses, `localhost` and unix sockets never use
+                a proxy.
+            credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
+            token: bearer token, sent with every call over TLS.
+            token_file: file with the bearer token. It is read again when it changes.
+            allow_plaintext_token: allows a token without TLS if the target is on this machine.
+            metadata: metadata for every call.
+            timeout: default timeout of a call in seconds, including retries. `math.inf`: no timeout.
+            inline_max_bytes: arrays up to this size are sent in one message, larger ones as a stream, unless `transfer`
+                is set.
+            chunk_bytes: size of a message of a stream.
+            compression: gRPC compression of requests (gzip or deflate). It only helps on slow networks.
+            options: gRPC channel arguments. They override those of the SDK. `grpc.service_config` replaces load
+                balancing and health checking.
+            interceptors: gRPC interceptors for unary-unary and stream-stream calls, the outermost first. With
+                interceptors, all calls use grpcio's public API.
+            tracing: whether each call carries the current OpenTelemetry span as W3C Trace Context, the same in all
+                attempts. Needs the extra `tracing`.
+            grpc_api: "auto" makes small calls on grpcio's core, which is faster, if this grpcio supports it and no
+                interceptor is set. "public" uses only grpcio's public API, for example if another library instruments
+                grpcio's objects. Both return the same results.
         """
         target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
@@ -128,10 +127,10 @@ class Client:
         self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = self._open_calls(check_settings(options, compression, interceptors), grpc_api)
-        self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # it has no thread before `submit`
+        self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # no thread is started before `submit`
 
     def __enter__(self) -> Self:
-        """Returns the client itself."""
+        """Returns the client."""
         return self
 
     def __exit__(
@@ -140,17 +139,17 @@ class Client:
         """Closes the channel."""
         self.close()
 
-    if not TYPE_CHECKING:  # type checkers say so by themselves, where there is no such method
+    if not TYPE_CHECKING:  # type checkers report the missing method themselves
 
         async def __aenter__(self) -> NoReturn:
-            """Refuses `async with`."""
+            """Rejects `async with`."""
             text = "a Client blocks: write `with Client(...)`, or `async with AsyncClient(...)`"
             raise TypeError(text)
 
         __aexit__ = __aenter__
 
     def close(self) -> None:
-        """Closes the channel; calls under way are cancelled.
+        """Closes the channel and cancels running calls.
 
         >>> client = Client("localhost:50051")
         >>> client.close()
@@ -158,16 +157,16 @@ class Client:
         <Client of localhost:50051, closed>
         """
         self._calls.close()
-        # What still waits for a thread gets one, and finds the client closed: who awaits a future that an executor
-        # cancels is not always told.
+        # Submitted calls that have not started still start, and find the client closed. Cancelling their futures would
+        # not always wake the code that waits for them.
         self._pool.shutdown(wait=False)
 
     def __repr__(self) -> str:
-        """The client's target and state, and nothing of its credentials."""
+        """The target and state of the client, without credentials."""
         return self._endpoint.describe(type(self).__name__)
 
     def __reduce__(self) -> NoReturn:
-        """Refuses to be pickled or copied."""
+        """Rejects pickling and copying."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
     @overload
@@ -194,18 +193,18 @@ class Client:
         """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
 
         Args:
-            array: any array, strided ones included: of numpy, torch, jax, PyArrow, or whatever else exports DLPack,
-                `__array_interface__`, `__array__` or a buffer.
-            shape: the target; -1 (once) keeps the volume.
-            special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
-            expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
-            timeout: seconds; None: the client's.
-            **how: how the elements travel, where they land, and as whose array they come back: see `Transfer`; and
-                `like`, an array of the framework, or its namespace.
+            array: an array of numpy, torch, jax or PyArrow, or any object with DLPack, `__array_interface__`,
+                `__array__` or a buffer. It may have strides.
+            shape: the requested shape. One item may be -1, which is computed.
+            special_zero: whether a 0 in `shape` copies the input dimension at its index. If not, it is a dimension of
+                0.
+            expected_shape: the output shape that you rely on, with None for a dimension of any size.
+            timeout: seconds. Default: the timeout of the client.
+            **how: `like`, an array of the framework for the output, or its namespace; and the options of `Transfer`.
 
         Returns:
-            The elements in row-major order under the new shape, with the array's type: read-only, unless asked for
-            otherwise.
+            The elements in row-major order with the new shape and the type of the array. The output is read-only by
+                default.
 
         >>> images = np.zeros((32, 8, 8), np.float32)
         >>> client.static_reshape(images, [0, -1], special_zero=True).shape
@@ -234,9 +233,9 @@ class Client:
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
+        """Executes DynamicReshape-1 (oneAPI Graph): like `static_reshape`, but the requested shape is an i32 array.
 
-        A plain sequence of integers is sent as i32; an array keeps the type it has.
+        A sequence of integers is sent as i32. An array keeps its type.
 
         >>> shape = np.array([3, 2], np.int32)  # known at run time
         >>> client.dynamic_reshape(np.zeros((2, 3), np.float32), shape, special_zero=False).shape
@@ -265,11 +264,11 @@ class Client:
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
+        """Executes Reshape-1 (OpenVINO): every data type; the requested shape may have any integer type.
 
-        Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
-        sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and unpacked; a
-        `PackedTensor` is answered with one.
+        Copied dimensions are removed from both sides before -1 is computed: (4,0,2) with [-1,0] and special_zero
+        becomes (8,0). A sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and
+        unpacked. A `PackedTensor` returns a `PackedTensor`.
 
         >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
         (8, 0)
@@ -290,15 +289,15 @@ class Client:
         timeout: float | None = None,
         **more: Unpack[InferOptions],
     ) -> InferredShape:
-        """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
+        """Returns the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
 
-        None is a shape of which nothing is known. Where all is known: exactly what executing would give.
+        If both shapes are fully known, the result is exactly that of the operation.
 
         Args:
-            data_shape: what is known of the data's shape.
-            shape: what is known of the target.
-            special_zero: whether a 0 in `shape` copies the data dim at its index.
-            timeout: seconds; None: the client's.
+            data_shape: the known part of the input shape. None: nothing is known.
+            shape: the known part of the requested shape. None: nothing is known.
+            special_zero: whether a 0 in `shape` copies the input dimension at its index.
+            timeout: seconds. Default: the timeout of the client.
             **more: see `ShapeOptions` and `CallOptions`.
 
         >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
@@ -310,7 +309,7 @@ class Client:
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`.
+        """Answers many queries in few calls. Each query returns its shape, or its error as an object; see `ShapeQuery`.
 
         >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
         >>> known, refused = client.infer_shapes(queries)
@@ -324,7 +323,7 @@ class Client:
     def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole (""); never asks again.
+        """Returns the health of a service, or of the whole server (""). Never retries.
 
         >>> client.check_health()
         <HealthStatus.SERVING: 1>
@@ -333,7 +332,7 @@ class Client:
         return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
-        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes.
+        """Returns the version, limits and operations of one of the servers behind the target.
 
         >>> client.server_info().operations["static_reshape"].max_rank
         12
@@ -342,10 +341,10 @@ class Client:
         return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server that says SERVING is connected.
+        """Waits until a server with health status SERVING is connected.
 
         Raises:
-            UnavailableError: none was in time; the last connection error is part of it.
+            UnavailableError: no server was ready in time. The message contains the last connection error.
 
         >>> client.wait_until_ready(timeout=10)
         """
@@ -354,11 +353,12 @@ class Client:
     def submit(
         self, method: Callable[_Parameters, _Result], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
     ) -> Future[_Result]:
-        """Has one of the client's methods called on a thread: `client.submit(client.reshape, array, shape, ...)`.
+        """Calls a method of the client on a thread: `client.submit(client.reshape, array, shape, ...)`.
 
-        For `concurrent.futures.as_completed` and its kin. Cancelled before a thread was free, a call is never made; one
-        under way ends by its own timeout, or with the client. There are as many threads as Python's executors have by
-        default; the timeout of a call begins when it has one.
+        The returned future works with `concurrent.futures.as_completed` and similar functions. A future that is
+        cancelled before a thread is free is never sent. A running call ends by its own timeout, or when the client is
+        closed. The number of threads is the default of Python's executors. The timeout of a call begins when it has a
+        thread.
 
         >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
         >>> future.result()
@@ -369,7 +369,7 @@ class Client:
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> SyncCalls:
-        """Makes the channel; a fake has another way to answer."""
+        """Creates the object that makes calls; a fake client overrides it."""
         return SyncCalls(self._endpoint, settings, grpc_api)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
@@ -382,7 +382,7 @@ class Client:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":
-            # Made anew for each attempt: what has arrived of a stream that was lost is not to be trusted.
+            # Created again for each attempt, because the received part of a lost stream is not reliable.
             return self._calls.stream(lambda: StreamTransfer(plan, delivery, self._chunk_bytes), context)
         if delivery.way == "view":
             return delivery.view(self._calls.run(plan.build_infer(), context))

@@ -1,6 +1,6 @@
-"""How the blocking client makes a call: sent, sent again, awaited, and explained where it fails.
+"""The calls of the blocking client: sending, retries, and explanations of errors.
 
-Any thread may make calls: what they share is the channel, which grpc allows, and the `RetryBudget`, which has a lock.
+Any thread may make calls. Threads share the channel, which grpc allows, and the `RetryBudget`, which has a lock.
 """
 
 import time
@@ -16,6 +16,7 @@ from tensor_reshape.client.connections import (
     add_fault,
     describe_fault,
     describe_wait,
+    explain_loss,
     has_failed,
 )
 from tensor_reshape.client.contexts import ClientContext
@@ -35,7 +36,7 @@ from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
-_PAUSE_SECONDS = 0.05  # before a server that was lost as it answered is asked again whether it is ready
+_PAUSE_SECONDS = 0.05  # before asking a server again that was lost while it responded
 
 
 class _Started(NamedTuple):
@@ -44,35 +45,36 @@ class _Started(NamedTuple):
 
 
 class SyncCalls:
-    """The calls of one client, over one channel.
+    """The calls of one client over one channel.
 
     Attributes:
         transport: makes the calls, through the caller's interceptors.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings, grpc_api: GrpcApi) -> None:
-        """Makes the channel; it connects with the first call."""
+        """Creates the channel, which connects with the first call."""
         self._endpoint = endpoint
         self._settings = settings
         self._grpc_api = check_grpc_api(grpc_api)
         self.transport = self._open_transport(avoid_unhealthy=True)
 
     def close(self) -> None:
-        """Closes the channel; calls under way are cancelled."""
-        self._endpoint.close()  # first: what ends by the rest must not be sent again
-        if not self._endpoint.is_foreign:  # the parent's: here gRPC has no threads that could close it
+        """Closes the channel and cancels running calls."""
+        self._endpoint.close()  # first, so that calls which end because of the rest are not retried
+        # after a fork the channel belongs to the parent, and this process has no gRPC threads that could close it
+        if not self._endpoint.is_foreign:
             self.transport.close()
 
     def run(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call and returns its answer; one that failed is sent again, where it may be."""
-        try:  # no `with`: it would cost each call a part of a microsecond
+        """Makes a call and returns its response, with retries."""
+        try:  # not `with`, which would cost each call a part of a microsecond
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
             with context:
                 raise self._hint(error, call.method, len(call.request), context) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        """Makes the calls of a batch, some at a time, and returns their answers in order."""
+        """Makes the calls of a batch, some at the same time, and returns their results in order."""
         self._endpoint.require_open()
         answers, started = ShapeAnswers(), deque[_Started]()
         with context:
@@ -85,11 +87,11 @@ class SyncCalls:
                     answers += self._await(started.popleft(), context)
             finally:
                 for _, pending in started:
-                    pending.cancel()  # those that are left, where one failed
+                    pending.cancel()  # the remaining ones, if one has failed
         return answers
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
-        """Makes the call of a stream, with a transfer of its own for each attempt."""
+        """Makes a stream call, with a new transfer for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         def attempt() -> Output:
@@ -103,16 +105,16 @@ class SyncCalls:
             return self._repeat(attempt, attempts)
 
     def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call to a server whatever its health, and never again."""
-        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
+        """Makes a call to a server of any health, without retries."""
+        # A separate channel, because the client's own does not use servers that report NOT_SERVING.
         with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
             return call.decode(self._send(call, context, transport=transport))
 
     def wait_until_ready(self, seconds: float | None) -> None:
-        """Waits until a server that says SERVING is connected.
+        """Waits until a server with health status SERVING is connected.
 
         Raises:
-            UnavailableError: none was in time.
+            UnavailableError: no server was ready in time.
         """
         deadline = Deadline(seconds)
         while not self._is_ready(deadline):
@@ -123,14 +125,17 @@ class SyncCalls:
             time.sleep(_PAUSE_SECONDS)
 
     def _is_ready(self, deadline: Deadline) -> bool:
-        """Waits for a server that says SERVING; False if the deadline passed, or the server was lost just then."""
+        """Waits for a server that reports SERVING.
+
+        False if the deadline passed, or if the server was lost at that moment.
+        """
         try:
-            # This channel sends no call before a server says so. A server that refuses the call is ready, too.
+            # This channel sends no call before a server reports SERVING. A server that rejects the call is ready, too.
             self._ask_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
         except TensorReshapeError:
-            self._endpoint.require_open()  # or another thread has closed the client
+            self._endpoint.require_open()  # another thread may have closed the client
         return True
 
     def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
@@ -147,7 +152,7 @@ class SyncCalls:
         try:
             raw = self._send(call, context)
         except TensorReshapeError as error:
-            # Only now: most calls have one attempt, and need no account of them.
+            # Created only now, because most calls have one attempt and do not need it.
             attempts = Attempts(self._endpoint.budget, context.deadline)
             self._pause(error, attempts)
         else:
@@ -156,10 +161,10 @@ class SyncCalls:
         return self._repeat(lambda: self._send(call, context), attempts)
 
     def _hint(self, error: TensorReshapeError, path: str, size: int, context: ClientContext) -> TensorReshapeError:
-        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
         if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # already: another thread is not to ask, too
-            # With the metadata of the call: they may be what lets it in.
+            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another thread does not request them too
+            # With the metadata of the call, because they may contain its credentials.
             hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
             with suppress(TensorReshapeError):
                 self._endpoint.server_info = self.run(build_server_info(), hurried)
@@ -168,19 +173,19 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # No wait for a server: to fail at once tells that it is lost, and `retries` waits better.
+        # The call does not wait for a server. If it fails at once, the server is lost, and `retries` knows how to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
     def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
-        # Started rather than awaited: several calls of a batch are under way without a thread for each.
+        # Started and not awaited, so that several calls of a batch run without a thread for each.
         start, metadata = self.transport.start, self._endpoint.metadata + context.metadata
         return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
-        """Returns the answer of a started call; one that failed is sent again as any other is."""
-        # The first attempt is to await what was started, every other one to send it anew.
+        """Returns the result of a started call, with retries."""
+        # The first attempt awaits the started call. Later attempts send the call again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:
@@ -200,7 +205,7 @@ class SyncCalls:
                 return result
 
     def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt may begin, after one that ended with `error`; raises where there is none."""
+        """Waits until the next attempt after `error`; raises if there is none."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise self._explain(attempts.choose_end(error)) from None
@@ -208,10 +213,10 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise error  # not "deadline exceeded", but what kept the call until then
+            raise explain_loss(error, self._endpoint.target)  # more helpful than "deadline exceeded"
 
     def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
+        """Waits until a server is connected. If there is none, the next attempt reports why."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             self._ask_health(seconds, wait_for_ready=True)
 
@@ -222,11 +227,13 @@ class SyncCalls:
         ask(call.method, call.request, seconds, self._endpoint.metadata)
 
     def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns what a call ends with: where its time was up, with what is wrong with the connection."""
-        return add_fault(error, self._find_fault()) if isinstance(error, CallTimeoutError) else error
+        """Returns the error of a call. It includes what is wrong with the connection."""
+        if isinstance(error, CallTimeoutError):
+            return add_fault(error, self._find_fault())
+        return explain_loss(error, self._endpoint.target)
 
     def _find_fault(self) -> str:
-        """Returns why no server is connected; empty where one is, and where the client is closed meanwhile."""
+        """Returns why no server is connected; empty if one is, or if the client was closed."""
         if self._endpoint.budget.is_closed:
             return ""
         state = self.transport.find_state()
@@ -234,7 +241,7 @@ class SyncCalls:
             try:
                 self._ask_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
-                return describe_fault(error)
+                return describe_fault(explain_loss(error, self._endpoint.target))
         return describe_wait(state, self._endpoint.target)
 
     def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
@@ -242,7 +249,7 @@ class SyncCalls:
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
         with closing(
             self.transport.exchange(transfer, seconds, metadata)
-        ) as answers:  # or one given up would stay open
+        ) as answers:  # otherwise an abandoned stream would stay open
             for raw in answers:
                 transfer.receive(raw)
                 attempts.note_progress()

@@ -1,7 +1,7 @@
-"""Targets of clients: the addresses of servers in the notation of gRPC.
+"""Targets of clients: server addresses in gRPC's notation.
 
-Law: what gRPC would take for something else is refused. It looks a host without a port up for HTTPS, and takes
-`http://host:1` for the name of a host; either ends as a call that finds no server.
+Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if there is none, and
+treats `http://host:1` as a host name. Both would only fail later, as a call without a server.
 """
 
 import re
@@ -14,11 +14,11 @@ _MAX_PORT = 65535
 
 
 def check_target(target: object) -> str:
-    """Returns the target of a client where gRPC takes it for one.
+    """Returns the target of a client if it is valid.
 
     Raises:
-        TypeError: it is no text.
-        ValueError: it is no `host:port`, and of no scheme that gRPC knows.
+        TypeError: it is not text.
+        ValueError: it is not `host:port` and has no scheme of gRPC.
     """
     if not isinstance(target, str):
         message = f"target is {target!r}: write {_suggest(target)}"
@@ -31,7 +31,7 @@ def check_target(target: object) -> str:
 
 
 def _explain(target: str) -> str:
-    """Says what is wrong about an address, and what to write."""
+    """Returns what is wrong with an address, and what to write."""
     url = _URL.fullmatch(target)
     if url is not None:
         return f"without the scheme, {url[1]!r}; for TLS there is credentials=grpc.ssl_channel_credentials()"

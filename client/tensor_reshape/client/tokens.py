@@ -1,13 +1,13 @@
-"""The bearer token that a client shows with its calls, and where it may travel.
+"""The bearer token of a client: how it is read, and over which connections it is sent.
 
-- It travels over TLS; to this machine also in plain text, where the caller says so. Everything else raises before
-  there is a channel.
-- Over TLS it is metadata of each call. gRPC's own means, call credentials, start a thread for every call, in Python: a
-  small call took four times as long with them. They are used where the kind of the channel credentials is not known
-  here: the core then sends the token over connections that it takes for private, and fails the call over any other.
-- A file is looked at before every call, since tokens are rotated by replacing it: that is one system call. A
-  file that is gone, or holds no token for a moment, changes nothing.
-- A token is in no text that is made here: no error, no representation.
+- A token is sent over TLS. In plain text it is sent only to this machine, and only if the caller allows it. Every other
+  combination raises an error before a channel exists.
+- Over TLS the token is metadata of each call. gRPC's own mechanism, call credentials, starts a Python thread for every
+  call, which made a small call four times as slow. It is used only if the kind of the channel credentials is unknown
+  here: the core then sends the token over connections that it considers private, and fails the call over any other.
+- A token file is checked before every call, because tokens are rotated by replacing it. That is one system call. If the
+  file is missing or empty for a moment, the previous token stays valid.
+- A token never appears in an error or a representation.
 """
 
 import os
@@ -22,63 +22,64 @@ from tensor_reshape.client.grpc_core import is_tls
 from tensor_reshape.runtime.addresses import is_local
 
 AUTHORIZATION_KEY = "authorization"
-"""The key of the metadata that a token travels in."""
+"""The metadata key of the token."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as RFC 6750 has it
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the syntax of RFC 6750
 
 
 class Token:
-    """A token as the metadata have it; safe to share between threads."""
+    """A token in the form of metadata. Threads may share it."""
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError where the text is none."""
+        """Raises ValueError if the text is not a token."""
         self._pair = _build_pair(text)
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata of a call that begins now."""
+        """Returns the metadata for a new call."""
         return self._pair
 
 
 class FileToken(Token):
-    """One that is read again whenever its file has changed."""
+    """A token that is read again whenever its file has changed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads it.
+        """Reads the file.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it holds no token.
+            ValueError: the file does not contain a token.
         """
         self._path = Path(path)
         self._version = self._find_version()
         super().__init__(self._read())
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata of a call that begins now."""
-        with suppress(OSError, ValueError):  # it is being replaced: what was read before holds
+        """Returns the metadata for a new call."""
+        with suppress(OSError, ValueError):  # the file is being replaced: the previous token stays valid
             version = self._find_version()
             if version != self._version:
-                # What was looked at first may be older than what is read: then the next call reads once more.
+                # The checked version may be older than the content that is read. Then the next call reads the file
+                # again.
                 self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 
     def _read(self) -> str:
-        # No error of what decodes: it would hold the token.
+        # # no decoding error, because its text would contain the token
         return self._path.read_text("ascii", "replace")
 
     def _find_version(self) -> tuple[int, ...]:
-        """Returns what changes when the file is written or replaced, also by another target of a symbolic link."""
+        """Returns a value that changes when the file is written or replaced, or a symbolic link points elsewhere."""
         found = self._path.stat()
-        # The time of the change as well: the other one may be kept by what copies the file.
+        # Includes the time of the inode change, because a program that copies the file may keep the modification time.
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 class Authorization(NamedTuple):
-    """How a client shows who it is.
+    """How a client authenticates.
 
     Attributes:
-        credentials: what its channels are made with; None: plain text.
-        token: what goes with the metadata of each call; None: nothing, or the core adds it.
+        credentials: the channel credentials; None: plain text.
+        token: the token for the metadata of each call; None: none, or the core adds it.
     """
 
     credentials: grpc.ChannelCredentials | None
@@ -93,18 +94,18 @@ def authorize(
     *,
     allow_plaintext: bool,
 ) -> Authorization:
-    """Returns how a client of `target` shows who it is.
+    """Returns how a client of `target` authenticates.
 
     Args:
-        target: as `Client` takes it.
-        credentials: of its channels; None: plain text.
-        token: that it shows.
-        token_file: that holds the token instead.
-        allow_plaintext: whether the token may travel in plain text to this machine.
+        target: the target, as for `Client`.
+        credentials: channel credentials; None: plain text.
+        token: the token.
+        token_file: the file with the token.
+        allow_plaintext: whether the token may be sent in plain text to this machine.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: what is given is no token, or there are two, or it would travel in plain text and may not.
+        ValueError: the token is invalid, both a token and a file are given, or the token would be sent in plain text.
     """
     given = _read_token(token, token_file)
     if given is None or (credentials is None and allow_plaintext and is_local(target)):
@@ -137,13 +138,13 @@ class _TokenPlugin(grpc.AuthMetadataPlugin):
         self._token = token
 
     def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
-        """Called by grpcio, on a thread of its own for each call."""
+        """Called by grpcio, on a new thread for each call."""
         del context
         callback((self._token.read_pair(),), None)
 
 
 def _build_pair(text: str) -> tuple[str, str]:
-    token = text.strip()  # of the line end of a file
+    token = text.strip()  # removes the line end of a file
     if not _TOKEN.fullmatch(token):
         message = "that is no token: it consists of letters, digits and -._~+/, and may end with ="
         raise ValueError(message)

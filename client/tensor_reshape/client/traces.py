@@ -1,6 +1,6 @@
-"""The trace that a call belongs to, as W3C Trace Context writes it, from OpenTelemetry's current span.
+"""The current OpenTelemetry span in the form of W3C Trace Context.
 
-Law: a call is made in the trace of whoever makes it; where there is none, nothing is sent.
+A call belongs to the trace of its caller. If there is no current trace, nothing is sent.
 """
 
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from tensor_reshape.client.contexts import CheckedMetadata
 
 TRACE_KEY = "traceparent"
-"""The name under which a trace is sent."""
+"""The metadata key of a trace."""
 
 
 def find_trace_reader() -> Callable[[], CheckedMetadata]:
-    """Returns what reads the current trace, in the thread or the task that calls it.
+    """Returns a function that returns the current trace of the thread or task that calls it.
 
     Raises:
         ImportError: OpenTelemetry is not installed.
     """
     try:
-        # An extra; and to import it takes a while.
+        # Imported here, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
         message = "tracing=True takes the trace from OpenTelemetry: install tensor-reshape[tracing]"

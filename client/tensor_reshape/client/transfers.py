@@ -1,11 +1,11 @@
-"""How the elements of one call travel, where they land, and as whose array they are handed over.
+"""Transfer of the elements of one call: inline, as a stream, or as a view; and the memory and type of the output.
 
-Laws:
+Invariants:
 
-- Whatever its size, and however it travelled, an output is read-only, unless the caller asked for one that is not: by
-  `writable`, by `out`, or by `like` for a framework all of whose arrays can be written to.
-- An output shares memory with nothing that the caller has, but with `out`, or the data of a "view".
-- What contradicts itself is refused before anything is sent.
+- An output is read-only, whatever its size and transfer, unless the caller asks for a writable one: with `writable`,
+  with `out`, or with `like` for a framework whose arrays are always writable.
+- An output shares no memory with the caller's arrays, except with `out` and with the transfer "view".
+- Contradictory options are rejected before anything is sent.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,10 +29,13 @@ from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_be
 from tensor_reshape.wire.tensors import TensorView
 
 DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
-"""Where the two cross: below, one message is two to three times faster; above, a stream is, and needs less memory."""
+"""Arrays up to this size are sent in one message: below it, one message is two to three times faster.
+
+Above it, a stream is faster and needs less memory.
+"""
 
 Progress = Callable[[int, int], None]
-"""Takes the bytes that have arrived, and how many there will be.
+"""A function that takes the number of bytes that have arrived, and the total.
 
 >>> array = client.reshape(np.zeros(6), [2, 3], special_zero=False, progress=print)
 48 48
@@ -43,25 +46,27 @@ Way = Literal["auto", "inline", "stream", "view"]
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
-_ALIGNMENT_BYTES = 64  # of a cache line, and of the memory that jax takes over without a copy
-_KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")  # of the operations themselves
+_ALIGNMENT_BYTES = 64  # the size of a cache line, and the alignment that jax needs to use memory without a copy
+# the arguments of the operations themselves
+_KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
 
 class Transfer(CallOptions, total=False):
-    """What every operation takes besides its own arguments: how the elements travel, and all of `CallOptions`.
+    """Options of every operation in addition to its own arguments: the transfer of the elements, and all `CallOptions`.
 
     Attributes:
-        transfer: "inline": one message each way; "stream": chunks both ways at once, for any size; "view": no elements
-            at all, the server decides the shape and it is applied to the caller's own array; "auto", the default:
-            inline up to the client's `inline_max_bytes`, else a stream.
-        copy: with "view", what to do where the array's strides do not allow it: "if_needed" copies, "never" refuses
-            (VIEW_IMPOSSIBLE).
-        out: where the output lands, and what is returned: an array of numpy or a tensor of torch, writable, row-major,
-            of the output's type and shape. None goes with a `PackedTensor`.
-        writable: whether the output can be written to; without it, it is read-only. What came in one message is copied
-            for it, what came as a stream is not. With "view" it is the caller's own array that is written to.
-        progress: called with the bytes that have arrived, and how many there will be; from 0 again where a stream that
-            was lost begins anew. An exception ends the call. Elements below one byte count as they travel, packed.
+        transfer: "inline": one message in each direction. "stream": chunks in both directions at the same time, for any
+            size. "view": no elements are sent; the server infers the shape, and the SDK applies it to your own array.
+            "auto" (default): inline up to the client's `inline_max_bytes`, otherwise a stream.
+        copy: with "view", what happens if the strides of the array do not allow a view: "if_needed" copies, "never"
+            raises VIEW_IMPOSSIBLE.
+        out: the array for the output, which is also returned: a numpy array or torch tensor that is writable,
+            row-major, and has the type and shape of the output. Not available with a `PackedTensor`.
+        writable: whether the output must be writable. Default: read-only. An inline output is copied for that, a stream
+            is not. With "view", the output shares the memory of your own array.
+        progress: a function that gets the number of bytes that have arrived, and the total. After a lost stream it
+            starts from 0 again. An exception in it ends the call. Elements below one byte count as they are sent,
+            packed.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -76,24 +81,25 @@ class Transfer(CallOptions, total=False):
 
 
 class Handover(Transfer, total=False):
-    """All of `Transfer`, and as whose array the output is handed over.
+    """All options of `Transfer`, and the framework of the output.
 
     Attributes:
-        like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other of the
-            array API standard. The output is an array of it, in the memory of this process, without a copy where the
-            framework takes the memory that it came in. None: numpy's.
+        like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
+            of the array API standard. The output is an array of this framework in the memory of this process, without a
+            copy if the framework supports that. Default: numpy.
     """
 
     like: object
 
 
 class ReshapeOptions(Transfer, total=False):
-    """All that every operation takes by name; `like` decides the type of the output, so it is apart.
+    """All keyword options of an operation except `like`, which decides the type of the output.
 
     Attributes:
-        special_zero: whether a 0 in the target copies the data dim at its index; if not, it is a dim of 0.
-        expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
-        timeout: seconds; None: the client's.
+        special_zero: whether a 0 in the requested shape copies the input dimension at its index. If not, it is a
+            dimension of 0.
+        expected_shape: the output shape that you rely on, with None for a dimension of any size.
+        timeout: seconds. Default: the timeout of the client.
     """
 
     special_zero: Required[bool]
@@ -102,18 +108,18 @@ class ReshapeOptions(Transfer, total=False):
 
 
 class Delivery:
-    """One call's way, and its destination.
+    """The transfer and the destination of one call.
 
     Attributes:
         way: "inline", "stream" or "view".
     """
 
     def __init__(self, plan: Plan, how: Handover, inline_max_bytes: int) -> None:
-        """Decides how the elements of `plan` travel.
+        """Decides how the elements of `plan` are transferred.
 
         Raises:
-            TypeError: `how` has a key that is none of `Handover`, or the framework of `like` has no such type.
-            ValueError: `how` contradicts itself, names no such way, or its `out` is not like the output.
+            TypeError: `how` has an unknown key, or the framework of `like` does not have the element type.
+            ValueError: options contradict each other, the transfer is unknown, or `out` does not match the output.
         """
         check_keywords(plan.question.operation.name, how, _KEYWORDS, Handover)
         self._plan = plan
@@ -131,35 +137,36 @@ class Delivery:
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Output:
-        """Returns what the caller gets of an output that came in one message."""
+        """Returns the result for the caller of an output that came in one message."""
         if self._out is not None:
-            self._out[...] = output  # the copy that `out` costs here; a stream writes into it as it comes
+            self._out[...] = output  # with `out` an inline output is copied; a stream writes into `out` directly
         self.report(self._plan.dense_bytes, self._plan.dense_bytes)
         return self.hand_over(output)
 
     def hand_over(self, output: Array) -> Output:
-        """Returns what the caller gets of an output that is complete.
+        """Returns the result for the caller of a complete output.
 
         Raises:
-            ValueError: a copy is needed, of what is to be a view, and must not be made.
+            ValueError: the output must be a view, but would need a copy.
         """
         if self._out is not None:
             return self._given_out
         if self._needs_copy(output):
             output = self._copy_output(output)
         if not self._is_writable:
-            output.flags.writeable = False  # of this array; that of the caller, which a view is of, stays what it is
+            # only of this array object; the caller's array, of which it may be a view, is unchanged
+            output.flags.writeable = False
         return self._framework.present(output)
 
     def view(self, dims: InferredShape) -> Output:
-        """Returns the caller's array under the shape that the server decided; bytes stay what they are.
+        """Returns the caller's array with the shape that the server inferred. The bytes are unchanged.
 
         Raises:
-            InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
-            ValueError: the same, where it is not for the strides.
-            ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
+            InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
+            ValueError: the same, for another cause than strides.
+            ResponseError: the server's shape differs from that of the rules, or numpy cannot represent it.
         """
-        if dims != self._plan.dims:  # by the rules of this process; of another version's server they may differ
+        if dims != self._plan.dims:  # the rules of this process; a server of another version may have others
             message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
@@ -174,7 +181,7 @@ class Delivery:
         """Returns the array that a stream fills.
 
         Raises:
-            ResponseError: numpy cannot hold the output.
+            ResponseError: numpy cannot represent the output.
         """
         if self._out is not None:
             return self._out
@@ -184,7 +191,7 @@ class Delivery:
             raise refuse_array(self._plan.dims) from None
 
     def report(self, arrived: int, total: int) -> None:
-        """Tells the caller how many bytes have arrived."""
+        """Reports progress to the caller."""
         if self._progress is not None:
             self._progress(arrived, total)
 
@@ -203,13 +210,13 @@ class Delivery:
             raise refuse_array(dims) from None
 
     def _needs_copy(self, output: Array) -> bool:
-        """Whether the memory of an output is none that may be handed over."""
+        """Whether the memory of an output must be copied before it is returned."""
         if self._is_writable and not output.flags.writeable:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # The caller's own array: it may be of another byte order, run backwards, have gaps that are no whole elements,
-        # or be written to under jax's hands.
+        # The caller's own array may have another byte order, run backwards, or have gaps that are not whole elements,
+        # and the caller may write to it while jax uses it.
         is_plain = output.dtype.isnative and all(
             stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
         )
@@ -223,7 +230,7 @@ class Delivery:
         return output.astype(dtype, order="C")
 
     def _find_contradiction(self, how: Handover) -> str:
-        """Returns what is wrong with what was asked for, in a sentence; empty where nothing is."""
+        """Returns a sentence about what is wrong with the options; empty if they are consistent."""
         framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
         if self.way not in _WAYS or self._copy not in _COPIES:
             return f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
@@ -252,27 +259,27 @@ class Delivery:
         if out is None:
             return True
         right = out.dtype == self._dtype and out.shape == self._plan.dims
-        return right and out.flags.c_contiguous and out.flags.writeable  # only what is contiguous is filled as bytes
+        return right and out.flags.c_contiguous and out.flags.writeable  # only contiguous memory can be filled as bytes
 
 
 class StreamTransfer:
-    """One tensor on one StreamReshape call, without any I/O.
+    """One tensor on one StreamReshape call, without I/O.
 
     Attributes:
-        begin: the first message; the chunks follow when it has been accepted.
+        begin: the first message. The chunks follow when the server has accepted it.
         accepted: whether the server has accepted the tensor.
-        output: what the chunks of the answer fill.
-        largest_bytes: of the largest message that was made so far.
+        output: the array that the response chunks fill.
+        largest_bytes: size of the largest message so far.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
-        """Prepares the call; a strided array is gathered once."""
+        """Prepares the call. A strided array is copied into contiguous memory once."""
         self._plan = plan
         self._delivery = delivery
         self._chunk_bytes = chunk_bytes
         self.output = delivery.make_output()
         self.accepted = False
-        # What has arrived must not be sent again; at the same place it is the same.
+        # Output that arrives must not overwrite input that is still to be sent, except at the same position.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
@@ -283,8 +290,8 @@ class StreamTransfer:
         self._arrived = 0
 
     def build_chunks(self) -> Iterator[bytes]:
-        """Returns the messages that carry the elements."""
-        # One at a time, as they are sent: all at once would be the tensor once more.
+        """Yields the messages with the elements."""
+        # One at a time, because all of them together would need the memory of the tensor again.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
@@ -292,10 +299,10 @@ class StreamTransfer:
             yield message
 
     def receive(self, raw: bytes) -> None:
-        """Takes a message of the answer.
+        """Processes a response message.
 
         Raises:
-            ResponseError: it is not the one that must come now.
+            ResponseError: the message is not the expected one.
         """
         message = decode_answer(decode_stream_response, raw)
         if isinstance(message, Chunk):
@@ -306,10 +313,10 @@ class StreamTransfer:
         self._delivery.report(self._arrived, self._size)
 
     def finish(self) -> Output:
-        """Returns what the caller gets.
+        """Returns the result for the caller.
 
         Raises:
-            ResponseError: the server ended before it was complete.
+            ResponseError: the server ended the stream too early.
         """
         if not self.accepted or self._arrived != self._size:
             message = f"the server ended after {self._arrived} of {self._size} bytes"
@@ -322,26 +329,27 @@ class StreamTransfer:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)  # all that is copied
+        unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)  # the only copy
         self._arrived = end
 
     def _find_place(self, offset: int) -> int:
-        """Returns where in memory the elements lie that begin at this byte of those that travel."""
-        # Of the packed types that are arrays, each byte begins with an element; see `packed_elements`.
+        """Returns the memory offset of the elements that begin at a byte offset of the transfer."""
+        # In packed types that are sent as arrays, each byte begins with an element; see `packed_elements`.
         return offset * self._plan.memory_type.group_items
 
 
 def _read_out(out: object) -> Array | None:
     if out is None:
         return None
-    if not isinstance(out, np.ndarray) and not is_torch_tensor(out):  # what else is read might be a copy
+    # other objects might be copied when they are converted
+    if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
         message = f"out is an array of numpy or a tensor of torch, not {type(out).__qualname__}"
         raise ValueError(message)
     return read_array(out, "out")
 
 
 def _is_frozen(array: Array) -> bool:
-    """Whether nobody can write to the memory of an array, not only through this view of it."""
+    """Whether no one can write to the memory of an array, not even through another array."""
     root: object = array
     while isinstance(root, np.ndarray) and not root.flags.writeable:
         root = root.base
@@ -350,10 +358,10 @@ def _is_frozen(array: Array) -> bool:
 
 
 def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Returns an array that is aligned for whoever takes it over. It is not cleared: every byte of it will arrive.
+    """Returns an uninitialised array with an alignment that frameworks accept. Every byte of it will be written.
 
     Raises:
-        ValueError: numpy cannot hold such a shape.
+        ValueError: numpy cannot represent such a shape.
     """
     memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
     return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)

@@ -1,13 +1,14 @@
-"""The calls of one channel by grpcio's public names, and its errors as those of this package.
+"""The calls of one channel through grpcio's public API, with errors of this package.
 
-Law: near the end of a process the main thread finalizes no object of grpcio. Such finalizers take locks. Python kills
-daemon threads where they stand, and grpcio's own threads are daemons: a lock that one of them holds is never released,
-and the process would wait for it for ever.
+Invariant: when a process exits, the main thread finalizes no object of grpcio. Such finalizers take locks. Python stops
+daemon threads at any point, and grpcio's own threads are daemons, so a lock that one of them holds is never released,
+and the process would hang.
 
-- `_close_all` closes what is open while all threads still run, and `close` drops the channel.
-- A call is dropped when it is over. No error leads to it, neither by its context nor by the frames of its traceback:
-  an error and its traceback are often a cycle, which the main thread may be the one to collect.
-- Nothing subscribes to the state of a channel: grpcio polls it with a thread that lives on for a fifth of a second.
+- `_close_all` closes all open channels while all threads still run, and `close` drops the channel.
+- A call object is dropped when the call is over. No error refers to it, neither by its context nor by the frames of its
+  traceback, because an error and its traceback often form a cycle that the main thread may collect.
+- Nothing subscribes to the state of a channel, because grpcio would poll it with a thread that lives for another fifth
+  of a second.
 """
 
 import atexit
@@ -34,58 +35,59 @@ _Begun = TypeVar("_Begun")
 
 
 def _do_nothing() -> None:
-    """Closes a channel that is closed; finds no state."""
+    """Replaces `close` and `find_state` of a closed channel."""
 
 
 class Transport:
-    """The calls of one channel; safe to share between threads.
+    """The calls of one channel. Threads may share it.
 
     Attributes:
-        find_state: returns the state of the channel; None if it is not known.
+        find_state: returns the state of the channel; None if it is unknown.
     """
 
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None] = _do_nothing
     ) -> None:
-        """Keeps the channel, to which nothing else may refer when it is closed; so `find_state` does not either."""
+        """Keeps the channel. Nothing else may refer to it when it is closed, and `find_state` does not."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
-            channel.unary_unary  # to make one costs several microseconds
+            channel.unary_unary  # creating one takes several microseconds
         )
         self._find_stream: Callable[[str], grpc.StreamStreamMultiCallable[bytes, bytes]] = channel.stream_stream
         self._close_channel: Callable[[], None] = channel.close
         _open.add(self)
 
     def close(self) -> None:
-        """Closes the channel and drops it; its calls under way are cancelled."""
+        """Closes and drops the channel, and cancels its running calls."""
         close, self._close_channel = self._close_channel, _do_nothing
         self._find_unary = self._find_stream = _refuse
         close()
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
-        """Makes a unary call and returns its answer. If no server can be reached, the call fails at once.
+        """Makes a unary call and returns its response. If no server can be reached, the call fails at once.
 
         Args:
-            path: the method, as HTTP/2 has it.
+            path: the method path.
             request: the message.
-            timeout: seconds; None: for ever.
-            metadata: sent with it.
+            timeout: seconds. None: no timeout.
+            metadata: metadata of the call.
 
         Raises:
-            TensorReshapeError: what the call ended with.
+            TensorReshapeError: the call failed.
             ValueError: the channel is closed.
         """
         return _explain_one(lambda: self._find_unary(path)(request, timeout, metadata))
 
     def send_when_ready(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
-        """Makes a unary call as `send` does, but waits for a server for as long as the call may take."""
+        """Makes a unary call like `send`, but waits for a server until the timeout."""
         return _explain_one(lambda: self._find_unary(path)(request, timeout, metadata, wait_for_ready=True))
 
     def start(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> "StartedCall":
         """Starts a unary call.
 
         Raises:
-            ServiceError: the system gives no thread. Then nothing is begun: on the main one it might be by half.
+            ServiceError: the system has no thread. Nothing was started, because a call started on the main thread could
+                be interrupted halfway.
             ValueError: the channel is closed.
         """
         return StartedCall(_begin(partial(self._find_unary(path).future, request, timeout, metadata)))
@@ -93,22 +95,21 @@ class Transport:
     def exchange(
         self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
     ) -> Generator[bytes, None, None]:
-        """Makes the call of a stream: yields what is received, and sends what `transfer` has to send meanwhile.
+        """Makes a stream call: yields the received messages, and sends those of `transfer` at the same time.
 
-        To close what is returned ends the call, unless it is over.
+        Closing the generator ends the call, unless it is over.
 
         Args:
-            transfer: takes each message as soon as it is yielded: whether it has accepted decides about what is sent
-                next.
-            timeout: seconds; None: for ever.
-            metadata: sent with the call.
+            transfer: must process each message when it is yielded, because its acceptance decides what is sent next.
+            timeout: seconds. None: no timeout.
+            metadata: metadata of the call.
 
         Raises:
-            TensorReshapeError: the call ended otherwise than well; as `start`, too.
+            TensorReshapeError: the call failed, also as in `start`.
             ValueError: the channel is closed.
         """
-        # Holds something when the first answer is here: elements are sent to whoever accepts them. It is not an Event,
-        # whose lock a signal handler that raises may leave held.
+        # Not empty after the first response, which accepts the elements. It is not an Event, because a signal handler
+        # that raises could leave the lock of an Event held.
         answered = SimpleQueue[None]()
         try:
             requests = _build_requests(transfer, answered)
@@ -120,24 +121,24 @@ class Transport:
                     yield raw
                     answered.put(None)
             finally:
-                call.cancel()  # of a call that has ended nothing changes
+                call.cancel()  # no effect if the call has ended
                 del call
         finally:
-            answered.put(None)  # or the thread of grpcio's that sends would wait for ever
+            answered.put(None)  # otherwise grpcio's sending thread would wait forever
 
 
 class StartedCall:
-    """A unary call that is under way."""
+    """A running unary call."""
 
     def __init__(self, future: "grpc.Future[bytes]") -> None:
         """Keeps the call until it is over."""
         self._futures = [future]
 
     def finish(self) -> bytes:
-        """Awaits the end of the call, once, and returns its answer.
+        """Waits for the end of the call, once, and returns its response.
 
         Raises:
-            TensorReshapeError: what the call ended with.
+            TensorReshapeError: the call failed.
         """
         return _explain_one(self._futures.pop().result)
 
@@ -157,16 +158,16 @@ def _explain_one(send: Callable[[], bytes]) -> bytes:
 
 
 def _explain_error(error: grpc.RpcError) -> TensorReshapeError:
-    """Returns the exception of this package for one of grpcio's, of which no traceback is left: it may be the call."""
+    """Returns the exception of this package for one of grpcio's. It has no traceback, which could refer to the call."""
     metadata = error.with_traceback(None).trailing_metadata() or ()
-    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
+    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # these are pairs
 
 
 def check_answer(raw: bytes | None) -> bytes:
-    """Returns the message that a call was answered with.
+    """Returns the response message of a call.
 
     Raises:
-        ResponseError: it ended well, but without any. grpcio leaves it to its callers to notice.
+        ResponseError: the call succeeded without a message. grpcio does not check that.
     """
     if raw is None:
         message = "the server ended the call without an answer"
@@ -175,17 +176,18 @@ def check_answer(raw: bytes | None) -> bytes:
 
 
 def _begin(begin: Callable[[], _Begun]) -> _Begun:
-    """Has grpcio begin a call whose events a thread of grpcio's awaits.
+    """Makes grpcio begin a call whose events a thread of grpcio awaits.
 
-    Python handles signals on the main thread, between any two steps of it. Of a call that grpcio has begun by half, no
-    thread awaits the events, and closing the channel would wait for them for ever. So the call is begun on another
-    thread; if the main one is interrupted meanwhile, the call goes on until its deadline or the channel's end.
+    Python handles signals on the main thread, between any two steps. If a call were only half begun, no thread would
+    await its events, and closing the channel would hang. The call is therefore begun on another thread. If the main
+    thread is interrupted at that time, the call runs until its deadline or until the channel is closed.
     """
     if threading.current_thread() is not threading.main_thread():
         return begin()
-    with ThreadPoolExecutor(1) as other:  # started anew: 0.1 ms, for thousands of questions or megabytes
+    # a new thread takes 0.1 ms, which is little for thousands of queries or for megabytes
+    with ThreadPoolExecutor(1) as other:
         try:
-            begun = other.submit(copy_context().run, begin)  # in this context, which a tracer may look at
+            begun = other.submit(copy_context().run, begin)  # in this context, which a tracer may need
         except RuntimeError as error:
             message = f"the call was not begun: {error}"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
@@ -193,15 +195,15 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
 
 
 def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> Iterator[bytes]:
-    """Yields what is sent; consumed by a thread of grpcio's."""
+    """Yields the messages to send, on a thread of grpcio."""
     yield transfer.begin
     answered.get()
-    if transfer.accepted:  # it is also there when the call has ended
+    if transfer.accepted:  # the queue is also filled when the call has ended
         yield from transfer.build_chunks()
 
 
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields what is received; what ends the call becomes an error of this package, and nothing else does."""
+    """Yields the received messages. Errors of gRPC become errors of this package; other exceptions are unchanged."""
     try:
         yield from call
     except grpc.RpcError as error:
@@ -221,7 +223,7 @@ def _refuse(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    for _ in range(len(_open)):  # no more: other threads may open clients all the while
+    for _ in range(len(_open)):  # a fixed number, because other threads may open clients at the same time
         try:
             transport = _open.pop()
         except KeyError:
@@ -230,6 +232,6 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):  # where there are forks
-    # A child has the parent's channels without the threads that could close them.
+if hasattr(os, "register_at_fork"):  # not available on Windows
+    # A child has the parent's channels, but not the threads that could close them.
     os.register_at_fork(after_in_child=_open.clear)

@@ -99,7 +99,10 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    return escape_unprintable(f"{error} [{error.reason}]" if isinstance(error, ReshapeError) else str(error))
+    text = f"{error} [{error.reason}]" if isinstance(error, ReshapeError) else str(error)
+    if isinstance(error, ConnectionError) and "no server at" in text:
+        text = f'{text}. Start one with "tensor-reshape serve", or name one with --server'
+    return escape_unprintable(text)
 
 
 def _escape_lines(text: str) -> str:
