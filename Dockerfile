@@ -1,24 +1,24 @@
-# The server as an image, about 80 MB on top of its base.
+# The image of the server, 112 MB in addition to its base.
 #
 #     docker build -t tensor-reshape .
 #     docker run --read-only --cap-drop=all -p 50051:50051 tensor-reshape
 #
-# BASE_IMAGE is any image with python3 (3.11 or newer) and its venv module; both stages use the same one, because a
-# virtual environment is bound to the interpreter that made it. Behind a private index or proxy, hand pip's own
-# configuration to the build: `--secret id=pip.conf,src=pip.conf`. It leaves no trace in the image.
+# BASE_IMAGE can be any image with python3 (3.11 or newer) and its venv module. Both stages use the same one, because a
+# virtual environment needs the interpreter that created it. If you use a private index or a proxy, pass your pip
+# configuration to the build with `--secret id=pip.conf,src=pip.conf`. The image does not contain it.
 ARG BASE_IMAGE=python:3.13-slim-bookworm
 
 
 FROM ${BASE_IMAGE} AS builder
-# Two environments: the one that ships never holds pip, nor what builds the project.
+# Two environments, so the one in the image contains neither pip nor build tools.
 RUN python3 -m venv /opt/pip && python3 -m venv --without-pip /opt/tensor-reshape
 WORKDIR /src
 COPY . .
-# Nothing is installed but wheels whose hashes are in the locks: those of the build, then those that ship, then the
-# project itself, built without a network of its own. A source distribution would run code that no hash covers: what it
-# asks for to be built.
-# Every module is compiled here, since the root file system is read-only later; unchecked-hash, so that no timestamp
-# that a copy changes can void it. Tests, stubs and headers serve nobody at run time.
+# Only wheels with hashes in the lock files are installed: first the build tools, then the packages of the image, then
+# the project itself, which is built without access to an index. Source distributions are not allowed, because their
+# build requirements have no hashes.
+# All modules are compiled here, because the root file system may be read-only at run time. The mode unchecked-hash does
+# not depend on timestamps, which a copy can change. Tests, stubs and headers are removed.
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 PATH=/opt/pip/bin:$PATH \
     && pinned="install --require-hashes --only-binary=:all:" && into="pip --python /opt/tensor-reshape/bin/python" \
@@ -36,17 +36,17 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
 
 
 FROM ${BASE_IMAGE}
-# A base may bring pip along; nothing is installed into a running service.
+# Removes the pip of the base image, because nothing is installed at run time.
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip \
     /usr/bin/pip* /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels
 COPY --from=builder /opt/tensor-reshape /opt/tensor-reshape
 ENV PATH=/opt/tensor-reshape/bin:$PATH \
     TENSOR_RESHAPE_LISTEN=0.0.0.0:50051 \
     TENSOR_RESHAPE_LOG_FORMAT=json
-# Shows that everything still imports, and leaves the bytecode of the standard library that it needs (some bases come
-# without): every start and every health check is faster for it.
+# Tests that all imports work, and writes the bytecode of the standard library, which some base images lack. Each start
+# and each health check is faster with it.
 RUN ["tensor-reshape", "serve", "--help"]
-# What was built, of what, and on what: `--build-arg REVISION=$(git rev-parse HEAD)` names the source.
+# Set the source revision with `--build-arg REVISION=$(git rev-parse HEAD)`.
 ARG BASE_IMAGE
 ARG REVISION=
 LABEL org.opencontainers.image.title="tensor-reshape" \
@@ -55,12 +55,12 @@ LABEL org.opencontainers.image.title="tensor-reshape" \
     org.opencontainers.image.version="0.1.0" \
     org.opencontainers.image.revision="${REVISION}" \
     org.opencontainers.image.base.name="${BASE_IMAGE}"
-# A number, so that Kubernetes can tell that it is not root (runAsNonRoot).
+# A number, so Kubernetes can verify that the user is not root (runAsNonRoot).
 USER 65532:65532
 EXPOSE 50051
-# No shell: the server is process 1 and gets SIGTERM itself.
+# Without a shell, the server is process 1 and receives SIGTERM.
 STOPSIGNAL SIGTERM
-# The client goes to localhost without a proxy, whatever http_proxy the host hands in.
+# It checks the port of TENSOR_RESHAPE_HEALTH_LISTEN, or else of TENSOR_RESHAPE_LISTEN, and never uses http_proxy.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
     CMD ["tensor-reshape", "health", "--timeout", "3"]
 ENTRYPOINT ["tensor-reshape"]

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ from tensor_reshape.server.process.resources import find_available_memory, raise
 from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
+
+if find_spec("grpc_reflection") is None:  # it is imported later; the command line reports the missing extra now
+    message = "No module named 'grpc_reflection'"
+    raise ModuleNotFoundError(message, name="grpc_reflection")
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"

@@ -50,12 +50,13 @@ from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
-from tensor_reshape.server.server_info import announce, describe_server
+from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS
+from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transports import build_server, choose_serving

@@ -41,6 +41,25 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+class _ListenAddress(click.ParamType[str]):
+    """The address of a server, or the value of the server's own settings --health-listen and --listen."""
+
+    name = "address"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
+        """Returns the first address, with localhost instead of an address that stands for all interfaces."""
+        address = value.split(maxsplit=1)[0] if value.split() else value
+        host, _, port = address.rpartition(":")
+        return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not bound
+
+
+# Without --server, the command checks a server on this machine that the same variables configure, as in a container.
+for _option in health.params:
+    if _option.name == "server":
+        _option.type = _ListenAddress()
+        _option.envvar = ["TENSOR_RESHAPE_SERVER", "TENSOR_RESHAPE_HEALTH_LISTEN", "TENSOR_RESHAPE_LISTEN"]
+
+
 @click.command()
 @JSON_OPTION
 @server_options

@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, ServiceDescriptor
@@ -35,7 +35,7 @@ Respond: TypeAlias = Callable[[InferMessage], InferMessage]
 
 def _load_pool() -> DescriptorPool:
     pool = DescriptorPool()
-    described = files(__package__).joinpath("open_inference.binpb").read_bytes()
+    described = Path(__file__).with_name("open_inference.binpb").read_bytes()
     for file in FileDescriptorSet.FromString(described).file:
         pool.AddSerializedFile(file.SerializeToString())
     return pool

@@ -9,7 +9,6 @@ import threading
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from pythonjsonlogger.json import JsonFormatter
 
 from tensor_reshape.server.process.log_queue import STANDARD_ATTRIBUTES, QueuedHandler
 
@@ -94,6 +93,8 @@ def _escape(line: str) -> str:
 
 def _build_formatter(log_format: str) -> logging.Formatter:
     if log_format == "json":
+        from pythonjsonlogger.json import JsonFormatter  # noqa: PLC0415 - saves memory with the format text
+
         names = {"levelname": "level", "name": "logger"}
         return JsonFormatter("{levelname}{name}{message}", style="{", rename_fields=names, timestamp="time")
     return TextFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z")

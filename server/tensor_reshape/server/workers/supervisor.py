@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 
 from tensor_reshape.server.config import CORE, PUBLIC, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.server_info import announce
+from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot

@@ -1,0 +1,62 @@
+"""Log records about the start of a server: its addresses and main settings.
+
+The supervisor of workers uses this module, so it imports neither grpc nor protobuf.
+"""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tensor_reshape.server.config import CORE, PUBLIC, Config
+
+_LOGGER = logging.getLogger(__name__)
+_LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connections")
+
+
+def announce(
+    addresses: Sequence[str],
+    config: Config,
+    obstacle: str,
+    *,
+    health_address: str | None,
+    http_address: str | None,
+    metrics_address: str | None,
+) -> None:
+    """Logs a record for each address, with its bound port, and one record with the main settings.
+
+    Before these, it logs a warning if the fallback server is used.
+
+    Args:
+        addresses: the addresses for calls.
+        config: the configuration of the whole server; its `io_engine` is the one in use.
+        obstacle: the reason for the fallback server (grpcio's public API); empty if the core serves.
+        health_address: the address for health checks, if any.
+        http_address: the address for HTTP, if any.
+        metrics_address: the address for metrics, if any. `metrics` has logged its own record.
+    """
+    if obstacle:
+        _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})
+    if health_address is not None:
+        _LOGGER.info("listening for health checks", extra={"address": health_address})
+    if http_address is not None:
+        _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": config.tls is not None})
+    for address in addresses:
+        values = {"address": address, "tls": config.tls is not None, "io_engine": config.io_engine}
+        _LOGGER.info("listening", extra=values)
+    ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
+    known = {name: address for name, address in ports.items() if address is not None}
+    _LOGGER.info("serving", extra=_list_facts(addresses, config, PUBLIC if obstacle else CORE) | known)
+
+
+def _list_facts(addresses: Sequence[str], config: Config, grpc_api: str) -> dict[str, object]:
+    """Returns the settings that explain most of the server's behavior."""
+    return {
+        "version": version("tensor-reshape"),
+        "grpc_api": grpc_api,
+        "io_engine": config.io_engine,
+        "workers": config.workers,
+        **{name: getattr(config, name) for name in _LIMITS},
+        "addresses": ",".join(addresses),
+        "tls": "none" if config.tls is None else "mutual" if config.tls.client_ca else "server",
+        "tokens": "none" if config.token_file is None else "required",
+    }

@@ -1,0 +1,48 @@
+"""Log records about the start of a server."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape.server.config import CORE, PUBLIC, Config
+from tensor_reshape.server.startup_log import announce
+
+
+def test_fallback_server_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        announce((), Config(), "another grpcio", health_address=None, http_address=None, metrics_address=None)
+    warning, told = map(vars, caplog.records)
+    assert (warning["levelname"], warning["cause"], told["grpc_api"]) == ("WARNING", "another grpcio", PUBLIC)
+
+
+def test_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixture):
+    config = Config(io_engine="event", workers=3, max_calls=7)
+    with caplog.at_level(logging.INFO):
+        announce(("a:1", "b:2"), config, "", health_address="c:3", http_address="e:5", metrics_address="d:4")
+    (told,) = [vars(record) for record in caplog.records if record.message == "serving"]
+    expected = {
+        "grpc_api": CORE,
+        "io_engine": "event",
+        "workers": 3,
+        "addresses": "a:1,b:2",
+        "health_address": "c:3",
+        "http_address": "e:5",
+        "metrics_address": "d:4",
+        "tls": "none",
+        "tokens": "none",
+        "max_calls": 7,
+        "max_message_bytes": config.max_message_bytes,
+        "memory_budget_bytes": config.memory_budget_bytes,
+    }
+    assert {name: told[name] for name in expected} == expected
+    assert told["version"]
+
+
+def test_record_omits_listeners_that_are_off(caplog: pytest.LogCaptureFixture, tmp_path: Path):
+    config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
+    with caplog.at_level(logging.INFO):
+        announce(("unix:/tmp/a",), config, "", health_address=None, http_address=None, metrics_address=None)
+    told = vars(caplog.records[-1])
+    assert told["tokens"] == "required"
+    assert told.keys().isdisjoint({"health_address", "http_address", "metrics_address"})
