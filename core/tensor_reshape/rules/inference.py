@@ -366,7 +366,9 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     """Returns the smallest value of a -1 that exceeds the largest dim; None if it does not.
 
     This needs another search without a bound on the -1. It is skipped if the other side cannot be so large, because the
-    -1 is at most the product of which it is a factor. Lemma: quotient-below-the-whole.
+    -1 is at most the product of which it is a factor.
+
+    Lemma: quotient-below-the-whole.
     """
     system, key = case.system, case.find_variable(inferred)
     # # at least 1 for each variable: only an instance with elements can have a -1 that is too large

@@ -75,7 +75,9 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
     """Returns the indices whose dims are removed from both sides of rule 3: the copies of Reshape-1 with a -1.
 
     Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make a product 0: (4, 0, 2) with [-1, 0]
-    becomes (8, 0). The graph operations divide the whole volume, and reject that. Lemma: copies-leave.
+    becomes (8, 0). The graph operations divide the whole volume, and reject that.
+
+    Lemma: copies-leave.
     """
     return copied if copies_cancel and inferred is not None else ()
 

@@ -129,7 +129,9 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
     """Yields the parts, outermost first.
 
-    They end at equal outer products, then at equal inner products. Lemma: parts-of-a-view.
+    They end at equal outer products, then at equal inner products.
+
+    Lemma: parts-of-a-view.
 
     Args:
         whole: data and output.
@@ -238,7 +240,10 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
 
 
 def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
-    """Returns the runs, outermost first. Lemma: runs-of-elements."""
+    """Returns the runs, outermost first.
+
+    Lemma: runs-of-elements.
+    """
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
         if dim == 1:  # the stride of a dim of 1 does not matter

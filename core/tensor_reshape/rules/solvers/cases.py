@@ -73,7 +73,10 @@ class Case:
 
 
 def solve(case: Case) -> Solution | None:
-    """Returns the range of every variable of the output, or None if no instance is accepted. Lemma: two-cases."""
+    """Returns the range of every variable of the output, or None if no instance is accepted.
+
+    Lemma: two-cases.
+    """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
     # The most common case first. The result is as wide as its widest case, so each case has a share of the budget.
@@ -86,7 +89,9 @@ def _solve_nonempty(case: Case) -> Solution | None:
     """Solves the case without -1 in which the tensor has elements.
 
     Every variable is then at least 1, so factors on both sides cancel, and the volumes are equal if the remainders are.
-    [N, 4] -> [N, M, 2]: 4 = 2 * M, so M is 2. Lemmas: cancel-nonzero, nonempty-dims.
+    [N, 4] -> [N, M, 2]: 4 = 2 * M, so M is 2.
+
+    Lemmas: cancel-nonzero, nonempty-dims.
     """
     return narrow_ranges(case.system.ranges, case.remainder, case.wanted, case.budget)
 
@@ -107,7 +112,9 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
 
     The volumes are then equal for all values of the other dims. [N, 4] -> [M, 2]: N and M are both 0, or both are not.
     A variable can be 0 if its range contains 0. It can be another value if the data has another dim that can be 0, and
-    so has the output. Lemma: empty-dims.
+    so has the output.
+
+    Lemma: empty-dims.
 
     Args:
         case: the query.
@@ -154,7 +161,9 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
 
     [N, M, 6] -> [?, ?, -1] with special_zero and items u, v and x. As lengths: N * M * 6 = u * v * x. If u copies N =
     0: M * 6 = v * x. If v also copies M = 0: 6 = x. Each subset of items that may be such copies is a case. In the
-    graph operations, a copied 0 does not allow a -1. Lemma: copies-leave.
+    graph operations, a copied 0 does not allow a -1.
+
+    Lemma: copies-leave.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
@@ -177,7 +186,9 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
 
     If the quotient has elements, every variable of the equation is at least 1. Cancelled variables are not in it and
     keep their ranges. [N, 6] -> [0, -1] in Reshape-1: x = 6, and N is anything. In StaticReshape: N * 6 = N * x, so N
-    is at least 1. Lemma: quotient-of-elements.
+    is at least 1.
+
+    Lemma: quotient-of-elements.
     """
     inside = case.wanted.intersection([*case.equation.left, *case.equation.right])
     solution = narrow_ranges(ranges, case.remainder, inside, case.budget)
@@ -190,7 +201,9 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     """Solves the case in which the -1 is 0: a dim of the data is 0, and the divisor of the -1 is not.
 
     The dim must not also be on the right side. [N, 4] -> [-1, 2]: N = 0 gives x = 0. [N, 4] -> [0, -1] in
-    StaticReshape: N is a divisor, so x is not 0. Lemma: inferred-zero.
+    StaticReshape: N is a divisor, so x is not 0.
+
+    Lemma: inferred-zero.
     """
     equation = case.equation
     # The -1 is there twice if the expected shape gives it the name of another item. It then divides itself.

@@ -42,11 +42,17 @@ class Range(NamedTuple):
     max: int
 
     def meet(self, other: "Range") -> "Range":
-        """Returns the intersection; empty if `max < min`. Lemma: meet-is-both."""
+        """Returns the intersection; empty if `max < min`.
+
+        Lemma: meet-is-both.
+        """
         return Range(max(self.min, other.min), min(self.max, other.max))
 
     def join(self, other: "Range") -> "Range":
-        """Returns the smallest range that contains both. Lemma: join-holds-both."""
+        """Returns the smallest range that contains both.
+
+        Lemma: join-holds-both.
+        """
         return Range(min(self.min, other.min), max(self.max, other.max))
 
     @property
@@ -113,7 +119,9 @@ class Equation(NamedTuple):
     def cancel(self) -> "Equation":
         """Returns the equation without common factors.
 
-        It is equivalent if these are not 0. Lemmas: cancel-nonzero, cancel-divisor.
+        It is equivalent if these are not 0.
+
+        Lemmas: cancel-nonzero, cancel-divisor.
         """
         # One for one: N * N = N * M keeps one N. The order of the left side is kept, because the search follows it, and
         # a query must always get the same result.
@@ -206,7 +214,10 @@ class System:
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
     def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation of the volumes, without the dims that the target cancels. Lemma: multiply-out."""
+        """Returns the equation of the volumes, without the dims that the target cancels.
+
+        Lemma: multiply-out.
+        """
         cancelled = target.cancelled
         left, right = list[int](), list[int]()
         above = below = 1

@@ -13,7 +13,9 @@ from tensor_reshape.rules.targets import Target
 
 
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
-    """Returns the output dims. Lemma: cancelled-volumes.
+    """Returns the output dims.
+
+    Lemma: cancelled-volumes.
 
     Raises:
         InvalidRequestError: MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.

@@ -74,11 +74,17 @@ class Product(NamedTuple):
         return any(factor.max >= MAX_DIM for factor in self.factors)
 
     def divide(self, divisor: int) -> "Product":
-        """Returns the product divided by a divisor of its constant. Lemma: cancel-divisor."""
+        """Returns the product divided by a divisor of its constant.
+
+        Lemma: cancel-divisor.
+        """
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
 
     def find_least(self) -> int:
-        """Returns the smallest value. Lemma: product-bounds."""
+        """Returns the smallest value.
+
+        Lemma: product-bounds.
+        """
         least = self.constant
         for factor in self.factors:
             least *= factor.min**factor.power
@@ -157,7 +163,10 @@ def _raise(own: Range) -> Range:
 
 
 def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
-    """Returns the range of a product; it is unbounded if one of the ranges is open. Lemma: product-bounds."""
+    """Returns the range of a product; it is unbounded if one of the ranges is open.
+
+    Lemma: product-bounds.
+    """
     low = high = constant
     is_open = False
     for own in ranges:
@@ -174,7 +183,10 @@ def _build_product(constant: int, keys: Sequence[int], ranges: Mapping[int, Rang
 
 
 def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Range | None:
-    """Moves both ends of one variable inwards past values without a solution. Lemma: ends-of-two."""
+    """Moves both ends of one variable inwards past values without a solution.
+
+    Lemma: ends-of-two.
+    """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
         return Range(low, high)  # with one variable on each side, clipping was exact
@@ -205,7 +217,10 @@ def _fix(side: Product, key: int, value: int) -> Product:
 
 
 def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
-    """Whether the products can be equal. Also True if no steps are left to decide. Lemma: two-open-ends."""
+    """Whether the products can be equal. Also True if no steps are left to decide.
+
+    Lemma: two-open-ends.
+    """
     if not budget.spend(1):
         return True
     sides = _clip(left, right, budget)
@@ -329,13 +344,19 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
 
 
 def _can_reach(value: int, side: Product) -> bool:
-    """Whether a product may be `value`, judging by its ranges and its constant. Lemma: reach-a-number."""
+    """Whether a product may be `value`, judging by its ranges and its constant.
+
+    Lemma: reach-a-number.
+    """
     greatest, unbounded = side.find_greatest()
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
 
 
 def _root(value: int, power: int) -> int:
-    """Returns the largest integer whose power is at most `value`; for a power not more than 2^64. Lemma: root-steps."""
+    """Returns the largest integer whose power is at most `value`; for a power not more than 2^64.
+
+    Lemma: root-steps.
+    """
     if power == 1 or value == 0:
         return value
     # Floats would be inexact above 2^53, and Newton's method on numbers of thousands of digits would cost more than a

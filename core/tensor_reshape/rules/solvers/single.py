@@ -31,7 +31,9 @@ _NONE = Interval(1, 0)
 
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
-    """Returns the output dims; None if the query does not fit, or is to be rejected. Lemma: cancelled-volumes.
+    """Returns the output dims; None if the query does not fit, or is to be rejected.
+
+    Lemma: cancelled-volumes.
 
     Args:
         data: the input dims, unchecked. A dim that breaks rule 1 does not fit.
@@ -59,7 +61,9 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
     """Records that the copied dims are not 0, because they divide a -1.
 
-    Returns whether they still fit. Lemma: quotient-of-elements.
+    Returns whether they still fit.
+
+    Lemma: quotient-of-elements.
     """
     for index in copied:
         dim = output[index]
@@ -127,7 +131,9 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
 
     For one unknown n, the fraction in lowest terms is above * n / below. It is an integer only if `below` divides n. So
     n / below lies between ceil(low / below) and floor(high / below), and takes every value between. For example, 12 * n
-    / 8 with n from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4. Lemmas: step-by-the-other-constant, whole-quotients.
+    / 8 with n from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
+
+    Lemmas: step-by-the-other-constant, whole-quotients.
     """
     if dividend == 0:
         return _Quotient(0)
