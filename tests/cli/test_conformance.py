@@ -81,13 +81,13 @@ def test_program_may_name_itself(tmp_path: Path):
 
 
 MISTAKES: list[tuple[list[str], str]] = [
-    ([], "name one implementation: --python or --command"),
-    (["--command", "a", "--python", "b:c"], "name one implementation: --python or --command"),
+    ([], "name one implementation, with --python or --command"),
+    (["--command", "a", "--python", "b:c"], "name one implementation, with --python or --command"),
     (["--command", "'"], "No closing quotation"),
     (["--command", "cat", "--size", "some"], "'some' is not one of"),
     (["report", "no-such-file"], "does not exist"),
-    (["report", __file__], "has no results of the conformance kit"),
-    (["--command", "cat", "--expect", __file__], "has no agreed differences"),
+    (["report", __file__], "does not contain results of the conformance suite"),
+    (["--command", "cat", "--expect", __file__], "does not contain agreed differences"),
 ]
 
 

@@ -15,7 +15,7 @@ PLAIN |= {"tls": False, "allow_plaintext_token": False}
 def test_what_the_client_rejects_is_an_error_of_usage(tmp_path: Path):
     (tmp_path / "file").write_text("something")
     for lonely in ("tls_certificate", "tls_key"):
-        with pytest.raises(click.UsageError, match="go together"):
+        with pytest.raises(click.UsageError, match="must be given together"):
             open_client("127.0.0.1:1", {**PLAIN, lonely: tmp_path / "file"}, timeout=3)
     with pytest.raises(click.UsageError):
         open_client("example.org:1", {**PLAIN, "token_file": tmp_path / "file"}, timeout=3)

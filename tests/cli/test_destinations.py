@@ -60,7 +60,7 @@ def test_impossible_destination_is_one_error(tmp_path: Path):
     def make(_out: Array | None, _give_back: GiveBack) -> Array:
         return np.zeros(2, DTYPES[DataType.I4])
 
-    with pytest.raises(click.ClickException, match=r"has no i4; \.npy holds"):
+    with pytest.raises(click.ClickException, match=r"has no type i4; use \.npy"):
         write_array(read_location(str(tmp_path / "file.safetensors")), DataType.I4, (2,), make)
     with pytest.raises(click.ClickException, match="an archive takes a file"):
         write_array(Location("/dev/null", "npz"), DataType.U8, (2,), make)

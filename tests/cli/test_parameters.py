@@ -60,7 +60,7 @@ def test_partial_shape_is_in_the_notation_of_the_rules():
 def test_strides_are_numbers_up_to_the_largest_dim():
     for text, strides in (("12,4,1", (12, 4, 1)), (str(2**63 - 1), (2**63 - 1,))):
         assert Strides().convert(text, None, None) == strides
-    with pytest.raises(click.BadParameter, match="up to 2"):
+    with pytest.raises(click.BadParameter, match="at most 2"):
         Strides().convert(str(2**63), None, None)
 
 

@@ -54,7 +54,7 @@ def test_library_and_reader_take_the_header_of_every_type():
         array = read_safetensors(io.BytesIO(written), "").view(memoryview(written))
         assert (array.dtype, array.tobytes()) == (DTYPES[data_type], raw), dtype
     assert len(build_safetensors(DataType.F64, [3], "a name of some length")) % 8 == 0  # elements are aligned
-    with pytest.raises(ValueError, match="has no i4"):
+    with pytest.raises(ValueError, match="has no type i4"):
         build_safetensors(DataType.I4, [3], "")
 
 

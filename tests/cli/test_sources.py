@@ -46,10 +46,10 @@ def test_pipe_gives_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
 
 
 def test_pipe_with_too_little_or_an_archive_is_rejected(tmp_path: Path, raw: bytes):
-    message = "24 bytes of elements are to follow, and 23 do"
+    message = "24 bytes of elements should follow, but 23 do"
     with feed(tmp_path / "fifo.npy", raw[:-1]) as name, pytest.raises(click.ClickException, match=message):
         read_array(name)
-    with feed(tmp_path / "fifo.npz", b"") as name, pytest.raises(click.ClickException, match="it takes a file"):
+    with feed(tmp_path / "fifo.npz", b"") as name, pytest.raises(click.ClickException, match="must be a file"):
         open_source(name).__enter__()
 
 
@@ -111,5 +111,5 @@ def test_change_of_an_open_file_is_noticed(file: Path):
         source.check_unchanged()
         with file.open("ab") as writer:
             writer.write(b"more")
-        with pytest.raises(click.ClickException, match="was changed while it was read"):
+        with pytest.raises(click.ClickException, match="changed while it was read"):
             source.check_unchanged()

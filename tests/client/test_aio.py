@@ -14,12 +14,12 @@ NOBODY = "127.0.0.1:1"
 
 
 def test_an_asyncio_client_is_not_made_outside_of_an_event_loop():
-    with pytest.raises(RuntimeError, match="none is running: make it in a coroutine, or a Client"):
+    with pytest.raises(RuntimeError, match="needs a running event loop: create it in a coroutine, or use a Client"):
         AsyncClient(NOBODY)
 
 
 async def test_an_asyncio_client_is_no_block_that_blocks():
-    with pytest.raises(TypeError, match=r"write `async with AsyncClient"), AsyncClient(NOBODY):  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"use `async with AsyncClient"), AsyncClient(NOBODY):  # type: ignore[attr-defined]
         pass
 
 

@@ -57,11 +57,11 @@ TARGETS: dict[str, tuple[object, str]] = {
     "None for a dim": ([None, 3], r"shape\[0\] is None, of the type NoneType: write an integer$"),
     "an int": (6, r"shape is 6: write \[6\]$"),
     "-1": (-1, r"shape is -1: write \[-1\]$"),
-    "text": ("2,3", r"shape is the text '2,3': write a list, as \[2, 3\]$"),
+    "text": ("2,3", r"shape is the text '2,3': write a list, such as \[2, 3\]$"),
     "None": (None, r"shape is None: write a list of its dims$"),
-    "bytes": (b"\2\3", r"shape is the bytes b'.*': write a list, as \[2, 3\]$"),
-    "a set": ({3, 2}, r"shape is the set \{.*\}: write a list, as \[2, 3\]$"),
-    "a dict": ({3: 1, 2: 1}, r"shape is the dict \{.*\}: write a list, as \[2, 3\]$"),
+    "bytes": (b"\2\3", r"shape is the bytes b'.*': write a list, such as \[2, 3\]$"),
+    "a set": ({3, 2}, r"shape is the set \{.*\}: write a list, such as \[2, 3\]$"),
+    "a dict": ({3: 1, 2: 1}, r"shape is the dict \{.*\}: write a list, such as \[2, 3\]$"),
     "a long text": ("2" * 1000, r"shape is the text '2{50,70}\.\.\.: write a list"),
 }
 
@@ -159,7 +159,7 @@ def test_an_operation_is_known_in_every_usual_spelling():
 
 @pytest.mark.parametrize("name", ["transpose", "", "Reshape-2", None, 3, ["reshape"]], ids=repr)
 def test_an_unknown_operation_is_refused_with_those_that_are_known(name: object):
-    with pytest.raises(InvalidRequestError, match="it is one of static_reshape, dynamic_reshape, reshape") as caught:
+    with pytest.raises(InvalidRequestError, match="use one of static_reshape, dynamic_reshape, reshape") as caught:
         read_operation(name)
     assert (caught.value.reason, caught.value.field) == (Reason.OPERATION_UNSPECIFIED, "operation")
 
@@ -187,14 +187,16 @@ def test_a_data_type_is_known_by_its_names_here_and_in_array_libraries():
 
 @pytest.mark.parametrize(("value", "hint"), [("f31", r"\. Did you mean '"), (np.complex64, "u64"), ("no", "")], ids=str)
 def test_a_data_type_that_is_not_served_is_refused_with_those_that_are(value: object, hint: str):
-    with pytest.raises(InvalidRequestError, match=f"which is not served; served are boolean, i8.*{hint}") as caught:
+    with pytest.raises(
+        InvalidRequestError, match=f"which is not supported; supported types: boolean, i8.*{hint}"
+    ) as caught:
         read_data_type(value)
     assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data_type")
 
 
 @pytest.mark.parametrize("value", [14, 1.5, None, ("f32",)], ids=repr)
 def test_a_value_that_names_no_data_type_says_what_to_write(value: object):
-    with pytest.raises(TypeError, match="write a DataType, or the name of one, as 'f32' or 'float32'"):
+    with pytest.raises(TypeError, match="write a DataType or its name, such as 'f32' or 'float32'"):
         read_data_type(value)
 
 
@@ -236,7 +238,7 @@ def test_a_batch_may_be_made_as_it_is_read():
 
 def test_a_service_is_named_by_a_text():
     service: Any = 5
-    with Client(NOBODY) as client, pytest.raises(TypeError, match=r"^service is 5: write its name as a text"):
+    with Client(NOBODY) as client, pytest.raises(TypeError, match=r"^service is 5: write its name as text"):
         client.check_health(service)
 
 

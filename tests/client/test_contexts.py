@@ -123,7 +123,7 @@ def test_an_invalid_request_id_is_refused(request_id: str):
 
 def test_the_metadata_may_hold_the_only_request_id():
     pair = (REQUEST_ID_KEY, "b")
-    with pytest.raises(ValueError, match="besides"):
+    with pytest.raises(ValueError, match="remove one of them"):
         build_metadata(CallOptions(request_id="a", metadata=[pair]))
     error = TensorReshapeError()
     with pytest.raises(TensorReshapeError), ClientContext(Deadline(1), build_metadata({"metadata": [pair]})):
@@ -147,7 +147,7 @@ def test_metadata_that_grpc_cannot_send_are_refused(pair: tuple[str, str | bytes
 @pytest.mark.parametrize(("metadata", "kind"), [({"tenant": "a"}, "dict"), ("tenant=a", "str"), (5, "int")], ids=str)
 def test_metadata_that_are_no_pairs_say_what_to_write(metadata: object, kind: str):
     with pytest.raises(
-        TypeError, match=rf"^metadata is of the type {kind}: write pairs, as \[\('key', 'value'\)\]$"
+        TypeError, match=rf"^metadata is of the type {kind}: write pairs, such as \[\('key', 'value'\)\]$"
     ):  # they are not shown
         check_metadata(metadata)  # type: ignore[arg-type] # that is the point
 

@@ -129,11 +129,11 @@ ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exc
         "\N{SNOWMAN}",
     ),
     "an answer that is none": (serve(lambda *_: b"\xff"), SECONDS, ResponseError, ""),
-    "an end without an answer": (
+    "an end without a response": (
         partial(run_stock, {}, streams={"StaticReshape": end}),
         SECONDS,
         ResponseError,
-        "without an answer",
+        "without a response",
     ),
     "the end of the time": (serve(Held()), 0.2, CallTimeoutError, LATE),
 }

@@ -49,7 +49,7 @@ def test_a_tensor_may_be_empty(empty: bytes):
 
 @pytest.mark.parametrize("data_type", [DataType.U8, DataType.F32, DataType.F8E8M0], ids=str)
 def test_elements_of_whole_bytes_go_in_an_array(data_type: DataType):
-    with pytest.raises(ValueError, match="is not packed: pass an array"):
+    with pytest.raises(ValueError, match="is not a packed type: pass an array"):
         PackedTensor(data_type, [1], bytes(4))
 
 

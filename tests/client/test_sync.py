@@ -41,7 +41,7 @@ def test_threads_share_one_client(client: Client):
 
 
 async def test_a_blocking_client_is_no_block_that_is_awaited():
-    with pytest.raises(TypeError, match=r"write `with Client\(\.\.\.\)`, or `async with AsyncClient"):
+    with pytest.raises(TypeError, match=r"use `with Client\(\.\.\.\)`, or `async with AsyncClient"):
         async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
             pass
 

@@ -148,7 +148,7 @@ def test_an_error_of_grpcio_becomes_one_of_this_package(unanswered: Transport):
 
 def test_an_empty_answer_is_an_answer_and_none_is_not():
     assert check_answer(b"") == b""
-    with pytest.raises(ResponseError, match="without an answer"):
+    with pytest.raises(ResponseError, match="without a response"):
         check_answer(None)
 
 
@@ -158,7 +158,7 @@ def test_a_call_without_a_thread_is_an_error_of_this_package(unanswered: Transpo
         raise RuntimeError(message)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(ServiceError, match="not begun: can't start new thread") as caught:
+    with pytest.raises(ServiceError, match="could not start: can't start new thread") as caught:
         unanswered.start(PATH, b"", SECONDS, ())
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -172,7 +172,7 @@ ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
     "a limit": (refuse_within(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no")), LimitError, "no"),
     "a bug": (end_within(grpc.StatusCode.INTERNAL, "of the server"), TensorReshapeError, "of the server"),
     "details in no alphabet": (end_within(grpc.StatusCode.ABORTED, "ünï\n\N{SNOWMAN}"), ServiceError, "\N{SNOWMAN}"),
-    "an end that comes too early": (end_within(grpc.StatusCode.OK, ""), ResponseError, "ended after 0 of"),
+    "an end that comes too early": (end_within(grpc.StatusCode.OK, ""), ResponseError, "ended the stream after 0 of"),
 }
 
 

@@ -22,7 +22,7 @@ def test_file_agrees_to_all_differences_of_a_run(tmp_path: Path):
     assert list(json.loads(path.read_text())["differences"]) == sorted(AGREED)
     for text in ("", "[]", "{}", '{"differences": []}'):
         path.write_text(text)
-        with pytest.raises(ValueError, match="has no agreed differences"):
+        with pytest.raises(ValueError, match="does not contain agreed differences"):
             read_expectation(path)
 
 

@@ -93,7 +93,7 @@ def test_program_that_fails_on_all_is_given_up(monkeypatch: pytest.MonkeyPatch, 
     told, why, _ = ask("sys.exit('no such library')", count=500)
     assert (set(told), set(why)) == ({"crash"}, {"exit code 1: no such library"})
     told, why, _ = ask("pass", count=100)
-    assert (set(told), set(why)) == ({"garbage"}, {"the program ended without an answer"})
+    assert (set(told), set(why)) == ({"garbage"}, {"the program ended without a response"})
     monkeypatch.setattr(programs, "START_SECONDS", 0.5)
     code = f"print(file=open({str(tmp_path / 'starts')!r}, 'a')); time.sleep(1000)"
     told, why, _ = ask(code, count=100, seconds=0.1)

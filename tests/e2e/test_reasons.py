@@ -9,22 +9,24 @@ MESSAGES = {
         "data has the type f64; static_reshape takes f16, bf16, f32; reshape takes every type"
     ),
     Reason.SHAPE_DATA_TYPE_UNSUPPORTED: "shape has the type f32; reshape takes i8, i16, i32, i64, u8, u16, u32, u64",
-    Reason.SHAPE_RANK_INVALID: "shape has rank 0; a target shape is a tensor of rank 1",
+    Reason.SHAPE_RANK_INVALID: "shape has rank 0; a requested shape must be a tensor of rank 1",
     Reason.SPECIAL_ZERO_MISSING: "special_zero is required and has no default",
     Reason.RANK_UNSUPPORTED: "data.dims has 13 items; static_reshape takes up to 12",
-    Reason.DIM_OUT_OF_RANGE: "data.dims[1] is -3; a dim lies from 0 to 2^63 - 1",
-    Reason.INVALID_TARGET_VALUE: "shape[0] is -2: a target value lies from -1 to 2^63 - 1; shape [-2, 3], data [2, 3]",
+    Reason.DIM_OUT_OF_RANGE: "data.dims[1] is -3; a dim must be from 0 to 2^63 - 1",
+    Reason.INVALID_TARGET_VALUE: (
+        "shape[0] is -2: an item of the requested shape must be from -1 to 2^63 - 1; shape [-2, 3], data [2, 3]"
+    ),
     Reason.COPY_INDEX_OUT_OF_RANGE: (
         "shape[2] is 0: special_zero copies data dim 2, but the data has rank 2; shape [6, 1, 0], data [2, 3]"
     ),
     Reason.MULTIPLE_MINUS_ONE: (
-        "shape[1] is -1: only one dim can be inferred, and shape[0] is -1 already; shape [-1, -1], data [2, 3]"
+        "shape[1] is -1: only one item may be -1, and shape[0] is -1 as well; shape [-1, -1], data [2, 3]"
     ),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: (
-        "shape[1] is -1: the other items have the product 0, so this dim cannot be inferred; shape [0, -1], data [0, 3]"
+        "shape[1] is -1: it cannot be computed, because the product of the other items is 0; shape [0, -1], data [0, 3]"
     ),
     Reason.NOT_DIVISIBLE: (
-        "shape[1] is -1: 6 elements do not divide by 4, the product of the other items; shape [4, -1], data [2, "
+        "shape[1] is -1: 6 elements are not divisible by 4, the product of the other items; shape [4, -1], data [2, "
         "3]; accepted: other items whose product divides 6: the nearest are 3 and 6"
     ),
     Reason.DIM_OVERFLOW: (
@@ -32,27 +34,27 @@ MESSAGES = {
         "[4611686018427387904, 4]"
     ),
     Reason.VOLUME_MISMATCH: (
-        "shape [4, 2] asks for 8 elements; data of shape [2, 3] has 6; accepted: items whose product is 6: 3, or "
+        "shape [4, 2] has 8 elements, but data of shape [2, 3] has 6; accepted: items whose product is 6: 3, or "
         "-1, for shape[0]"
     ),
     Reason.EXPECTED_SHAPE_MISMATCH: "the output dim 0 is 6; expected_shape.dims[0] is 7",
-    Reason.STRIDES_UNSUPPORTED: "data has strides; elements of type u4 share bytes, and are taken dense only",
+    Reason.STRIDES_UNSUPPORTED: "data has strides; elements of type u4 share bytes and must be dense",
     Reason.STRIDES_RANK_MISMATCH: "data.strides has 1 items; the tensor has rank 2",
-    Reason.STRIDE_NEGATIVE: "data.strides[0] is -3; a stride is not negative",
-    Reason.STRIDES_OVERLAP: "data.strides [1, 1] put two elements of [2, 3] at one place",
-    Reason.DATA_SIZE_MISMATCH: "data.data has 20 bytes; the data type, dims and strides make 24",
+    Reason.STRIDE_NEGATIVE: "data.strides[0] is -3; a stride must not be negative",
+    Reason.STRIDES_OVERLAP: "data.strides [1, 1] give two elements of [2, 3] the same position",
+    Reason.DATA_SIZE_MISMATCH: "data.data has 20 bytes; data type, dims and strides require 24",
     Reason.MESSAGE_MALFORMED: "the message is not a tensor_reshape.v1.StaticReshapeRequest",
     Reason.FIELD_MISSING: "data is required",
-    Reason.OPERATION_UNSPECIFIED: "operation is 0, which names no operation",
-    Reason.DIM_UNKNOWN: "data.dims[0] is of a kind that this server does not know",
-    Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which holds no dim",
-    Reason.EXPRESSION_INVALID: "data.dims[0] has 0 symbols; an expression has from 1 to 64",
+    Reason.OPERATION_UNSPECIFIED: "operation is 0, which is not an operation",
+    Reason.DIM_UNKNOWN: "data.dims[0] has a kind that this server does not know",
+    Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which contains no value",
+    Reason.EXPRESSION_INVALID: "data.dims[0] has 0 symbols; an expression must have 1 to 64",
     Reason.DIM_SYNTAX_INVALID: (
-        "'2..x' is no dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2; "
-        "any other name stands in quotes: 'my dim'"
+        "'2..x' is not a valid dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
+        "as 4*C or N/2; put any other name in quotes: 'my dim'"
     ),
-    Reason.SYMBOL_CONFLICT: "N would have to lie from 5 to 3, by what is said of it in several places",
-    Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 takes the output of an earlier one",
+    Reason.SYMBOL_CONFLICT: "N has no possible value: its bounds in the query give 5 to 3",
+    Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 needs the output of an earlier one",
     Reason.BATCH_DEPENDENCY_FAILED: "item 0, whose output is the data, was refused",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
@@ -62,17 +64,19 @@ MESSAGES = {
     Reason.INPUT_INVALID: "unexpected inference input 'image' for model 'reshape', whose inputs are 'data' and 'shape'",
     Reason.OUTPUT_INVALID: "inference output 'probabilities' is unexpected; model 'reshape' has 'output'",
     Reason.PARAMETER_INVALID: "parameters[shape] is '2, 3'; it is a list of integers, as \"[0,-1]\"",
-    Reason.SHARED_MEMORY_DISABLED: "this server takes no shared memory; send the tensor in the message",
-    Reason.REGION_INVALID: "key is '../secret'; it is the name of a file, with or without one slash in front",
+    Reason.SHARED_MEMORY_DISABLED: "shared memory is disabled on this server; send the tensor in the message",
+    Reason.REGION_INVALID: "key is '../secret'; it must be a file name, optionally with one leading slash",
     Reason.REGION_UNKNOWN: "Unable to find shared memory region: 'one'",
     Reason.REGION_OUT_OF_RANGE: "the file of the region 'one', of 16 bytes, does not hold 16 bytes at offset 8",
     Reason.REGION_FILE_INVALID: "the file of the region 'one' cannot be used: No such file or directory",
-    Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered; there may be no more",
+    Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered, which is the limit: unregister one first",
     Reason.CHUNK_UNEXPECTED: "the chunk at offset 0 belongs to no tensor: none has begun, or all of it is here",
     Reason.CHUNK_OUT_OF_ORDER: "the chunk has offset 3; the next one is at 0",
     Reason.RANK_LIMIT_EXCEEDED: "data.dims has 65 items; this server takes up to 64",
-    Reason.OUTPUT_TOO_LARGE: "the output takes 2097152 bytes; this server answers with up to 1048576",
-    Reason.HEADER_TOO_LARGE: "the message has 70005 or more bytes besides its tensor's; 65536 are admitted",
+    Reason.OUTPUT_TOO_LARGE: "the output has 2097152 bytes; this server allows up to 1048576",
+    Reason.HEADER_TOO_LARGE: (
+        "the message has 70005 or more bytes in addition to its tensor's; at most 65536 are allowed"
+    ),
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     Reason.TENSOR_TOO_LARGE: "the tensor takes 2199023255552 bytes; this server takes up to 1099511627776 in this form",
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
@@ -81,7 +85,7 @@ MESSAGES = {
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
     Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
     Reason.PERMISSION_DENIED: "this caller may not call this method",
-    Reason.VIEW_IMPOSSIBLE: "an array of shape [3, 2] and these strides is no view of shape [6]",
+    Reason.VIEW_IMPOSSIBLE: "an array of shape [3, 2] and these strides cannot be viewed with shape [6]",
 }
 
 

@@ -121,7 +121,7 @@ def test_a_refusal_marks_what_is_to_blame():
 
 def test_a_refusal_has_its_message_and_what_is_accepted():
     footer = " ".join(list_footer(draw(ask("2 3", "4 -1"), is_standalone=True)))
-    assert "NOT_DIVISIBLE shape[1] is -1: 6 elements do not divide by 4" in footer
+    assert "NOT_DIVISIBLE shape[1] is -1: 6 elements are not divisible by 4" in footer
     assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
 
 

@@ -29,7 +29,7 @@ def test_a_model_is_a_path_bytes_or_a_message(tmp_path: Path):
 
 def test_a_source_that_is_not_a_model_is_refused(tmp_path: Path):
     for raw in (b"", b"PK\x03\x04", b"\xff" * 40, b"\x08\x07", b'{"graph": 1}'):
-        with pytest.raises(ModelError, match="no ONNX model"):
+        with pytest.raises(ModelError, match="not an ONNX model"):
             load_model(raw)
     with pytest.raises(FileNotFoundError):
         check_model(tmp_path / "missing.onnx")

@@ -1,4 +1,4 @@
-"""Batches: each item is answered by itself, or takes the output of an earlier one."""
+"""Batches: each item is answered by itself, or needs the output of an earlier one."""
 
 from collections.abc import Sequence
 from typing import cast

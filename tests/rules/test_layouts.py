@@ -1,4 +1,4 @@
-"""Layouts: spans, sizes, and strides that put two elements at one place."""
+"""Layouts: spans, sizes, and strides that put two elements the same position."""
 
 import itertools
 from math import prod
@@ -147,7 +147,7 @@ def test_layouts_of_megabytes_are_judged_at_once():
 
 
 def test_more_elements_than_places_are_refused_before_the_bytes_arrive():
-    with pytest.raises(InvalidRequestError, match="at one place") as caught:
+    with pytest.raises(InvalidRequestError, match="the same position") as caught:
         check_volume((2**20, 2**20), (1, 1), "data")
     assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_OVERLAP, "data.strides")
 

@@ -1,4 +1,4 @@
-"""A fake answers and refuses as a client of a real server does, until it is told to fail."""
+"""A fake answers and refuses as a client of a real server does, until it is failure requested."""
 
 import inspect
 from collections.abc import Callable
@@ -137,7 +137,7 @@ ENDS: dict[str, Callable[[AnyClient], object]] = {
 def test_the_next_call_fails_and_the_one_after_it_does_not(kind: str, call: Callable[[AnyClient], object]):
     with open_client(kind, "nobody:1") as client:
         client.fail_next()
-        with pytest.raises(UnavailableError, match="told to fail"):
+        with pytest.raises(UnavailableError, match="failure requested"):
             call(client)
         call(client)
 
@@ -179,7 +179,7 @@ def test_any_exception_may_be_set_as_the_next_failure():
             with pytest.raises(OSError, match=r"the disk|late"):  # a TimeoutError of Python's is one
                 client.server_info()
         for wrong in (UnavailableError, "UNAVAILABLE"):
-            with pytest.raises(TypeError, match=r"^error is .*: write an exception, as LimitError\.of\("):
+            with pytest.raises(TypeError, match=r"^error is .*: write an exception, such as LimitError\.of\("):
                 client.fail_next(wrong)  # type: ignore[arg-type] # that is the point
         client.check_health()
 

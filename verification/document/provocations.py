@@ -271,7 +271,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _send("InferShape", reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec())),
     ),
     Reason.DIM_UNKNOWN: Provocation(
-        "a dim is of a kind that this server does not know", _send("InferShape", _FUTURE_DIM)
+        "a dim has a kind that this server does not know", _send("InferShape", _FUTURE_DIM)
     ),
     Reason.INTERVAL_EMPTY: Provocation("an interval ends below its beginning", _infer([(4, 2)], [-1])),
     Reason.EXPRESSION_INVALID: Provocation(

@@ -117,7 +117,7 @@ class AsyncClient:
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""
-            text = "an AsyncClient is awaited: write `async with AsyncClient(...)`"
+            text = "use `async with AsyncClient(...)`, because an AsyncClient is for asyncio"
             raise TypeError(text)
 
         __exit__ = __enter__
@@ -281,5 +281,5 @@ def _require_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        message = "an AsyncClient belongs to an event loop, and none is running: make it in a coroutine, or a Client"
+        message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
         raise RuntimeError(message) from None

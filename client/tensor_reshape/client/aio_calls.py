@@ -272,7 +272,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     if end.is_of_write and deadline.is_within(0):
         return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
     if end.is_of_write:
-        return UnavailableError("the stream was lost while it was written to", grpc.StatusCode.UNAVAILABLE)
+        return UnavailableError("the connection was lost while the stream was being sent", grpc.StatusCode.UNAVAILABLE)
     return build_error(end.code, end.details, end.metadata)
 
 

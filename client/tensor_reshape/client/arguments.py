@@ -93,7 +93,7 @@ def check_flag(special_zero: object) -> bool | None:
         return special_zero
     require_flag(special_zero)
     if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
-        message = f"special_zero is {_show(special_zero)}, and a bool is meant: {_FLAG_MEANING}"
+        message = f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}"
         raise TypeError(message)
     return None if special_zero is None else bool(special_zero)
 
@@ -141,7 +141,9 @@ def check_shape(items: object, field: str) -> Iterable[object]:
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
-        message = f"a shape is a sequence of dims, and {field} is the {kind} {_show(items)}: write a list, as [2, 3]"
+        message = (
+            f"a shape is a sequence of dims, and {field} is the {kind} {_show(items)}: write a list, such as [2, 3]"
+        )
         raise TypeError(message)
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
@@ -163,7 +165,7 @@ def read_operation(name: object) -> Operation:
     """
     operation = find_operation(name) if isinstance(name, str) else None
     if operation is None:
-        message = f"operation is {_show(name)}; it is one of {', '.join(OPERATIONS)}"
+        message = f"operation is {_show(name)}; use one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=name)
     return operation
 
@@ -182,12 +184,12 @@ def read_data_type(value: object, field: str = "data_type") -> DataType:
     if data_type is not None:
         return data_type
     if name is None:
-        message = f"{field} is {_show(value)}: write a DataType, or the name of one, as 'f32' or 'float32'"
+        message = f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'"
         raise TypeError(message)
     served = format_data_types(frozenset(DataType))
     nearest = get_close_matches(name.lower(), served.split(", "), n=1)
     hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
-    message = f"{field} is {_show(value)}, which is not served; served are {served}{hint}"
+    message = f"{field} is {_show(value)}, which is not supported; supported types: {served}{hint}"
     raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, field, value=name)
 
 

@@ -89,7 +89,7 @@ def read_array(array: object, field: str) -> Array:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # asarray would drop the mask silently
-        message = "a masked array has elements that no tensor has: fill it first"
+        message = "a tensor cannot have masked elements: fill the array first"
         raise TypeError(message)
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
@@ -104,12 +104,12 @@ def read_array(array: object, field: str) -> Array:
 
 def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
     if _holds_arrays(items):  # numpy would stack the arrays silently
-        message = f"{field} is a list of arrays: reshape each of them, or join them first, as by numpy.stack"
+        message = f"{field} is a list of arrays: reshape each of them, or join them first, for example with numpy.stack"
         raise TypeError(message)
     try:
         return np.asarray(items)
     except ValueError as error:
-        message = f"{field} has rows of different lengths, which no tensor has: reshape each by itself ({error})"
+        message = f"{field} has rows of different lengths: reshape each row separately ({error})"
         raise ValueError(message) from error
 
 
@@ -135,7 +135,7 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
         integers = getattr(sys.modules["torch"], f"int{8 * tensor.itemsize}")
         return np.asarray(tensor.view(integers).numpy()).view(VIEWED_DTYPES[name])
     except TypeError:
-        message = f"{field} is a tensor of {tensor.dtype}, which is not served"
+        message = f"{field} is a tensor of {tensor.dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
     except RuntimeError as error:  # a subclass or a transform such as vmap has no memory of its own
         message = f"{field} is a torch tensor whose elements cannot be read, a {type(tensor).__qualname__}: {error}"
@@ -151,9 +151,7 @@ def _read_foreign(array: object, field: str) -> Array:
         message = f"{field} is a table: pass one of its columns"
         raise TypeError(message)
     if _has_nulls(array):
-        message = (
-            f"{field} has nulls, which no tensor has: fill them first, as array.fill_null(0) or array.fillna(0) do"
-        )
+        message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
         raise TypeError(message)
     if hasattr(array, "to_numpy_ndarray"):  # PyArrow tensors of one shape, which numpy would read as objects
         return np.asarray(array.to_numpy_ndarray())

@@ -89,12 +89,10 @@ def build_metadata(options: CallOptions) -> CheckedMetadata:
     if request_id is None:
         return metadata
     if not is_request_id(request_id):
-        message = (
-            f"request_id is {request_id!r}; it is of visible ASCII characters, at most {MAX_REQUEST_ID_CHARACTERS}"
-        )
+        message = f"request_id is {request_id!r}; use visible ASCII characters, at most {MAX_REQUEST_ID_CHARACTERS}"
         raise ValueError(message)
     if any(key == REQUEST_ID_KEY for key, _ in metadata):
-        message = f"the metadata hold an {REQUEST_ID_KEY}, and there is a request_id besides"
+        message = f"both the metadata and request_id contain an {REQUEST_ID_KEY}: remove one of them"
         raise ValueError(message)
     return (*metadata, (REQUEST_ID_KEY, request_id))
 
@@ -109,13 +107,15 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
         # The message does not show the metadata, because they may be credentials.
-        message = f"metadata is of the type {type(metadata).__name__}: write pairs, as [('key', 'value')]"
+        message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
         raise TypeError(message)
     checked = tuple(metadata)  # first, because an iterator can be read only once
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()
         if not _METADATA_KEY.fullmatch(key) or not (isinstance(value, bytes) if binary else printable):
-            message = f"metadata cannot hold {key!r}: a lower-case key, and ASCII text, or bytes where it ends in -bin"
+            message = (
+                f"metadata cannot hold {key!r}: use a lower-case key, and ASCII text or, if the key ends in -bin, bytes"
+            )
             raise ValueError(message)
     return checked

@@ -41,7 +41,7 @@ def use_fast_polling() -> bool:
     0
     """
     if "grpc" in sys.modules:
-        message = "use_fast_polling comes too late: grpc is imported already. Call it before other imports."
+        message = "grpc is already imported: call use_fast_polling before other imports"
         raise RuntimeError(message)
     if VARIABLE in os.environ or find_release() not in _RELEASES:  # noqa: TID251 - the user's own setting wins
         return False

@@ -88,7 +88,7 @@ def _find_jax(data_type: DataType) -> Framework:
     # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. This is tested by trying, because the
     # setting has many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
-        message = f'jax holds no {data_type} unless it is told to: jax.config.update("jax_enable_x64", True)'
+        message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)
     return Framework("jax", put, is_immutable=True)
 
@@ -126,8 +126,8 @@ def _is_array(like: object) -> bool:
 
 
 def _refuse_like(kind: str) -> TypeError:
-    return TypeError(f"like is an array, or a namespace such as torch or jax.numpy, not {kind}")
+    return TypeError(f"like must be an array, or a namespace such as torch or jax.numpy, not {kind}")
 
 
 def _refuse(data_type: DataType, *, by: str) -> TypeError:
-    return TypeError(f"{by} cannot hold {data_type}: leave like= out for a numpy array")
+    return TypeError(f"{by} has no type {data_type}: omit like= to get a numpy array")

@@ -107,11 +107,9 @@ class Endpoint:
         if not self.budget.is_closed:  # one check for both causes, because every call gets here
             return
         if self.is_foreign:
-            message = f"the client of {self.target} was made before this process was forked: make one in each process"
+            message = f"the client of {self.target} was created before this process forked: create one in each process"
             raise RuntimeError(message)
-        message = (
-            f"the client of {self.target} is closed: make calls before its `with` block ends, or make another client"
-        )
+        message = f"the client of {self.target} is closed: make calls inside its `with` block, or create another client"
         raise ValueError(message)
 
     def note_fork(self) -> None:
@@ -154,13 +152,13 @@ class Endpoint:
     def refuse_pickling(self, kind: str) -> TypeError:
         """Returns the error for pickling or copying a client."""
         return TypeError(
-            f"a {kind} has connections of its process, and cannot be pickled or copied: make one in each process, and "
+            f"a {kind} cannot be pickled or copied, because it has connections: create one in each process, and "
             f"share it between its threads; this one is {self.describe(kind)}"
         )
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
         if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
-            message = "the metadata hold an authorization, and there is a token besides"
+            message = "both the metadata and the token contain an authorization: remove one of them"
             raise ValueError(message)
         return metadata
 
@@ -237,10 +235,10 @@ def check_settings(
         # Of other types with `__int__`, such as floats and numpy's integers, grpcio would use the number as the address
         # of a C object, and the core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
-            message = f"an option is a name and an integer, a text or bytes, not {(name, value)!r}"
+            message = f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}"
             raise TypeError(message)
     if compression is not None and not isinstance(compression, grpc.Compression):
-        message = f"compression is one of grpc.Compression, not {compression!r}"
+        message = f"compression must be a grpc.Compression, not {compression!r}"
         raise TypeError(message)
     return ChannelSettings(checked, compression, tuple(interceptors))
 
@@ -254,7 +252,7 @@ def choose_timeout(seconds: float) -> float | None:
     """
     _check_number(seconds)
     if not seconds > 0:  # also rejects nan
-        message = f"timeout is {seconds}; it is in seconds, above 0"
+        message = f"timeout is {seconds}; it must be above 0 seconds"
         raise ValueError(message)
     return None if seconds > _FOREVER_SECONDS else seconds
 
@@ -277,7 +275,7 @@ def check_chunk_bytes(size: int) -> int:
     """
     _read_size(size, "chunk_bytes")
     if not 1 <= size <= _MAX_CHUNK_BYTES:
-        message = f"chunk_bytes is {size}; it lies from 1 to {_MAX_CHUNK_BYTES}"
+        message = f"chunk_bytes is {size}; it must be from 1 to {_MAX_CHUNK_BYTES}"
         raise ValueError(message)
     return size
 
@@ -290,7 +288,7 @@ def _check_credentials(credentials: object) -> None:
 
 def _check_number(seconds: object) -> None:
     if not hasattr(seconds, "__float__"):
-        message = f"timeout is {seconds!r}: write seconds as a number; math.inf is without a limit"
+        message = f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout"
         raise TypeError(message)
 
 
@@ -298,5 +296,5 @@ def _read_size(size: int, name: str) -> int:
     try:
         return index(size)
     except TypeError:
-        message = f"{name} is {size!r}: write bytes as an integer, as 4 * 2**20"
+        message = f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20"
         raise TypeError(message) from None

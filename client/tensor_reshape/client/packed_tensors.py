@@ -45,7 +45,7 @@ class PackedTensor:
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
-            message = f"{data_type} is not packed: pass an array"
+            message = f"{data_type} is not a packed type: pass an array"
             raise ValueError(message)
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)

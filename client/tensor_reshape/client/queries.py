@@ -144,7 +144,7 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
     if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
         kind = type(queries).__name__
-        message = f"queries is a single {kind}, and a list of ShapeQuery is meant: write [query]"
+        message = f"queries is a single {kind}, not a list: write [query]"
         raise TypeError(message)
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
@@ -233,7 +233,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"{field}[{place}] is {dim}: write a tuple (low, high); high is None where nothing bounds it"
+        message = f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit"
         raise TypeError(message)
     low, high = dim
     low = read_integer(low, f"the least of {field}", place)

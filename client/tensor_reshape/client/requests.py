@@ -208,7 +208,7 @@ def build_health_check(service: object) -> Call[HealthStatus]:
         TypeError: the service is not a string.
     """
     if not isinstance(service, str):
-        message = f"service is {service!r}: write its name as a text, or '' for the server as a whole"
+        message = f"service is {service!r}: write its name as text, or '' for the whole server"
         raise TypeError(message)
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
@@ -286,7 +286,7 @@ def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
 
 
 def _refuse_link(data_from: int | None) -> InvalidRequestError:
-    message = f"data_from is {data_from}; it is the index of an earlier query"
+    message = f"data_from is {data_from}; it must be the index of an earlier query"
     return InvalidRequestError.of(Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from)
 
 
@@ -298,5 +298,5 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     try:
         return view_array(np.array(items, dtype), "shape")
     except OverflowError:
-        message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
+        message = f"shape {format_value(items)} has an item that does not fit into {dtype}"
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None

@@ -33,7 +33,7 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
     try:
         return decode(raw)
     except ReshapeError as error:
-        message = f"the server's response cannot be read: {error}"
+        message = f"the server's response is invalid: {error}"
         raise ResponseError(message) from error
 
 
@@ -87,7 +87,7 @@ def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -
     answers = batches.decode_batch_response(raw)
     # Results belong to queries by position only. With one missing, each could belong to another query.
     if len(answers) != count:
-        message = f"the server answered {len(answers)} of {count} questions"
+        message = f"the server returned {len(answers)} results for {count} queries"
         raise ResponseError(message)
     return wrap_answers(refused.get(index, answer) for index, answer in enumerate(answers))
 
@@ -99,7 +99,7 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
         ResponseError: it has another type or shape.
     """
     if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
-        message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
+        message = f"the server returned {output.data_type}{list(output.dims)}; by the rules it is {list(dims)}"
         raise ResponseError(message)
     return output
 

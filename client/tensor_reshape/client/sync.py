@@ -143,7 +143,7 @@ class Client:
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""
-            text = "a Client blocks: write `with Client(...)`, or `async with AsyncClient(...)`"
+            text = "a Client is not for asyncio: use `with Client(...)`, or `async with AsyncClient(...)`"
             raise TypeError(text)
 
         __aexit__ = __aenter__

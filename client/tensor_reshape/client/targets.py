@@ -26,7 +26,7 @@ def check_target(target: object) -> str:
     found = _ADDRESS.fullmatch(target)
     if target.startswith(_SCHEMES) or (found and 0 < int(found[2]) <= _MAX_PORT):
         return target
-    message = f"target is {target!r}; it is host:port, dns:///host:port or unix:PATH: {_explain(target)}"
+    message = f"target is {target!r}; use host:port, dns:///host:port or unix:PATH: {_explain(target)}"
     raise ValueError(message)
 
 

@@ -124,7 +124,7 @@ def authorize(
 
 def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) -> Token | None:
     if token is not None and token_file is not None:
-        message = "a client has one token: give token, or token_file"
+        message = "a client has one token: pass either token or token_file"
         raise ValueError(message)
     if token_file is not None:
         return FileToken(token_file)
@@ -146,6 +146,6 @@ class _TokenPlugin(grpc.AuthMetadataPlugin):
 def _build_pair(text: str) -> tuple[str, str]:
     token = text.strip()  # removes the line end of a file
     if not _TOKEN.fullmatch(token):
-        message = "that is no token: it consists of letters, digits and -._~+/, and may end with ="
+        message = "not a valid token: use letters, digits and -._~+/, optionally with = at the end"
         raise ValueError(message)
     return AUTHORIZATION_KEY, f"Bearer {token}"

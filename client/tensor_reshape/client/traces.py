@@ -21,7 +21,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         # Imported here, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
-        message = "tracing=True takes the trace from OpenTelemetry: install tensor-reshape[tracing]"
+        message = "tracing=True needs OpenTelemetry: install tensor-reshape[tracing]"
         raise ImportError(message) from error
     inject = TraceContextTextMapPropagator().inject
 

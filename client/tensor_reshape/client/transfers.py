@@ -167,7 +167,7 @@ class Delivery:
             ResponseError: the server's shape differs from that of the rules, or numpy cannot represent it.
         """
         if dims != self._plan.dims:  # the rules of this process; a server of another version may have others
-            message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
+            message = f"the server returned {dims}; by the rules it is {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
             return self.hand_over(self._plan.array)
@@ -202,7 +202,9 @@ class Delivery:
     def _reshape_copy(self) -> Array:
         array, dims = self._plan.array, self._plan.dims
         if self._copy == "never":
-            message = f"an array of shape {list(array.shape)} and these strides is no view of shape {list(dims)}"
+            message = (
+                f"an array of shape {list(array.shape)} and these strides cannot be viewed with shape {list(dims)}"
+            )
             raise InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=array.strides)
         try:
             return np.reshape(array, dims)
@@ -224,7 +226,7 @@ class Delivery:
 
     def _copy_output(self, output: Array) -> Array:
         if self._copy == "never":
-            message = f'copy is "never", and {self._framework.name} cannot take this array over as it was asked to'
+            message = f'copy is "never", and {self._framework.name} cannot use the memory of this array'
             raise ValueError(message)
         dtype = output.dtype if self._framework is NUMPY else output.dtype.newbyteorder("=")
         return output.astype(dtype, order="C")
@@ -319,7 +321,7 @@ class StreamTransfer:
             ResponseError: the server ended the stream too early.
         """
         if not self.accepted or self._arrived != self._size:
-            message = f"the server ended after {self._arrived} of {self._size} bytes"
+            message = f"the server ended the stream after {self._arrived} of {self._size} bytes"
             raise ResponseError(message)
         return self._delivery.hand_over(self.output)
 
@@ -343,7 +345,7 @@ def _read_out(out: object) -> Array | None:
         return None
     # other objects might be copied when they are converted
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
-        message = f"out is an array of numpy or a tensor of torch, not {type(out).__qualname__}"
+        message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
         raise ValueError(message)
     return read_array(out, "out")
 

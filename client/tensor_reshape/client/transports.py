@@ -170,7 +170,7 @@ def check_answer(raw: bytes | None) -> bytes:
         ResponseError: the call succeeded without a message. grpcio does not check that.
     """
     if raw is None:
-        message = "the server ended the call without an answer"
+        message = "the server ended the call without a response"
         raise ResponseError(message)
     return raw
 
@@ -189,7 +189,7 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
         try:
             begun = other.submit(copy_context().run, begin)  # in this context, which a tracer may need
         except RuntimeError as error:
-            message = f"the call was not begun: {error}"
+            message = f"the call could not start: {error}"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
         return begun.result()
 

@@ -103,7 +103,7 @@ def _answer_item(
 def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], budget: StepBudget) -> ShapeRequest:
     """Returns a query with the data of an earlier output."""
     if not 0 <= data_from < len(outputs):
-        message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
+        message = f"data_from is {data_from}; item {len(outputs)} needs the output of an earlier one"
         raise InvalidRequestError.of(
             Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=len(outputs)
         )
@@ -121,7 +121,7 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     # A link takes no bytes of the request. Without this cost, thousands of short items could each request the largest
     # shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
-        message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"
+        message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
     # The type that the item names takes precedence, because the caller wants it to be checked.
     data_type = request.question.data_type or output.data_type

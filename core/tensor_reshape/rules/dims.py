@@ -269,7 +269,7 @@ def check_symbols(dims: Iterable[AnyDim]) -> None:
         if isinstance(dim, Dim) and dim.expression
     )
     if count > MAX_SYMBOLS:
-        message = f"the question names {count} dims, repetitions counted; it may name {MAX_SYMBOLS}"
+        message = f"the query contains {count} symbols, counting repetitions; at most {MAX_SYMBOLS} are allowed"
         raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, count=count, limit=MAX_SYMBOLS)
 
 
@@ -289,7 +289,7 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
         if not 0 <= value <= MAX_DIM:
             raise _refuse_range(value, path, index)
     if bounds.is_empty:
-        message = f"{path} lies from {low} to {high}, which holds no dim"
+        message = f"{path} lies from {low} to {high}, which contains no value"
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
 
 
@@ -300,7 +300,7 @@ def hint_unknown(dim: object) -> str:
 
 
 def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
-    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint_unknown(value)}"
+    message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1{hint_unknown(value)}"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 
@@ -322,7 +322,7 @@ def _check_expression(expression: Expression, path: str, index: int) -> None:
 
 def refuse_factors(count: int, path: str, index: int) -> InvalidRequestError:
     """Returns the error of an expression with too many symbols."""
-    message = f"{path} has {count} symbols; an expression has from 1 to {MAX_FACTORS}"
+    message = f"{path} has {count} symbols; an expression must have 1 to {MAX_FACTORS}"
     return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
 
 

@@ -61,7 +61,7 @@ def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> Non
 
 def _check_size(want: int, have: int, field: str) -> None:
     if have != want:
-        message = f"{field}.data has {have} bytes; the data type, dims and strides make {format_value(want)}"
+        message = f"{field}.data has {have} bytes; data type, dims and strides require {format_value(want)}"
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
 
 
@@ -83,7 +83,7 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
     """
     # A packed element has no address of its own. OpenVINO's tensors of these types have no strides either.
     if data_type.is_packed:
-        message = f"{field} has strides; elements of type {data_type} share bytes, and are taken dense only"
+        message = f"{field} has strides; elements of type {data_type} share bytes and must be dense"
         raise InvalidRequestError.of(
             Reason.STRIDES_UNSUPPORTED, message, f"{field}.strides", data_type=data_type, strides=strides
         )
@@ -103,16 +103,16 @@ def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) ->
     for index, stride in enumerate(strides):
         if stride < 0:
             path = f"{field}.strides[{index}]"
-            message = f"{path} is {stride}; a stride is not negative"
+            message = f"{path} is {stride}; a stride must not be negative"
             raise InvalidRequestError.of(Reason.STRIDE_NEGATIVE, message, path, index=index, value=stride)
         if stride > MAX_DIM:
             path = f"{field}.strides[{index}]"
-            message = f"{path} is {format_value(stride)}; a stride is at most 2^63 - 1"
+            message = f"{path} is {format_value(stride)}; a stride must be at most 2^63 - 1"
             raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=stride)
 
 
 def _refuse_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> InvalidRequestError:
-    message = f"{field}.strides {format_value(strides)} put two elements of {format_value(dims)} at one place"
+    message = f"{field}.strides {format_value(strides)} give two elements of {format_value(dims)} the same position"
     return InvalidRequestError.of(Reason.STRIDES_OVERLAP, message, f"{field}.strides", dims=dims, strides=strides)
 
 

@@ -10,7 +10,9 @@ from tensor_reshape.rules.questions import AnyQuestion
 
 def refuse_value(question: AnyQuestion, index: int) -> InvalidRequestError:
     """An item is below -1, or above the largest dim."""
-    return _refuse(Reason.INVALID_TARGET_VALUE, "a target value lies from -1 to 2^63 - 1", question, index)
+    return _refuse(
+        Reason.INVALID_TARGET_VALUE, "an item of the requested shape must be from -1 to 2^63 - 1", question, index
+    )
 
 
 def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
@@ -22,19 +24,20 @@ def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
 
 def refuse_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
     """A second -1."""
-    text = f"only one dim can be inferred, and shape[{first}] is -1 already"
+    text = f"only one item may be -1, and shape[{first}] is -1 as well"
     return _refuse(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
 
 
 def refuse_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A -1 stands next to a 0."""
-    text = "the other items have the product 0, so this dim cannot be inferred"
+    text = "it cannot be computed, because the product of the other items is 0"
     return _refuse(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
 def refuse_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
     """The division leaves a remainder for all values of the unknown dims."""
-    text = f"{format_value(dividend)} elements do not divide by {format_value(divisor)}, the product of the other items"
+    shown = format_value(dividend), format_value(divisor)
+    text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
     return _refuse(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
@@ -48,11 +51,11 @@ def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
     """An expression is not a valid dim for any values of its symbols: too large, or outside its own bounds."""
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
-        message = f"{field} is {format_dim(dim)}, at least {low}; a dim lies from 0 to 2^63 - 1"
+        message = f"{field} is {format_dim(dim)}, at least {low}; a dim must be from 0 to 2^63 - 1"
         return InvalidRequestError.of(
             Reason.DIM_OUT_OF_RANGE, message, field, index=index, value=format_dim(dim), min=low
         )
-    message = f"{field}, {format_dim(dim)}, would have to lie from {bounds.min} to {bounds.max}, by what is said of it"
+    message = f"{field}, {format_dim(dim)}, has no possible value: its bounds give {bounds.min} to {bounds.max}"
     return InvalidRequestError.of(
         Reason.SYMBOL_CONFLICT, message, field, index=index, value=format_dim(dim), min=bounds.min, max=bounds.max
     )
@@ -61,7 +64,7 @@ def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
 def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
     """The volume differs from that of the data."""
     data, shape = format_dims(question.data), format_dims(question.target)
-    message = f"shape {shape} asks for {format_value(want)} elements; data of shape {data} has {format_value(have)}"
+    message = f"shape {shape} has {format_value(want)} elements, but data of shape {data} has {format_value(have)}"
     return InvalidRequestError.of(
         Reason.VOLUME_MISMATCH, message, "shape", data=data, shape=shape, have=have, want=want
     )
@@ -87,7 +90,7 @@ def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
 def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
     """Each dim of the expected shape is possible, but not all of them together."""
     shown, asked = format_dims(output), format_dims(expected)
-    message = f"the output is {shown}; expected_shape {asked} cannot hold the data's {format_value(have)} elements"
+    message = f"the output is {shown}; expected_shape {asked} cannot have the {format_value(have)} elements of the data"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, "expected_shape", have=shown, want=asked, volume=have
     )

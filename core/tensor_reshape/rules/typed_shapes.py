@@ -127,6 +127,6 @@ def _parse_item(text: str, parse: Callable[[str], Item], path: str, index: int) 
 
 def _parse_stride(text: str) -> int:
     if _STRIDE.fullmatch(text) is None or abs(int(text)) > MAX_DIM:
-        message = f"{text!r} is no stride: a number of elements, up to 2^63 - 1"
+        message = f"{text!r} is not a valid stride: write a number of elements, at most 2^63 - 1"
         raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, message)
     return int(text)

@@ -40,7 +40,7 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
     # "|" is the order of what has none: a single byte.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
-        message = f"{field} is an array of numpy type {dtype}, which is not served"
+        message = f"{field} is an array of numpy type {dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=dtype)
     return data_type
 

@@ -62,7 +62,7 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
         LimitError: BATCH_TOO_LARGE.
     """
     if len(raw) > MAX_BATCH_BYTES:
-        text = f"the batch has {len(raw)} bytes; {MAX_BATCH_BYTES} are admitted"
+        text = f"the batch has {len(raw)} bytes; at most {MAX_BATCH_BYTES} are allowed"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", size=len(raw), limit=MAX_BATCH_BYTES)
     items = _split(raw, MAX_BATCH_ITEMS, "items")
     if len(items) > MAX_BATCH_ITEMS:
@@ -119,7 +119,7 @@ def write_batch_results(
 
 
 def _refuse_size(max_bytes: int) -> LimitError:
-    text = "the answers before fill the response: ask for fewer"
+    text = "earlier results fill the response: send fewer queries in a batch"
     return LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
 
 
@@ -177,7 +177,7 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
     message = parse_message(reshape_pb2.BatchInferShapeResult, raw)
     result = message.WhichOneof("result")
     if result is None:
-        text = "a result is neither an answer nor a refusal that this version knows"
+        text = "a result is neither a response nor an error that this version knows"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
     if result == "refusal":
         refusal = message.refusal
@@ -199,7 +199,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
-        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
+        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are not items.
     """
     # Counted, not only the items: two million fields of a byte each would take seconds to step over.
     items, position, others = list[bytes](), 0, 0
@@ -213,7 +213,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         else:
             others += 1
             if others > max_items:
-                text = f"the message has more than {max_items} fields that are no items"
+                text = f"the message has more than {max_items} fields that are not items"
                 raise LimitError.of(Reason.BATCH_TOO_LARGE, text, limit=max_items)
     return items
 
@@ -221,7 +221,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
     if len(raw) > MAX_HEADER_BYTES:
-        text = "the message is no batch, or has a group, which is read up to 64 KiB"
+        text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     message = parse_message(_BATCHES[field_name], raw)
     return [item.SerializeToString() for item in getattr(message, field_name)]

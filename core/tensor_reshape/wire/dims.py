@@ -120,7 +120,7 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
     if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked
-        text = f"{path}[{index}] is of a kind that this server does not know"
+        text = f"{path}[{index}] has a kind that this server does not know"
         raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
     return None
 

@@ -88,7 +88,9 @@ def check_header_size(size: int) -> int:
         LimitError: HEADER_TOO_LARGE.
     """
     if size > MAX_HEADER_BYTES:
-        text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEADER_BYTES} are admitted"
+        text = (
+            f"the message has {size} or more bytes in addition to its tensor's; at most {MAX_HEADER_BYTES} are allowed"
+        )
         raise LimitError.of(Reason.HEADER_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
     return size
 

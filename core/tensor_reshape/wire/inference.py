@@ -89,7 +89,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """
     operation = OPERATIONS_BY_NUMBER.get(message.operation)
     if operation is None:
-        text = f"operation is {message.operation}, which names no operation"
+        text = f"operation is {message.operation}, which is not an operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
     spec = message.data
     named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED

@@ -84,7 +84,7 @@ def encode_request_header(
     """
     # Both headers, the message's and the tensor's, must fit in as well.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
-        text = f"the tensor takes {payload_bytes} bytes; one message holds less than 2 GiB"
+        text = f"the tensor has {payload_bytes} bytes; a message must be below 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
@@ -160,7 +160,7 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) != 1:
-        text = f"shape has rank {len(shape.dims)}; a target shape is a tensor of rank 1"
+        text = f"shape has rank {len(shape.dims)}; a requested shape must be a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
     if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one

@@ -77,7 +77,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
     message = parse_message(reshape_pb2.StreamReshapeRequest, raw)
     part = message.WhichOneof("part")
     if part is None:
-        text = "a message of the stream is a request that begins a tensor, or a chunk"
+        text = "a message of the stream must begin a tensor or contain a chunk"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "part")
     if part == "chunk":
         return Chunk(message.offset, memoryview(message.chunk), None)
@@ -113,7 +113,7 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
         text = "data is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
     if header.data.data:
-        text = f"data.data has {len(header.data.data)} bytes; on a stream the bytes follow in chunks"
+        text = f"data.data has {len(header.data.data)} bytes; on a stream, send the bytes in chunks"
         raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, text, "data.data", have=len(header.data.data))
     return read_call(operation, header, header.data, _NO_BYTES, limits)
 

@@ -41,10 +41,10 @@ def test_numbers_are_packed_by_their_datatype():
 @pytest.mark.parametrize(
     ("datatype", "contents", "field", "text"),
     [
-        ("INT8", {"int_contents": [1, 128]}, ".int_contents[1]", "is 128, which no i8 holds"),
+        ("INT8", {"int_contents": [1, 128]}, ".int_contents[1]", "is 128, which does not fit into i8"),
         ("INT8", {"int_contents": [1] * 35_000 + [-129] + [1] * 5_000}, ".int_contents[35000]", "is -129"),
         ("UINT16", {"uint_contents": [65536]}, ".uint_contents[0]", "is 65536"),
-        ("INT64", {"int_contents": [1]}, ".int_contents", "are in int64_contents"),
+        ("INT64", {"int_contents": [1]}, ".int_contents", "must be in int64_contents"),
         ("FP32", {"fp32_contents": [1], "fp64_contents": [1]}, ".fp64_contents", "in fp32_contents"),
         ("FP16", {"fp32_contents": [1]}, "", "raw_input_contents"),
         ("BF16", {}, "", "raw_input_contents"),

@@ -111,5 +111,5 @@ def test_unusable_file_is_a_fault_of_the_configuration(name: str, files: dict[st
 
 
 def test_malformed_identity_is_a_fault_of_the_configuration(files: dict[str, Path]):
-    with pytest.raises(ConfigError, match="is no identity"):
+    with pytest.raises(ConfigError, match="is not a valid identity"):
         open_access(files, *MUTUAL, allow_identity=("web",))

@@ -70,7 +70,7 @@ def test_pattern_matches_its_identities_and_no_others():
 
 def test_malformed_pattern_is_refused_with_the_form_to_write():
     for text in MALFORMED:
-        with pytest.raises(ConfigError, match="is no identity: write uri:"):
+        with pytest.raises(ConfigError, match="is not a valid identity: write uri:"):
             pytest.fail(f"{text!r} is {IdentityPattern(text)}")
 
 

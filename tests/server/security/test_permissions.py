@@ -46,14 +46,14 @@ def test_caller_may_call_the_methods_of_all_its_identities(tmp_path: Path):
 def test_malformed_file_is_refused_by_its_name(tmp_path: Path):
     file = tmp_path / "file"
     for text, cause in (
-        ("", r"has one table, \[callers\]"),
-        ("callers = 1", r"has one table, \[callers\]"),
-        ('[callers]\n"token:a" = ["*"]\n[other]', r"has one table, \[callers\]"),
-        ("[callers", "is no TOML"),
-        ("a = " + "9" * 5000, "is no TOML"),
-        ("a = " + "[" * 5000, "is no TOML"),
-        ('[callers]\n"token:a" = "*"', "has a list of methods"),
-        ('[callers]\n"anybody" = ["*"]', "is no identity"),
+        ("", r"must have one table, \[callers\]"),
+        ("callers = 1", r"must have one table, \[callers\]"),
+        ('[callers]\n"token:a" = ["*"]\n[other]', r"must have one table, \[callers\]"),
+        ("[callers", "is not TOML"),
+        ("a = " + "9" * 5000, "is not TOML"),
+        ("a = " + "[" * 5000, "is not TOML"),
+        ('[callers]\n"token:a" = "*"', "must have a list of methods"),
+        ('[callers]\n"anybody" = ["*"]', "is not a valid identity"),
         ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService/Reshap"]', "is no method of this server"),
         ('[callers]\n"token:a" = ["Reshape"]', "is no method of this server"),
         ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService*"]', "is no method of this server"),

@@ -75,7 +75,7 @@ def test_pipe_in_the_place_of_the_file_is_not_read(path: Path):
     os.mkfifo(path)
     reloaded.look()
     assert reloaded.value == [b"one"]
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         Counted(path).load()
 
 

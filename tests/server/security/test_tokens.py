@@ -93,12 +93,12 @@ def test_malformed_line_is_refused_by_its_number_and_not_shown(path: Path):
 
 def test_number_of_tokens_is_limited(path: Path):
     for lines in ((), ("# none",), tuple(f"web:{number:040}" for number in range(MAX_TOKENS + 1))):
-        with pytest.raises(ConfigError, match=f"from 1 to {MAX_TOKENS}"):
+        with pytest.raises(ConfigError, match=f"must have 1 to {MAX_TOKENS}"):
             read(path, *lines)
 
 
 def test_token_of_two_names_is_refused(path: Path):
-    with pytest.raises(ConfigError, match="one token twice"):
+    with pytest.raises(ConfigError, match="a token twice"):
         read(path, f"web:{OLD}", f"ci:sha256:{hash_token(OLD)}")
 
 

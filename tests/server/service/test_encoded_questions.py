@@ -51,7 +51,7 @@ def test_repeated_question_is_not_read(asked: Asked):
 
 def test_refusal_is_not_kept(asked: Asked):
     for ask in (asked.questions.answer_light, asked.questions.answer_light, asked.questions.answer):
-        with pytest.raises(ValueError, match="divide"):
+        with pytest.raises(ValueError, match="divisible"):
             ask(b"refused")
     assert asked.read == [b"refused"] * 3
 

@@ -115,7 +115,7 @@ class _Batch:
         if data_from is None:
             return query
         if query.data_shape is not None or not 0 <= data_from < index:
-            message = f"data_from is {data_from}; line {index} takes the output of an earlier one, or data of its own"
+            message = f"data_from is {data_from}; line {index} needs the output of an earlier one, or data of its own"
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
@@ -149,7 +149,7 @@ def _refuse_number(query: ShapeQuery) -> ReshapeError:
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
         return answer
-    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the question has a number beyond 2^63 - 1")
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the query contains a number above 2^63 - 1")
 
 
 def _refuse_failed_link(data_from: int, index: int) -> InvalidRequestError:

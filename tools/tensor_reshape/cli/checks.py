@@ -61,7 +61,7 @@ def _check(ask: Ask, model: Path, write: Path | None) -> ModelReport:
     if write is None:
         return check_model(model, ask=ask)
     if write.exists() and write.samefile(model):
-        message = "--write names the model itself: write to another file"
+        message = "--write must name another file than the model"
         raise click.UsageError(message)
     found, annotated = annotate_model(model, ask=ask)
     write_file(write, annotated.SerializeToString())

@@ -83,7 +83,7 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
     agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before a run that takes long
     questions = list_questions(sizes or [Size.CORE], rules or RULES)
     if not questions:
-        message = "there are no such cases"
+        message = "no case matches --size and --rule"
         raise click.UsageError(message)
     results, judgements = _run(questions, sizes or [Size.CORE], **options)
     _print_report([results])
@@ -152,7 +152,7 @@ def _ask(
     """Returns what is asked, its replies, and what it says of itself."""
     name = function or command
     if name is None or None not in (function, command):
-        message = "name one implementation: --python or --command"
+        message = "name one implementation, with --python or --command"
         raise click.UsageError(message)
     arguments = find_function_command(name) if function else _refuse_unreadable(split_command, name)
     with ended_by_signals(), count_replies(len(questions)) as told:

@@ -36,7 +36,7 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
 def _build_credentials(files: "list[Path | None]", *, tls: bool) -> "grpc.ChannelCredentials | None":
     authority, key, chain = (None if file is None else file.read_bytes() for file in files)
     if bool(chain) != bool(key):
-        message = "--tls-certificate and --tls-key go together"
+        message = "--tls-certificate and --tls-key must be given together"
         raise click.UsageError(message)
     if not (tls or any(files)):
         return None

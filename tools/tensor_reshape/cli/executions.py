@@ -31,7 +31,7 @@ def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
     """
     (question, _, strides), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
-        message = "bytes are reshaped where data and shape are numbers throughout"
+        message = "to reshape bytes, data and shape must consist of numbers"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data")
     tensor = TensorView(question.data_type, question.data, strides, memoryview(data)).check_layout("data")
     return bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)

@@ -48,13 +48,13 @@ class ArrayFiles:
     def __post_init__(self) -> None:
         """Refuses two things on one standard output, and a file that is read and written."""
         if self._destination.is_pipe and self.as_json:
-            message = "--json and the array cannot share standard output: name a file with --output"
+            message = "--json and the array cannot both use standard output: name a file with --output"
             raise click.UsageError(message)
         if self._destination.is_pipe and sys.stdout.isatty():
-            message = "an array is not for a terminal: name a file with --output, or pipe it"
+            message = "an array cannot be printed on a terminal: name a file with --output, or use a pipe"
             raise click.UsageError(message)
         if _are_same(read_location(self.source), self._destination):
-            message = f"{self.output} is the file that is read: name another one with --output"
+            message = f"{self.output} is the input file: name another one with --output"
             raise click.UsageError(message)
 
     @property
@@ -74,7 +74,7 @@ class ArrayFiles:
             click.UsageError: no array holds `data_type`.
         """
         if self.data_type is not None and self.data_type not in DTYPES:
-            message = f"no array holds {self.data_type}: give its packed bytes, and its shape with reshape --dims"
+            message = f".npy has no type {self.data_type}: pass packed bytes, and their shape with reshape --dims"
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
@@ -93,7 +93,7 @@ class ArrayFiles:
             click.UsageError: `data_type` is none that is packed.
         """
         if self.data_type is None or not self.data_type.is_packed:
-            message = f"--dims goes with a --data-type below one byte: {', '.join(map(str, _PACKED))}"
+            message = f"--dims needs a --data-type below one byte: {', '.join(map(str, _PACKED))}"
             raise click.UsageError(message)
         with open_bytes(self.source, self.source) as file:
             return PackedTensor(self.data_type, dims, file.read())
@@ -146,6 +146,6 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
         return array
     dtype = DTYPES[data_type]
     if array.dtype.itemsize != dtype.itemsize:
-        message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {dtype.itemsize}"
+        message = f"the items have {array.dtype.itemsize} bytes; {data_type} has {dtype.itemsize}"
         raise click.ClickException(message)
     return array.view(dtype)

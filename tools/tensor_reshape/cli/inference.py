@@ -96,7 +96,7 @@ def _refuse_options(options: dict[str, object]) -> None:
     # What was not given is None, but for a flag, which is False.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
-        message = f"--batch takes its questions from the file: leave out --{given[0].replace('_', '-')}"
+        message = f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}"
         raise click.UsageError(message)
 
 

@@ -45,7 +45,7 @@ class Placement(NamedTuple):
         """
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
-            message = f"{end - self.offset} bytes of elements are to follow, and {buffer.nbytes - self.offset} do"
+            message = f"{end - self.offset} bytes of elements should follow, but {buffer.nbytes - self.offset} do"
             raise ValueError(message)
         return np.ndarray(self.dims, self.dtype, buffer, self.offset, order="F" if self.is_fortran else "C")
 
@@ -59,11 +59,11 @@ def read_npy(file: IO[bytes]) -> Placement:
     version = np.lib.format.read_magic(file)
     reader = _READERS.get(version)
     if reader is None:
-        message = f"its format {version[0]}.{version[1]} is of records, which are no tensors"
+        message = f"its format {version[0]}.{version[1]} contains records, which are not tensors"
         raise ValueError(message)
     dims, is_fortran, dtype = reader(file)
     if dtype.hasobject:
-        message = "it holds Python objects, which are never loaded"
+        message = "it contains Python objects, which are not loaded for safety"
         raise ValueError(message)
     return Placement(file.tell(), dtype, dims, is_fortran)
 

@@ -37,7 +37,7 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
             message = f"{member} is encrypted"
             raise ValueError(message)
         if info.compress_type not in _COMPRESSIONS:
-            message = f"{member} is compressed as numpy does not do it"
+            message = f"{member} has a compression that numpy does not use"
             raise ValueError(message)
         if info.compress_type != zipfile.ZIP_STORED:
             with archive.open(info) as stream:
@@ -73,7 +73,7 @@ def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]
 def _read_compressed(stream: IO[bytes], size: int) -> Array:
     placement = read_npy(stream)
     if placement.offset + placement.nbytes != size:
-        message = f"its header tells of {placement.nbytes} bytes of elements, and {size - placement.offset} follow"
+        message = f"its header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
         raise ValueError(message)
     return read_elements(placement, stream)
 
@@ -83,12 +83,12 @@ def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
     file.seek(info.header_offset)
     signature, *lengths = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     if signature != _SIGNATURE:
-        message = "the archive has no member where it says so"
+        message = "the archive's directory points to a missing member"
         raise zipfile.BadZipFile(message)
     start = info.header_offset + _LOCAL_HEADER.size + sum(lengths)
     file.seek(start)
     placement = read_npy(file)
     if placement.offset + placement.nbytes > start + info.file_size:
-        message = f"its header tells of {placement.nbytes} bytes of elements, more than the member has"
+        message = f"its header announces {placement.nbytes} bytes of elements, more than the member has"
         raise ValueError(message)
     return placement

@@ -47,7 +47,7 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
         raise ValueError(message)
     header = json.loads(_read(file, length))
     if not isinstance(header, dict):
-        message = "its header is no JSON object"
+        message = "its header is not a JSON object"
         raise ValueError(message)  # noqa: TRY004 - of the file, not of an argument
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     return _place(record, _LENGTH.size + length)
@@ -60,7 +60,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
         ValueError: the format has no such type.
     """
     if data_type not in NAMES:
-        message = f".safetensors has no {data_type}; .npy holds its items as bare bytes"
+        message = f".safetensors has no type {data_type}; use .npy, which stores the bytes"
         raise ValueError(message)
     size = prod(dims) * DTYPES[data_type].itemsize
     record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
@@ -72,7 +72,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
 def _read(file: IO[bytes], size: int) -> bytes:
     raw = file.read(size)
     if len(raw) != size:
-        message = "it ends within its header"
+        message = "it ends inside its header"
         raise ValueError(message)
     return raw
 
@@ -84,13 +84,13 @@ def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - of JSON that
         message = f"its header does not describe the tensor: {error!r}"
         raise ValueError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
-        message = "its header has a dim or an offset that is no number from 0"
+        message = "its header has an invalid dim or offset"
         raise ValueError(message)
     if name not in _DATA_TYPES:
-        message = f"its type {name} is none of {', '.join(_DATA_TYPES)}"
+        message = f"its type {name} is not one of {', '.join(_DATA_TYPES)}"
         raise ValueError(message)
     placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
     if last - first != placement.nbytes:
-        message = f"its header gives {last - first} bytes to {placement.nbytes} bytes of elements"
+        message = f"its header has {last - first} bytes for {placement.nbytes} bytes of elements"
         raise ValueError(message)
     return placement

@@ -77,7 +77,7 @@ class Source:
             click.ClickException: it was.
         """
         if self._file is not None and _find_state(self._file) != self._state:
-            message = f"{self._file.name} was changed while it was read: nothing is written"
+            message = f"{self._file.name} changed while it was read, so nothing was written"
             raise click.ClickException(message)
 
 
@@ -152,7 +152,7 @@ def _find(file: IO[bytes], location: Location) -> Placement | Array:
 
 def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
-        message = "its members are found by their places: it takes a file, and is none"
+        message = "an .npz or .safetensors input must be a file, not a pipe"
         raise ValueError(message)
     # Enough for the longest header that numpy reads: a pipe cannot be read twice, nor its position asked for.
     head = file.read(_HEAD_BYTES)

@@ -73,11 +73,11 @@ def read_answer(record: Json) -> Answer:
         error = record["error"]
         return Refused(str(error.get("reason") or "")[:MAX_WHY_CHARACTERS] if isinstance(error, dict) else "")
     if "shape" not in record:
-        message = "it has none of shape, error and unsupported"
+        message = "it has neither shape, error nor unsupported"
         raise GarbledError(message)
     view, data = record.get("view"), record.get("bytes")
     if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
-        message = "its view is no object, or its bytes are no text"
+        message = "its view is not an object, or its bytes are not text"
         raise GarbledError(message)
     return Told(_read_dims(record["shape"]), view, data)
 
@@ -88,7 +88,7 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
             message = f"its shape has {len(value)} dims"
             raise GarbledError(message)
         if any(isinstance(dim, str) for dim in value):  # a name is that of {"min", "max", "name"}; "6" is no number
-            message = "a dim of its shape is a text"
+            message = "a dim of its shape is text"
             raise GarbledError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
     try:
@@ -96,7 +96,7 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     except InvalidRequestError as error:
         raise GarbledError(str(error)) from None
     if any(find_bounds(dim).is_empty for dim in dims or ()):
-        message = "a dim of its shape holds nothing"
+        message = "a dim of its shape is empty"
         raise GarbledError(message)
     return dims
 

@@ -45,7 +45,7 @@ def read_expectation(path: Path) -> dict[str, str]:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
         return {str(name): str(verdict) for name, verdict in verdicts.items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"{path} has no agreed differences: {error!r}"
+        message = f"{path} does not contain agreed differences: {error!r}"
         raise ValueError(message) from None
 
 

@@ -186,7 +186,7 @@ def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:
         case _ if outcome.code:
             return Reply(None, Verdict.CRASH, f"{_describe_code(outcome.code)}{said}{quoted}")
         case _:
-            return Reply(None, Verdict.GARBAGE, f"the program ended without an answer{said}{quoted}")
+            return Reply(None, Verdict.GARBAGE, f"the program ended without a response{said}{quoted}")
 
 
 def _describe_code(code: int) -> str:

@@ -118,7 +118,7 @@ def read_results(path: Path) -> Results:
         rows = [Difference(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
         return Results(**record, differences=rows)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        message = f"{path} has no results of the conformance kit: {error}"
+        message = f"{path} does not contain results of the conformance suite: {error}"
         raise ValueError(message) from None
 
 

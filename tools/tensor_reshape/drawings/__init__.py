@@ -36,7 +36,7 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     """
     item = read_query(query)
     if item.data_from is not None:
-        message = "a drawing shows one question, so it takes data_shape in place of data_from"
+        message = "a drawing shows one query, so use data_shape instead of data_from"
         raise ValueError(message)
     question = item.request.question
     try:

@@ -61,7 +61,7 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
 def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
     answer = ask(request)  # no dim is larger than an s64: the rules say which one is
     if not is_sendable:
-        text = "the question has a number beyond 2^63 - 1"
+        text = "the query contains a number above 2^63 - 1"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     return answer
 

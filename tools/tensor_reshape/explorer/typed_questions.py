@@ -88,7 +88,7 @@ def read_question(typed: TypedQuestion) -> ShapeRequest:
     """
     for name, text in typed._asdict().items():
         if len(text) > MAX_TEXT_CHARACTERS:
-            message = f"{name} has {len(text)} characters; the explorer reads up to {MAX_TEXT_CHARACTERS}"
+            message = f"{name} has {len(text)} characters; the explorer accepts up to {MAX_TEXT_CHARACTERS}"
             raise LimitError.of(
                 Reason.HEADER_TOO_LARGE, message, _FIELDS[name], size=len(text), limit=MAX_TEXT_CHARACTERS
             )
@@ -120,7 +120,7 @@ def find_blamed(typed: TypedQuestion, error: ReshapeError) -> Blamed:
 def _read_operation(name: str) -> Operation:
     operation = OPERATIONS.get(name or STATIC_RESHAPE.name)
     if operation is None:
-        message = f"operation is {name!r}; it is one of {', '.join(OPERATIONS)}"
+        message = f"operation is {name!r}; use one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, _FIELDS["operation"], value=name)
     return operation
 
@@ -135,6 +135,6 @@ def _read_shape(operation: Operation, text: str, name: str) -> tuple[AnyDim, ...
 
 def _read_flag(text: str) -> bool | None:
     if text not in _FLAGS:
-        message = f"special_zero is {text!r}; it is true or false"
+        message = f"special_zero is {text!r}; it must be true or false"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message, _FIELDS["special_zero"], value=text)
     return _FLAGS[text]

@@ -35,7 +35,7 @@ class ModelError(TensorReshapeError, ValueError):
     ...     check_model(b"")
     ... except ModelError as error:
     ...     print(error)
-    this is no ONNX model: it has no graph
+    not an ONNX model: it has no graph
     """
 
 
@@ -52,11 +52,11 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto.FromString(raw)
     except DecodeError:
-        message = "this is no ONNX model: its bytes are no ModelProto"
+        message = "not an ONNX model: it is not a ModelProto"
         raise ModelError(message) from None
     # Any bytes may be a message of fields that nobody knows, and no bytes at all are one.
     if not model.HasField("graph"):
-        message = "this is no ONNX model: it has no graph"
+        message = "not an ONNX model: it has no graph"
         raise ModelError(message)
     return model
 
@@ -116,7 +116,7 @@ def _check_texts(model: onnx.ModelProto) -> None:
     """Refuses names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
-        message = "this is no ONNX model: a name in it is no UTF-8"
+        message = "not an ONNX model: a name in it is not UTF-8"
         raise ModelError(message)
 
 
@@ -155,7 +155,7 @@ def _check_size(model: onnx.ModelProto) -> None:
 
     count = measure(_list_all_nodes(model.graph.node), 0)
     if count > MAX_NODES:
-        message = f"the model has {count} nodes where its functions are expanded; it may have {MAX_NODES}"
+        message = f"the model has {count} nodes after expanding its functions; at most {MAX_NODES} are allowed"
         raise ModelError(message)
 
 

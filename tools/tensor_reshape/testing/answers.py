@@ -87,7 +87,7 @@ def _reshape(operation: Operation, request: bytes) -> bytes:
     call.data.check_layout("data")
     size, limit = count_bytes(call.data.data_type, dims), DEFAULT_LIMITS.max_output_bytes
     if size > limit:
-        message = f"the output takes {size} bytes; this server answers with up to {limit}"
+        message = f"the output has {size} bytes; this server allows up to {limit}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limit)
     return reshapes.encode_reshape_response(TensorView(call.data.data_type, dims, None, gather(call.data)))
 

@@ -45,7 +45,7 @@ class FakeClient(Client):
     >>> client.infer_shape((2, 3), (-1,), special_zero=False)
     Traceback (most recent call last):
         ...
-    tensor_reshape.client.errors.UnavailableError: UNAVAILABLE: this fake was told to fail
+    tensor_reshape.client.errors.UnavailableError: UNAVAILABLE: failure requested by fail_next
     """
 
     _calls: "_FakeCalls"
@@ -116,10 +116,10 @@ class _FakeCalls(SyncCalls):
 
     def fail_next(self, error: object, times: int) -> None:
         if error is None:
-            text = "this fake was told to fail"
+            text = "failure requested by fail_next"
             error = UnavailableError(text, StatusCode.UNAVAILABLE)
         if not isinstance(error, Exception):
-            message = f"error is {error!r}: write an exception, as LimitError.of(Reason.SERVER_BUSY, 'busy')"
+            message = f"error is {error!r}: write an exception, such as LimitError.of(Reason.SERVER_BUSY, 'busy')"
             raise TypeError(message)
         self._failures.extend([error] * times)
 

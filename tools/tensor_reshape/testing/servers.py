@@ -90,7 +90,7 @@ def _read_address(process: subprocess.Popen[str]) -> str:
     """Awaits the line of the log that says where the server listens; then has the log read on, and forgotten."""
     log = process.stderr
     if log is None:
-        message = "the server's log is not piped"
+        message = "the log of the server is not captured"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
     patience = Timer(_START_SECONDS, process.kill)  # its log then ends

@@ -252,7 +252,7 @@ class System:
         """Records additional knowledge about a variable."""
         met = self.ranges[key].meet(bounds)
         if met.is_empty:
-            message = f"{name} would have to lie from {met.min} to {met.max}, by what is said of it in several places"
+            message = f"{name} has no possible value: its bounds in the query give {met.min} to {met.max}"
             raise InvalidRequestError.of(Reason.SYMBOL_CONFLICT, message, path, symbol=name, min=met.min, max=met.max)
         self.ranges[key] = met
 

@@ -40,7 +40,7 @@ def parse_message(kind: type[_AnyMessage], value: dict[str, Any]) -> _AnyMessage
         raise ValueError(" ".join(str(error).split())[:_MAX_CHARACTERS]) from error
     # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
     except (TypeError, AttributeError, OverflowError, SystemError) as error:
-        message = "protobuf cannot read it"
+        message = "it is not valid for protobuf"
         raise ValueError(message) from error
 
 

@@ -178,7 +178,7 @@ class _Window:
             return self._read(position)
         except (ValueError, RecursionError) as error:
             if len(self._part) == MAX_QUESTION_BYTES and not isinstance(error, RecursionError):
-                text = f"{what} is no JSON, or has more than {MAX_QUESTION_BYTES} characters"
+                text = f"{what} is not JSON, or has more than {MAX_QUESTION_BYTES} characters"
                 raise _refuse(Fault(text, what)) from None
             raise _refuse_text(error, what) from None
 

@@ -46,12 +46,12 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
     """
     form = _FORMS.get(data_type)
     if form is None:
-        message = f"{field}.contents has no field for {tensor.datatype}: it goes through raw_input_contents"
+        message = f"{field}.contents has no field for {tensor.datatype}: use raw_input_contents"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents", datatype=tensor.datatype)
     name = form.field
     other = next((found.name for found, _ in tensor.contents.ListFields() if found.name != name), None)
     if other is not None:
-        message = f"{field}.contents.{other} is set; of {tensor.datatype} the elements are in {name}"
+        message = f"{field}.contents.{other} is set; elements of {tensor.datatype} must be in {name}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
     if data_type.kind is ElementKind.FLOAT:
         return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
@@ -87,7 +87,7 @@ def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: st
     except struct.error:  # which does not tell what number it is
         index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
         path = f"{path}[{index}]"
-        message = f"{path} is {value}, which no {data_type} holds"
+        message = f"{path} is {value}, which does not fit into {data_type}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=value) from None
 
 

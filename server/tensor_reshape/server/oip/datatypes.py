@@ -38,7 +38,7 @@ def decode_datatype(name: str, field: str) -> DataType:
     """
     data_type = DATATYPES.get(name)
     if data_type is None:
-        message = f"{field} is {clip_name(name)!r}; here it is one of {', '.join(DATATYPES)}. {_explain(name)}"
+        message = f"{field} is {clip_name(name)!r}; use one of {', '.join(DATATYPES)}. {_explain(name)}"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, field, value=name)
     return data_type
 

@@ -112,6 +112,8 @@ def check_parsable(raw: bytes, limit: int) -> bytes:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
-        text = f"the message is no inference.ModelInferRequest, or has a form that is read up to {limit} bytes"
+        text = (
+            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and is above {limit} bytes"
+        )
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     return raw

@@ -38,11 +38,11 @@ def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Pla
     if REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
         return None
     if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
-        message = f"{field}.parameters[{REGION}] is a string"
+        message = f"{field}.parameters[{REGION}] must be a string"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
     byte_size = _read_number(parameters, BYTE_SIZE, field)
     if byte_size > limits.max_output_bytes:
-        message = f"{field} takes {byte_size} bytes of shared memory; this server takes up to {limits.max_output_bytes}"
+        message = f"{field} has {byte_size} bytes of shared memory; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
     offset = _read_number(parameters, OFFSET, field) if OFFSET in parameters else 0
     return Place(parameters[REGION].string_param, offset, byte_size)
@@ -53,6 +53,6 @@ def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:
     choice = parameters[key].WhichOneof("parameter_choice")
     number = getattr(parameters[key], choice) if choice in {"int64_param", "uint64_param"} else -1
     if number < 0:
-        message = f"{field}.parameters[{key}] is a number of bytes"
+        message = f"{field}.parameters[{key}] must be a number of bytes"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
     return int(number)

@@ -156,7 +156,7 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
     name = _read_parameter(parameters, OPERATION, "string")
     operation = model.operation if name is None else OPERATIONS.get(name)
     if operation is None:
-        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; it is one of {', '.join(OPERATIONS)}"
+        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; use one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(
             Reason.PARAMETER_INVALID, message, f"parameters[{OPERATION}]", key=OPERATION, value=name
         )
@@ -182,11 +182,11 @@ def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
             text += f"'{model.first.name}' and '{SHAPE}'"
             raise _refuse_input(text, index, tensor.name)
         if tensor.name in named:
-            text = f"input '{clip_name(tensor.name)}' for model '{model.name}' comes twice"
+            text = f"input '{clip_name(tensor.name)}' for model '{model.name}' is given twice"
             raise _refuse_input(text, index, tensor.name)
         named[tensor.name] = tensor
     if model.first.name not in named:
-        text = f"expected input '{model.first.name}' for model '{model.name}', which the request does not have"
+        text = f"expected input '{model.first.name}' for model '{model.name}', which is missing in the request"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "inputs", name=model.first.name)
     return named
 
@@ -200,7 +200,7 @@ def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place |
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
-            what = "comes twice" if output.name == model.output.name else "is unexpected"
+            what = "is given twice" if output.name == model.output.name else "is unexpected"
             text = f"inference output '{clip_name(output.name)}' {what}; model '{model.name}' has '{model.output.name}'"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, text, f"{field}.name", index=index, value=output.name)
         if "classification" in output.parameters:
@@ -242,7 +242,7 @@ def _check_contents(request: Request, want: int) -> None:
     """
     have = len(request.raw_contents)
     if have != want:
-        text = f"raw_input_contents has {have} entries; {want} inputs are not in shared memory, each of which has one"
+        text = f"raw_input_contents has {have} entries; {want} inputs are not in shared memory and need one each"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, "raw_input_contents", have=have, want=want)
     for index, tensor in enumerate(request.message.inputs):
         if tensor.HasField("contents"):
@@ -260,7 +260,7 @@ def _read_type(model: Model, tensor: InferTensor, field: str) -> DataType:
     spec = model.target if tensor.name == SHAPE else model.first
     if data_type not in spec.data_types:
         admitted = format_names(spec.data_types)
-        text = f"input '{tensor.name}' has datatype {tensor.datatype}; model '{model.name}' takes {admitted}"
+        text = f"input '{tensor.name}' has datatype {tensor.datatype}; model '{model.name}' accepts {admitted}"
         reason = Reason.SHAPE_DATA_TYPE_UNSUPPORTED if tensor.name == SHAPE else Reason.DATA_TYPE_UNSUPPORTED
         raise InvalidRequestError.of(reason, text, field, value=tensor.datatype, admitted=admitted)
     return data_type
@@ -272,7 +272,7 @@ def _read_target(
     text = _read_parameter(parameters, SHAPE, "string")
     if (tensor is None) == (text is None):
         what = "neither" if text is None else "both"
-        message = f"model '{model.name}' takes the target as the input '{SHAPE}' or as the parameter of that name; "
+        message = f"model '{model.name}' needs the shape as the input '{SHAPE}' or as the parameter of that name; "
         message += f"the request has {what}"
         reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
         raise InvalidRequestError.of(reason, message, SHAPE)
@@ -285,9 +285,9 @@ def _parse_list(text: str) -> Sequence[int]:
     except (ValueError, RecursionError):  # also of numbers with more digits than Python reads
         items = None
     if not isinstance(items, list) or any(type(item) is not int for item in items):  # a bool is an int, too
-        raise _refuse_list(text, 'a list of integers, as "[0,-1]"')
+        raise _refuse_list(text, 'a list of integers, such as "[0,-1]"')
     if any(not _LEAST <= item < -_LEAST for item in items):
-        raise _refuse_list(text, "a list of numbers that an INT64 holds")
+        raise _refuse_list(text, "a list of numbers that fit into INT64")
     return items
 
 

@@ -80,16 +80,16 @@ class SharedMemory:
         _check_name(name, "name")
         _check_key(region.key)
         if not region.byte_size:
-            message = "byte_size is 0; a region has a byte at least"
+            message = "byte_size is 0; a region must have at least one byte"
             raise InvalidRequestError.of(Reason.REGION_INVALID, message, "byte_size")
         with self._open(name, region, "key"):
             pass
         with self._lock:
             if name in self._regions:
-                message = f"the region '{name}' is registered already: unregister it first"
+                message = f"the region '{name}' is already registered: unregister it first"
                 raise InvalidRequestError.of(Reason.REGION_INVALID, message, "name", name=name)
             if len(self._regions) >= MAX_REGIONS:
-                message = f"{MAX_REGIONS} regions are registered; there may be no more"
+                message = f"{MAX_REGIONS} regions are registered, which is the limit: unregister one first"
                 raise LimitError.of(Reason.REGION_LIMIT_EXCEEDED, message, "name", limit=MAX_REGIONS)
             self._regions[name] = region
 
@@ -147,7 +147,7 @@ class SharedMemory:
 
     def _check_enabled(self) -> None:
         if not self.is_enabled:
-            message = "this server takes no shared memory; send the tensor in the message"
+            message = "shared memory is disabled on this server; send the tensor in the message"
             raise InvalidRequestError.of(Reason.SHARED_MEMORY_DISABLED, message)
 
     def _find(self, name: str, field: str) -> Region:
@@ -201,7 +201,7 @@ def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data
 def _check_name(name: str, field: str) -> None:
     """Raises InvalidRequestError, REGION_INVALID, where a name is empty or too long."""
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
-        message = f"{field} has {len(name.encode())} bytes; it takes 1 to {MAX_NAME_BYTES}"
+        message = f"{field} has {len(name.encode())} bytes; it must have 1 to {MAX_NAME_BYTES}"
         raise InvalidRequestError.of(Reason.REGION_INVALID, message, field)
 
 
@@ -210,17 +210,17 @@ def _check_key(key: str) -> None:
     name = key.removeprefix("/")
     _check_name(name, "key")
     if name in {".", ".."} or {"/", "\0"} & set(name):
-        message = f"key is {key!r}; it is the name of a file, with or without one slash in front"
+        message = f"key is {key!r}; it must be a file name, optionally with one leading slash"
         raise InvalidRequestError.of(Reason.REGION_INVALID, message, "key", key=key)
 
 
 def _check_file(status: os.stat_result, name: str, region: Region, field: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _refuse_file(name, "it is no plain file", field)
+        raise _refuse_file(name, "it is not a regular file", field)
     if status.st_uid != os.geteuid():
-        raise _refuse_file(name, "it belongs to another user than the server's", field)
+        raise _refuse_file(name, "it does not belong to the server's user", field)
     if status.st_nlink != 1:
-        raise _refuse_file(name, "it has more names than one, or none", field)
+        raise _refuse_file(name, "its link count is not 1", field)
     if region.offset + region.byte_size > status.st_size:
         what = f"the file of the region '{name}', of {status.st_size} bytes,"
         raise _refuse_range(what, region.offset, region.byte_size, field)

@@ -44,7 +44,7 @@ class Pool(Executor):
         try:
             self._start()
         except RuntimeError as error:
-            message = "the system cannot start the server's threads: raise the limits of memory and processes"
+            message = "the system cannot start the server's threads: raise its limits of memory and processes"
             raise ConfigError(message) from error
         atexit.register(self.shutdown)  # daemon threads must not run while the interpreter exits
 

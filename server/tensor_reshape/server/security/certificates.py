@@ -79,7 +79,7 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
         # With a password, or OpenSSL would ask for the one of an encrypted key on the terminal. The core takes none.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
-        message = f"{files.certificate} and {files.key} are no PEM certificate and its key: {_explain(error)}"
+        message = f"{files.certificate} and {files.key} are not a PEM certificate and its key: {_explain(error)}"
         raise ConfigError(message) from None
     if files.client_ca is None:
         return context
@@ -87,7 +87,7 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
         context.load_verify_locations(files.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     except (ssl.SSLError, OSError) as error:
-        message = f"{files.client_ca} holds no PEM certificate of an authority: {_explain(error)}"
+        message = f"{files.client_ca} contains no PEM certificate of an authority: {_explain(error)}"
         raise ConfigError(message) from None
     return context
 

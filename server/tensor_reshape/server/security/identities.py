@@ -108,9 +108,8 @@ class IdentityPattern:
         form = _FORMS.get(kind)
         if form is None or not form.fullmatch(name) or name.count("*") > 1:
             message = (
-                f"{text!r} is no identity: write uri:scheme://authority/path, dns:host, email:name@host or token:NAME, "
-                "with at most one * in place of a whole label, and none in the authority of a URI or the host of an "
-                "address"
+                f"{text!r} is not a valid identity: write uri:scheme://authority/path, dns:host, email:name@host or "
+                "token:NAME. One * may replace a label, but not in the authority of a URI or the host of an address"
             )
             raise ConfigError(message)
         # As an expression: to take an identity apart for every pattern took ten times as long.

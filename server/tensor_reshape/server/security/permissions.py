@@ -52,11 +52,11 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
     try:
         content = tomllib.loads(read_file(path).decode())
     except (ValueError, RecursionError) as error:  # numbers that are too long, or lists in lists, are of these as well
-        message = f"{path} is no TOML: {error}"
+        message = f"{path} is not TOML: {error}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)
     if set(content) != {_TABLE} or not isinstance(callers, dict):
-        message = f"{path} has one table, [{_TABLE}]"
+        message = f"{path} must have one table, [{_TABLE}]"
         raise ConfigError(message)
     return [_read_grant(path, pattern, methods, known) for pattern, methods in callers.items()]
 
@@ -68,7 +68,7 @@ def _read_grant(
     known: frozenset[str],
 ) -> tuple[IdentityPattern, frozenset[str]]:
     if not isinstance(methods, list):
-        message = f"{path}: {pattern!r} has a list of methods"
+        message = f"{path}: {pattern!r} must have a list of methods"
         raise ConfigError(message)
     try:
         return IdentityPattern(pattern), frozenset().union(*(_find_methods(method, known) for method in methods))
@@ -85,6 +85,6 @@ def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: 
     service = written.removesuffix("*") if _SERVICE.fullmatch(written) else None
     found = frozenset(name for name in known if name == written or (service and name.startswith(service)))
     if not found:
-        message = f"{written!r} is no method of this server: write /package.Service/Method, /package.Service/* or *"
+        message = f"{written!r} is not a method of this server: write /package.Service/Method, /package.Service/* or *"
         raise ConfigError(message)
     return found

@@ -78,7 +78,7 @@ def read_file(path: Path) -> bytes:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            message = f"{path} is no regular file"
+            message = f"{path} is not a regular file"
             raise ConfigError(message)
         return path.read_bytes()
     except OSError as error:

@@ -78,7 +78,7 @@ def _load(path: Path) -> _Digests:
     try:
         lines = read_file(path).decode().splitlines()
     except UnicodeDecodeError:
-        message = f"{path} is no text"
+        message = f"{path} is not text"
         raise ConfigError(message) from None
     digests = [
         _read_line(f"{path}:{number}", line.strip())
@@ -86,10 +86,10 @@ def _load(path: Path) -> _Digests:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not 1 <= len(digests) <= MAX_TOKENS:
-        message = f"{path} has {len(digests)} tokens; it has from 1 to {MAX_TOKENS}"
+        message = f"{path} has {len(digests)} tokens; it must have 1 to {MAX_TOKENS}"
         raise ConfigError(message)
     if len({digest for digest, _ in digests}) < len(digests):
-        message = f"{path} has one token twice"  # of two names, it would be unclear who calls
+        message = f"{path} contains a token twice"  # of two names, it would be unclear who calls
         raise ConfigError(message)
     return digests
 
@@ -113,7 +113,7 @@ def _read_line(place: str, line: str) -> tuple[bytes, str]:
 
 def _read_hash(place: str, text: str) -> bytes:
     if not _HASH.fullmatch(text):
-        message = f"{place} has no SHA-256 hash: it consists of 64 hexadecimal digits"
+        message = f"{place} has no SHA-256 hash of 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
         message = f"{place} has the SHA-256 hash of an empty token"  # as of a variable that was not set

@@ -28,7 +28,7 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
     data.check_layout("data")
     size = count_bytes(data.data_type, dims)
     if size > limits.max_output_bytes:
-        message = f"the output takes {size} bytes; this server answers with up to {limits.max_output_bytes}"
+        message = f"the output has {size} bytes; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
     if not data.strides:  # without dims there are none either
         return TensorView(data.data_type, dims, None, data.payload)

@@ -111,7 +111,7 @@ class StreamSession:
 
     def _check_limit(self, size: int, limit: int) -> None:
         if size > limit:
-            message = f"the tensor takes {format_value(size)} bytes; this server takes up to {limit} in this form"
+            message = f"the tensor has {format_value(size)} bytes; this server allows up to {limit} in this form"
             raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, "data", size=size, limit=limit)
 
     def _take_chunk(self, chunk: Chunk) -> Iterator[bytes]:
@@ -133,7 +133,7 @@ class StreamSession:
             message = f"the chunk at offset {chunk.offset} {what}"
             raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, message, "chunk", offset=chunk.offset)
         if chunk.offset != self._received:
-            message = f"the chunk has offset {chunk.offset}; the next one is at {self._received}"
+            message = f"the chunk has offset {chunk.offset}; the next one must have offset {self._received}"
             raise InvalidRequestError.of(
                 Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
             )
@@ -150,5 +150,5 @@ class StreamSession:
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
     def _refuse_size(self, have: int, what: str) -> InvalidRequestError:
-        message = f"data {what} at {have} bytes; the data type, dims and strides make {self._size}"
+        message = f"data {what} at {have} bytes; data type, dims and strides require {self._size}"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

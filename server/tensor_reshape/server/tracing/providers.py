@@ -41,7 +41,7 @@ class Tracing:
             ConfigError: OpenTelemetry instruments this process already, or its variables cannot be read.
         """
         if not isinstance(get_tracer_provider(), ProxyTracerProvider):
-            message = "--tracing and opentelemetry-instrument would each tell of every call: leave one of them"
+            message = "--tracing and opentelemetry-instrument would both report every call: use only one of them"
             raise ConfigError(message)
         logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
         try:

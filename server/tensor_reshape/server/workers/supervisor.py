@@ -39,7 +39,7 @@ def supervise(config: Config) -> None:
         ConfigError: an address is taken, or a worker cannot be started.
     """
     if sys.platform != "linux":
-        message = "several workers share a port, which takes Linux"
+        message = "several workers are only supported on Linux"
         raise ConfigError(message)
     with ExitStack() as stack:
         # Port 0 becomes a number here, once: the workers would each get another.
