@@ -152,7 +152,9 @@ def test_no_worker_outlives_a_killed_supervisor():
         server.process.kill()
         for pid in workers:
             await_end(pid)
-    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == ["no supervisor"] * 2
+    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == [
+        "the supervisor has ended"
+    ] * 2
 
 
 def test_an_error_of_all_workers_is_one_line(tmp_path: Path):
