@@ -1,8 +1,8 @@
-"""Batches: each item is answered by itself, or takes the output of an earlier one as its data.
+"""Batches of queries: each item is independent, or uses the output of an earlier one as its data.
 
-A batch has one step budget, to which each item adds the same: many hard items make the answers of later ones wider,
-never wrong. What a link takes over of an earlier output is charged as well, since no bytes of the request pay for it; a
-link that the budget cannot pay is refused.
+A batch has one step budget, to which each item adds the same amount. If there are many hard items, later results are
+wider, but never wrong. Using an earlier output also costs steps, because it takes no bytes of the request. If the
+budget is too small for that, the item is rejected.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,23 +17,23 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
 ReportBug: TypeAlias = Callable[[Exception], None]
-"""Takes a bug that one item of a batch hit, so that it does not end the others."""
+"""Handles a bug in one item of a batch, so that it does not end the others."""
 
 ITEM_STEPS = 64
-"""What an item adds to the step budget of its batch: nearly twice what the hardest kind of random question takes."""
+"""Steps that an item adds to the budget of its batch: nearly twice the cost of the hardest kind of random query."""
 
 RESERVE_STEPS = 1024 * ITEM_STEPS
-"""What a batch has beside that, so that hard items may stand together."""
+"""Additional steps of a batch, so that several hard items may follow each other."""
 
-_LINK_STEPS = 8  # for each dim of the linked data that is not a number, and for each symbol in it
+_LINK_STEPS = 8  # for each linked dim that is not a number, and for each symbol in it
 
 
 class BatchItem(NamedTuple):
-    """One question of a batch.
+    """One query of a batch.
 
     Attributes:
-        request: the question.
-        data_from: the index of the earlier item whose output is the data; None: the question has its own.
+        request: the query.
+        data_from: the index of the earlier item whose output is the data. None: the query has data of its own.
     """
 
     request: ShapeRequest
@@ -43,30 +43,30 @@ class BatchItem(NamedTuple):
 def answer_batch(
     items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS, report: ReportBug | None = None
 ) -> Iterator[ShapeAnswer | ReshapeError]:
-    """Answers each item, or gives its refusal; an item that could not be read is one already.
+    """Yields the result or the error of each item.
 
     Args:
-        items: of the batch.
-        limits: of the server.
-        report: takes the bugs; None: one is raised.
+        items: the items of the batch. An item that could not be read is already an error.
+        limits: the limits of the server.
+        report: handles bugs. None: a bug is raised.
     """
     outputs: list[_Output | None] = []
     budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
-        # An item may spend no more than a question alone, whatever is left over from those before it.
+        # An item may not spend more than a single query, even if earlier items left steps over.
         budget.left = granted = min(steps, MAX_STEPS)
         answer, output = _answer_item(item, outputs, limits, budget, report)
-        steps -= granted - budget.left  # the last step may have overdrawn it
+        steps -= granted - budget.left  # the last step may have exceeded the budget
         outputs.append(output)
         yield answer
 
 
 def refuse_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
-    """Returns the refusal of an item that hit a bug, of which its caller is told no more than that.
+    """Returns the error of an item with a bug, which contains no details.
 
     Raises:
-        Exception: the bug itself, where nobody takes it.
+        Exception: the bug itself, if there is no `report`.
     """
     if report is None:
         raise bug
@@ -75,7 +75,7 @@ def refuse_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
 
 
 class _Output(NamedTuple):
-    """What a later item may take as its data."""
+    """The part of a result that a later item can use as its data."""
 
     dims: Sequence[AnyDim] | None
     data_type: DataType | None
@@ -95,13 +95,13 @@ def _answer_item(
         answer = answer_question(request, limits, budget)
     except ReshapeError as error:
         return error, None
-    except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+    except Exception as bug:  # noqa: BLE001 - the other items must still be answered
         return refuse_bug(bug, report), None
     return answer, _Output(answer.dims, request.question.data_type)
 
 
 def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], budget: StepBudget) -> ShapeRequest:
-    """Returns the question with its data."""
+    """Returns a query with the data of an earlier output."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
         raise InvalidRequestError.of(
@@ -118,17 +118,18 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
-    # No bytes pay for what a link takes over: thousands of short items could each ask for the largest shape again.
+    # A link takes no bytes of the request. Without this cost, thousands of short items could each request the largest
+    # shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
-    # A type that the item names goes before that of its data: it is what the item asks to be checked.
+    # The type that the item names takes precedence, because the caller wants it to be checked.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 
 
 def _count_unknown(dims: Iterable[AnyDim]) -> int:
-    """Returns how many dims are not numbers, and how many symbols are in them."""
+    """Returns the number of dims that are not numbers, plus the number of symbols in them."""
     count = 0
     for dim in dims:
         if not isinstance(dim, int):

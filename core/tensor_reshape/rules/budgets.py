@@ -1,38 +1,38 @@
-"""Step budgets: what bounds the work of a search, counted and not timed.
+"""Step budgets: limits of the work of a search, counted instead of timed.
 
-A search spends steps as it goes, and one that has none left returns what it knows: an answer that is wider, never one
-that is wrong. Counting instead of timing makes an answer the same on every machine, and keeps clocks out of the rules.
+A search without remaining steps returns what it knows: a wider result, but never a wrong one. Counting makes results
+equal on every machine, and keeps clocks out of the rules.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_STEPS = 4000
-"""What one question may spend: some milliseconds, whatever the question is."""
+"""Steps of one query: some milliseconds at most."""
 
 
 class StepBudget:
-    """What is left to spend. It belongs to one thread: a question, or the items of a batch one after another.
+    """The remaining steps. Only one thread uses a budget: for one query, or for the items of a batch one after another.
 
     Attributes:
-        left: how many steps are left; negative where the last expense was more than there was.
+        left: the remaining steps; negative if the last expense exceeded them.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Starts with so many steps."""
+        """Starts with `steps`."""
         self.left = steps
 
     def spend(self, steps: int) -> bool:
-        """Spends so many steps; returns whether there were as many left."""
+        """Spends steps. Returns whether there were enough."""
         self.left -= steps
         return self.left >= 0
 
     @contextmanager
     def hold(self, others: int) -> Iterator[None]:
-        """Holds back the shares of so many others, which come after what is done in the `with`."""
+        """Reserves the shares of later users of the budget during the `with` block."""
         held = max(self.left, 0) * others // (others + 1)
         self.left -= held
         try:
             yield
-        finally:  # a batch goes on with the next question after a bug
+        finally:  # a batch continues with the next query after a bug
             self.left += held

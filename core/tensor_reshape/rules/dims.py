@@ -1,6 +1,6 @@
-"""Dims that need not be known: an interval, a symbol, an expression of symbols, or nothing at all.
+"""Dims that may be partially known: an interval, a symbol, an expression of symbols, or unknown.
 
-A dim is an `int`, a `Dim`, or None for one of which nothing is known.
+A dim is an `int`, a `Dim`, or None if nothing is known.
 """
 
 from collections import Counter
@@ -12,18 +12,18 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS, is_name, write_factor, write_name
 
 MAX_FACTORS = 64
-"""How many symbols an expression may have, one for each power: it is a product of dims, and no shape has more."""
+"""Number of symbols in an expression, counting powers. It is a product of dims, and no shape has more."""
 
 MAX_SYMBOLS = 256
-"""How many symbols the expressions of one question may have together, repetitions counted."""
+"""Number of symbols in all expressions of one query, counting repetitions."""
 
 
 class Interval(NamedTuple):
-    """What an integer lies between, both included.
+    """A range of integers, including both ends.
 
     Attributes:
-        min: at least 0.
-        max: None where nothing bounds it.
+        min: the lower end, at least 0.
+        max: the upper end; None: unlimited.
 
     >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
     (True, Interval(min=4, max=8))
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
     max: int | None
 
     def meet(self, other: "Interval") -> "Interval":
-        """Returns what both admit; empty where `max < min`."""
+        """Returns the intersection; empty if `max < min`."""
         if self.max is None or other.max is None:
             high = self.max if other.max is None else other.max
         else:
@@ -41,17 +41,17 @@ class Interval(NamedTuple):
         return Interval(max(self.min, other.min), high)
 
     def join(self, other: "Interval") -> "Interval":
-        """Returns the least bounds that hold what either admits."""
+        """Returns the smallest interval that contains both."""
         high = None if self.max is None or other.max is None else max(self.max, other.max)
         return Interval(min(self.min, other.min), high)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing lies between them."""
+        """Whether the interval contains no integer."""
         return self.max is not None and self.max < self.min
 
     def holds(self, value: int) -> bool:
-        """Whether `value` lies between them."""
+        """Whether the interval contains `value`."""
         return self.min <= value and (self.max is None or value <= self.max)
 
 
@@ -61,11 +61,11 @@ _SHOWN_FACTORS = 8
 
 
 class Symbol(NamedTuple):
-    """A name for a dim: the same name in one question is the same dim.
+    """A named dim. Equal names in one query are the same dim.
 
     Attributes:
-        name: as the caller wrote it.
-        bounds: what is known of it.
+        name: the name, as the caller wrote it.
+        bounds: its range.
 
     >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
     InferredShape([4*batch])
@@ -76,13 +76,13 @@ class Symbol(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """What a dim is called: `coefficient * factors / (divisor * divisors)`, an exact division.
+    """The symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, an exact division.
 
     Attributes:
         coefficient: at least 1.
-        factors: in the order of their names, one for each power.
+        factors: the factors, ordered by name and repeated for each power.
         divisor: at least 1.
-        divisors: as the factors; they are not 0.
+        divisors: the divisors, in the same form; they are not 0.
 
     >>> str(Expression(4, (Symbol("C"),), 2))
     '4*C/2'
@@ -94,7 +94,7 @@ class Expression(NamedTuple):
     divisors: tuple[Symbol, ...] = ()
 
     def __str__(self) -> str:
-        """The expression as people write it: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
+        """The expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
         if self.symbol is not None:
             return write_name(self.symbol.name)
         above, below = _list_parts(self.coefficient, self.factors), _list_parts(self.divisor, self.divisors)
@@ -104,17 +104,17 @@ class Expression(NamedTuple):
 
     @property
     def symbol(self) -> Symbol | None:
-        """The symbol that the expression is, None where it is more than one symbol."""
+        """The symbol, if the expression is a single one; otherwise None."""
         alone = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
         return self.factors[0] if alone else None
 
 
 class Dim(NamedTuple):
-    """A dim of which something is known.
+    """A partially known dim.
 
     Attributes:
-        bounds: what it lies between.
-        expression: what it is called; None: it has no name.
+        bounds: its range.
+        expression: its symbolic expression. None: it has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
     >>> dim.bounds, str(dim)
@@ -125,7 +125,7 @@ class Dim(NamedTuple):
     expression: Expression | None = None
 
     def __str__(self) -> str:
-        """The dim as people write it: its name, else its bounds (`2..8`, `2..`)."""
+        """The dim in the usual notation: its name, or otherwise its bounds (`2..8`, `2..`)."""
         if self.expression is not None:
             return str(self.expression)
         return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
@@ -135,15 +135,15 @@ AnyDim: TypeAlias = int | Dim | None
 
 
 def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
-    """Returns a dim with a name."""
+    """Returns a named dim."""
     bounds = Interval(low, high)
     return Dim(bounds, Expression(1, (Symbol(name, bounds),)))
 
 
 def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
-    """Returns the plainest dim with these bounds: a number where only one is left."""
-    # No dim is above MAX_DIM, so as an end it says nothing, and None is the one way to write that. But MAX_DIM alone is
-    # a number like any other.
+    """Returns the simplest dim with these bounds: a number if only one value is left."""
+    # No dim exceeds MAX_DIM, so an upper end of MAX_DIM says nothing and is always written as None. An interval of only
+    # MAX_DIM is a number like any other.
     low, high = bounds
     if high is not None and high >= MAX_DIM:
         high = high if low == high else None
@@ -155,8 +155,9 @@ def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
 
 
 def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
-    """Returns a dim with these bounds; where it is one symbol, so is that."""
-    # The dim and the symbol that it is are one: two bounds would travel as one on the wire, and come back narrower.
+    """Returns a dim with these bounds. If it is a single symbol, the symbol gets the same bounds."""
+    # The dim and its symbol are the same. With different bounds, a message would merge them, and the decoded dim would
+    # be narrower.
     symbol = None if expression is None else expression.symbol
     if symbol is not None and symbol.bounds != bounds:
         expression = Expression(1, (Symbol(symbol.name, bounds),))
@@ -166,26 +167,26 @@ def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
 def make_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression:
-    """Returns the expression with its factors in order; what is to be cancelled has been."""
+    """Returns an expression with ordered factors. Common factors must already be cancelled."""
     return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
 def make_legal_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression | None:
-    """Returns the expression, None for one that is larger than an expression may be."""
+    """Returns the expression; None if it is too large."""
     if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
         return None
     return make_expression(coefficient, factors, divisor, divisors)
 
 
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
-    # By name alone: the order is a part of the answer, and bounds may be narrowed on the way to it.
+    # Ordered by name only: the order is part of the result, and bounds may be narrowed before.
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
 def find_bounds(dim: AnyDim) -> Interval:
-    """Returns what a dim lies between."""
+    """Returns the range of a dim."""
     if dim is None:
         return ANY
     return Interval(dim, dim) if isinstance(dim, int) else dim.bounds
@@ -193,37 +194,38 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
     """Whether every dim is a number."""
-    # Exactly int: a bool is none, and a subclass may compare as it likes. No loop of our own: this is on the fast path.
+    # Exactly int, because a bool is not a dim, and a subclass may compare in any way. No Python loop, because this is
+    # on the fast path.
     return dims is not None and _INT.issuperset(map(type, dims))
 
 
 def find_name(dim: AnyDim) -> str | None:
-    """Returns the name of a dim that is one symbol."""
+    """Returns the name of a dim that is a single symbol."""
     symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
     return None if symbol is None else symbol.name
 
 
 def format_dims(dims: Sequence[AnyDim] | None) -> str:
-    """Writes a shape as people do: `[N, 4*C, 2..8, ?]`; `[...]` for one whose rank is unknown."""
+    """Returns a shape in the usual notation: `[N, 4*C, 2..8, ?]`; `[...]` if its rank is unknown."""
     if dims is None:
         return "[...]"
     return format_value([format_dim(dim) for dim in dims])
 
 
 def format_dim(dim: AnyDim) -> str:
-    """Writes one dim; `?` where nothing is known of it."""
+    """Returns a dim in the usual notation; `?` if nothing is known."""
     return "?" if dim is None else format_value(dim) if isinstance(dim, int) else str(dim)
 
 
 def format_product(dims: Iterable[AnyDim]) -> str:
-    """Writes the product of dims: a number where all are known, `(2..8)*N*4` else."""
+    """Returns a product of dims as text: a number if all are known, otherwise like `(2..8)*N*4`."""
     known, others = 1, []
     for dim in dims:
         if isinstance(dim, int):
             known *= dim
         else:
             name = find_name(dim)
-            # In parentheses what would read as more than one factor: (N/2)*4, but N*4.
+            # In parentheses if it would read as more than one factor: (N/2)*4, but N*4.
             text = "?" if dim is None else f"({dim})"
             others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
@@ -232,7 +234,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
 
 
 def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
-    """Returns `dims` where each lies from 0 to 2^63 - 1.
+    """Returns `dims` if each is from 0 to 2^63 - 1.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE.
@@ -250,13 +252,13 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        # Most dims are numbers, or unknown: these cost no call.
+        # Most dims are numbers or unknown, and need no function call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 
 
 def check_symbols(dims: Iterable[AnyDim]) -> None:
-    """Checks that a question does not name more dims than it may.
+    """Checks the number of symbols of a query.
 
     Raises:
         InvalidRequestError: EXPRESSION_INVALID.
@@ -292,8 +294,8 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 
 def hint_unknown(dim: object) -> str:
-    """Returns what to write in place of -1, to be added to a message; empty where there is none."""
-    # Libraries write -1 for a dim of which nothing is known. Here it is no dim, since in a target it is an instruction.
+    """Returns what to write instead of -1, for an error message; empty for other values."""
+    # Libraries write -1 for an unknown dim. Here it is rejected, because in a requested shape it has another meaning.
     return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
 
 
@@ -319,7 +321,7 @@ def _check_expression(expression: Expression, path: str, index: int) -> None:
 
 
 def refuse_factors(count: int, path: str, index: int) -> InvalidRequestError:
-    """Returns the refusal of an expression of so many symbols."""
+    """Returns the error of an expression with too many symbols."""
     message = f"{path} has {count} symbols; an expression has from 1 to {MAX_FACTORS}"
     return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
 
@@ -329,7 +331,7 @@ def _find_order(symbol: Symbol) -> str:
 
 
 def _list_parts(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
-    """Returns the factors of a product as they are written, at least one."""
+    """Returns the factors of a product as text, at least one."""
     powers = Counter(symbol.name for symbol in symbols)
     parts = [write_factor(name) if power == 1 else f"{write_factor(name)}^{power}" for name, power in powers.items()]
     return [str(number), *parts] if number != 1 or not parts else parts

@@ -1,8 +1,8 @@
-"""The divisors of a volume next to a number: by which a -1 could have been divided.
+"""The divisors of a volume next to a number, as suggestions for a -1.
 
-Laws: what is found divides the volume, and leaves a quotient that is a dim. The cost is bounded, whatever the numbers
-are: some tenths of a millisecond. So a large factor may not be told apart, or there may be too many divisors to look at
-all of them; then it is not said that there are none nearer.
+Invariants: a returned number divides the volume, and the quotient is a valid dim. The cost is limited to some tenths of
+a millisecond for any input. Large factors may therefore stay undivided, or there may be too many divisors to examine.
+In that case the result does not claim to have the nearest ones.
 """
 
 from bisect import bisect_right
@@ -14,18 +14,18 @@ from typing import NamedTuple
 from tensor_reshape.rules.limits import MAX_DIM
 
 _CANDIDATES = (2, *range(3, 1000, 2))
-"""What may be a prime factor, all that are below 1,000 among them: the shapes of tensors have few that are not."""
+"""Candidates for prime factors, including all primes below 1,000. Shapes of tensors rarely have larger ones."""
 
 _HALF = 64
-"""How many products each half of the factors may have. Shapes of tensors seldom have more than 1,000 divisors."""
+"""Limit of products of each half of the factors. Shapes of tensors rarely have more than 1,000 divisors."""
 
 
 class NearDivisors(NamedTuple):
     """Some divisors of a volume.
 
     Attributes:
-        values: the greatest below a number, and the least above it, as far as there are any; ascending.
-        are_nearest: whether there are none nearer.
+        values: the largest divisor below a number and the smallest above it, as far as they exist, in ascending order.
+        are_nearest: whether there are certainly none nearer.
     """
 
     values: list[int]
@@ -37,16 +37,17 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 
     Args:
         volume: at least 1.
-        near: the number, which does not divide it.
-        dims: of which some make the volume: they tell its large factors apart.
+        near: the number, which does not divide the volume.
+        dims: the dims of the volume, which help to find its large factors.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
-    least = -(-volume // MAX_DIM)  # a quotient above would be no dim
+    least = -(-volume // MAX_DIM)  # a smaller divisor would leave a quotient that is not a valid dim
     start = max(near, least - 1)
-    above, below = volume, 0  # the volume itself is a divisor, be it among the products or not
+    above, below = volume, 0  # the volume itself is always a divisor
     for divisor in low:
-        # Each divisor is a product of one of `low` and one of `high`: with each of the former, two are next to `near`.
+        # Each divisor is a product of one element of `low` and one of `high`. For each element of `low`, two products
+        # are next to `near`.
         at = bisect_right(high, start // divisor)
         above = min(above, divisor * high[at]) if at < len(high) else above
         at = bisect_right(high, near // divisor)
@@ -56,11 +57,11 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 
 
 def list_divisors(number: int, most: int) -> list[int] | None:
-    """Returns all divisors of a number, in no order; None where there are more, or a factor may be no prime.
+    """Returns all divisors of a number, unordered; None if there are more than `most`, or a factor may not be prime.
 
     Args:
         number: at least 1.
-        most: how many there may be.
+        most: limit of the number of divisors.
     """
     factors, are_primes = _find_factors(number, ())
     if not are_primes or prod(power + 1 for power in factors.values()) > most:
@@ -72,7 +73,7 @@ def list_divisors(number: int, most: int) -> list[int] | None:
 
 
 def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]:
-    """Returns factors whose product is the volume, and whether all are primes for sure."""
+    """Returns factors with the volume as their product, and whether all are certainly prime."""
     factors = Counter[int]()
     rest = volume
     for prime in _CANDIDATES:
@@ -86,12 +87,12 @@ def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]
         rest //= part
         factors[part] += part > 1
     factors[rest] += rest > 1
-    # What has no divisor below 1,000 is a prime, if it is below the square of that.
+    # A number without divisors below 1,000 is prime if it is less than the square of that.
     return +factors, all(factor < _CANDIDATES[-1] ** 2 for factor in +factors)
 
 
 def _multiply(factors: Counter[int]) -> tuple[list[int], list[int], bool]:
-    """Returns two ascending lists, whose products by pairs are divisors, and whether all are among them."""
+    """Returns two ascending lists whose pairwise products are divisors, and whether these are all."""
     low, high = [1], [1]
     are_all = True
     for factor, count in factors.items():

@@ -1,12 +1,11 @@
-"""The data types that are served, in the words of the specifications.
+"""The supported data types, with the names of the specifications.
 
-The table has every element type of OpenVINO that has a fixed size; the numbers are those of the contract's enum
-`DataType`. What else the product knows of a type, it derives from this table: to add one is to add a row here and in
-the contract.
+The table contains every OpenVINO element type of a fixed size. The numbers are those of the protobuf enum `DataType`.
+Everything else follows from this table: to add a type, add a row here and a value there.
 
-Types below one byte are packed, as OpenVINO packs them: `docs/concepts/element-types.md` draws the bits of each. A
-packed tensor is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part.
-What a group is follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
+Types below one byte are packed as in OpenVINO; `docs/concepts/element-types.md` draws the bits of each. A packed tensor
+is a sequence of groups. A group is the smallest number of elements that fills whole bytes, and the last group may be
+incomplete. OpenVINO 2026.4 counts the bytes of every type in this way.
 """
 
 from enum import Enum, IntEnum, auto
@@ -15,7 +14,7 @@ from typing import Self
 
 
 class ElementKind(Enum):
-    """What the bits of an element are read as."""
+    """The interpretation of the bits of an element."""
 
     BOOLEAN = auto()
     SIGNED = auto()
@@ -24,14 +23,14 @@ class ElementKind(Enum):
 
 
 class DataType(IntEnum):
-    """The type of a tensor's elements. The value is the number on the wire.
+    """The type of a tensor's elements. The value is the number in the protobuf API.
 
     Attributes:
-        bits: of one element.
-        kind: what these are read as.
-        numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none; empty where neither has it.
-        group_items: how many elements it takes to fill whole bytes: one, unless the type is packed.
-        group_bytes: how many bytes these fill.
+        bits: bits of one element.
+        kind: their interpretation.
+        numpy_name: the name in numpy, or in ml_dtypes if numpy does not have the type; empty if neither has it.
+        group_items: number of elements that fill whole bytes; 1 unless the type is packed.
+        group_bytes: number of these bytes.
 
     >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
     ('bf16', 16, True)
@@ -43,9 +42,10 @@ class DataType(IntEnum):
     group_items: int
     group_bytes: int
 
-    # Rows are whole: the defaults are for type checkers, which take the look-up `DataType(number)` for a call of this.
+    # Rows are complete. The defaults are for type checkers, which treat the lookup `DataType(number)` as a call of
+    # this.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
-        """Makes a member of a row."""
+        """Creates a member from a row."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.bits, member.kind, member.numpy_name = bits, kind, numpy_name
@@ -84,7 +84,7 @@ class DataType(IntEnum):
         return self.group_items > 1
 
     def count_bytes(self, items: int) -> int:
-        """Returns how many bytes so many elements take that lie one behind the other: those of whole groups."""
+        """Returns the bytes of so many contiguous elements, in whole groups."""
         return -(-items // self.group_items) * self.group_bytes
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ _BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type
 
 
 def find_data_type(name: str) -> DataType | None:
-    """Returns the type of a name, its own or numpy's, in letters of any case; None where it is none of these."""
+    """Returns the type of a name of this project or of numpy, ignoring case; None if it is unknown."""
     return _BY_NAME.get(name.lower())
 
 
@@ -105,12 +105,12 @@ INTEGERS = frozenset(
     for data_type in DataType
     if data_type.kind in {ElementKind.SIGNED, ElementKind.UNSIGNED} and not data_type.is_packed
 )
-"""i8 to i64 and u8 to u64: what a shape tensor of Reshape-1 may hold."""
+"""i8 to i64 and u8 to u64: the types of a shape tensor of Reshape-1."""
 
 GRAPH_FLOATS = frozenset({DataType.F32, DataType.F16, DataType.BF16})
-"""What the oneDNN Graph specification admits as data: a list of its own, which no new float joins by itself."""
+"""The data types of the oneDNN Graph specification. This list is fixed, so a new float type does not join it."""
 
 
 def format_data_types(data_types: frozenset[DataType]) -> str:
-    """Names the types in the order of the contract: "f16, bf16, f32"."""
+    """Returns the names of types, ordered by number: "f16, bf16, f32"."""
     return ", ".join(str(data_type) for data_type in sorted(data_types))

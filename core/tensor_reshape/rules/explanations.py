@@ -1,7 +1,7 @@
-"""Where each dim of an answer comes from, and what would have been accepted in place of a refused question.
+"""Explanations: where each dim of a result comes from, and what would be accepted instead of a rejected query.
 
-Laws: nothing is decided here. The items are those that `targets` has read, and an explanation changes no answer; a text
-is never longer than MAX_VALUE_CHARACTERS, however long the question is.
+Invariants: explanations decide nothing. They use the items that `targets` has read and do not change a result. A text
+is never longer than MAX_VALUE_CHARACTERS.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
 _HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
-"""The reasons of which what is accepted is worked out for the very question: it belongs in the message, too."""
+"""Reasons whose accepted values depend on the query, so that they belong in the message."""
 
 _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
-"""Says what would have been accepted."""
+"""Returns what would be accepted."""
 
 
 def _limit(origin: Origin) -> Origin:
-    """Returns the origin with its texts short."""
+    """Returns an origin with shortened texts."""
     return origin._replace(
         text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
         dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
@@ -38,20 +38,20 @@ def _limit(origin: Origin) -> Origin:
 
 
 def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[AnyDim]) -> tuple[Origin, ...]:
-    """Returns where each of the answered dims comes from.
+    """Returns where each output dim comes from.
 
     Args:
-        question: what was asked.
+        question: the query.
         target: its target.
-        dims: the output's.
+        dims: the output dims.
     """
     return tuple([_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims)])
 
 
 def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the refusal with two more values: the `rule` that was broken, and what is `accepted` in its place.
+    """Returns an error with two more values: `rule`, the broken rule, and `accepted`, what would be accepted.
 
-    A refusal that is no matter of the five rules, or that this version does not know, is returned as it is.
+    An error that does not belong to the five rules, or that this version does not know, is returned unchanged.
     """
     reason = Reason(error.reason) if error.reason in Reason.__members__ else None
     describe = None if reason is None else _ACCEPTED.get(reason)
@@ -63,9 +63,9 @@ def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
 
 
 def hint_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the refusal with what would have been accepted in its message, where that is more than its rule says.
+    """Returns an error whose message contains what would be accepted, if that depends on the query.
 
-    For whoever asks one question in its own process: to find it may take longer than to answer the question.
+    This is for single local queries, because it may take longer than the query itself.
     """
     if error.reason not in _HINTED:
         return error
@@ -74,7 +74,7 @@ def hint_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
 
 
 def _add_hint(error: ReshapeError, accepted: str) -> str:
-    """Returns the message; with what is accepted, where that is more than the rule of the reason says."""
+    """Returns the message, with the accepted values if they say more than the rule."""
     if error.reason not in _HINTED:
         return error.message
     return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
@@ -106,7 +106,7 @@ def _explain_inferred(question: AnyQuestion, target: Target[AnyDim], index: int,
 
 
 def _show(dim: AnyDim) -> str:
-    """Writes a dim and, where it has a name, its bounds."""
+    """Returns a dim as text, with its bounds if it has a name."""
     if isinstance(dim, Dim) and dim.expression is not None and dim.bounds != (0, None):
         return f"{dim} ({Dim(dim.bounds)})"
     return format_dim(dim)
@@ -130,7 +130,7 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
-    # A refusal has no target with it. This one is of rule 4, so each item of it can be read.
+    # The error does not contain the target. It is an error of rule 4, so each item can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
@@ -156,7 +156,7 @@ def _say(text: str) -> _Describe:
     return lambda _question, _error: text
 
 
-# What is accepted in place of what each reason refuses. The number of its rule stands with the reason.
+# The accepted values for each reason. The rule number is in `Reason`.
 _ACCEPTED: dict[Reason, _Describe] = {
     Reason.DATA_TYPE_UNSUPPORTED: lambda _question, error: error.metadata.get("admitted", "a data type"),
     Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),

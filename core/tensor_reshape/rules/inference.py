@@ -1,29 +1,33 @@
-"""The five rules of `tensor_reshape.rules`, put together: every answer to a question comes from here.
+"""Shape inference: the five rules of `tensor_reshape.rules` together. Every result comes from here.
 
-Rule 1 is checked here and in `dims`; but a target that is a tensor has its type and rank checked where it is read, in
-`wire.reshapes`. Rule 2 is `targets`. Rules 3 and 4 are one equation of two volumes, solved by the cheapest solver that
-fits: `solvers.exact`, `solvers.single`, `solvers.cases`. Each forms the two sides in its own terms; `Target.cancelled`
-says what is on neither. Rule 5 compares an output that is known. Of a question known in part the expected shape is a
-part of what is known, so it goes into the equation: an expected dim narrows the others.
+Rule 1 is checked here and in `dims`. If the target is a tensor, its type and rank are checked where it is read, in
+`wire.reshapes`. Rule 2 is in `targets`. Rules 3 and 4 are one equation of two volumes, which the cheapest suitable
+solver solves: `solvers.exact`, `solvers.single` or `solvers.cases`. `Target.cancelled` lists the dims that are on
+neither side. Rule 5 compares a known output. For a partially known query, the expected shape is part of the equation,
+so that an expected dim can narrow others.
 
-A question whose data and target are numbers is checked in the order of the rules, after the dims that
-`answer_question` is told to expect. Any other is checked in this order:
+If data and target are numbers, the rules are checked in their order, after the expected dims. Any other query is
+checked in this order:
 
-1. the data type, special_zero and the ranks; each dim by itself; how many symbols there are (rule 1);
-2. whether the symbols of the data contradict each other (rule 1); then the target, from left to right: whether its
-   symbols contradict those before them, and whether an item breaks rule 2;
-3. a -1 beside a literal 0 (rule 3);
-4. an expected rank or dim that the output cannot have whatever the volume is (rule 5), or an expected symbol that
-   contradicts others (rule 1);
-5. expressions that are no dim whatever their symbols are (rule 1);
-6. whether any instance is left: rules 3 to 5.
+1. the data type, special_zero and the ranks; each dim by itself; the number of symbols (rule 1)
 
-A question stands for all its instances: each data shape and target that it admits. An answer holds the output of each
-instance that the rules accept; a question is refused where they accept none, or where a literal breaks a rule whatever
-the data is. Of a question that is known, that is its one output or its refusal.
+2. whether the symbols of the data contradict each other (rule 1); then the target from left to right: whether its
+symbols contradict earlier ones, and whether an item breaks rule 2
 
-Laws: a target is read once for each answer; `begin_answer` answers the questions that are known and those that have a
-closed form, and leaves every other to `finish_answer`, which goes on from there.
+3. a -1 next to a literal 0 (rule 3)
+
+4. an expected rank or dim that the output cannot have for any volume (rule 5), or an expected symbol that contradicts
+others (rule 1)
+
+5. expressions that are not valid dims for any values of their symbols (rule 1)
+
+6. whether any instance is left: rules 3 to 5
+
+A query stands for all its instances: each data shape and target that match it. The result contains the output of each
+instance that the rules accept. The query is rejected if they accept none, or if a literal breaks a rule for all data.
+
+Invariants: a target is read once. `begin_answer` handles known queries and those with a closed form. It leaves any
+other to `finish_answer`, which continues from there.
 """
 
 from collections import Counter
@@ -79,11 +83,11 @@ from tensor_reshape.rules.views import infer_view
 
 
 class Unsolved(NamedTuple):
-    """A question that is not known and has no closed form, as far as it has come.
+    """A partially known query without a closed form, after the first checks.
 
     Attributes:
-        request: the question.
-        target: its target; None: not even its length is known.
+        request: the query.
+        target: its target. None: not even its length is known.
     """
 
     request: ShapeRequest
@@ -91,33 +95,33 @@ class Unsolved(NamedTuple):
 
 
 def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tuple[int, ...]:
-    """Returns the output's dims of a question that is known, as an execution asks it.
+    """Returns the output dims of a known query, for an execution.
 
     Raises:
-        InvalidRequestError: the question is against a rule; the reason and the metadata tell which and where.
+        InvalidRequestError: a rule is broken. The reason and the metadata say which one and where.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     return _infer_known(question, limits)[1]
 
 
 def infer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Returns what is known of the output's dims, and nothing else; see `answer_question`."""
+    """Returns only what is known of the output dims; see `answer_question`."""
     return answer_question(ShapeRequest(question), limits, budget)
 
 
 def answer_question(
     request: ShapeRequest, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None
 ) -> ShapeAnswer:
-    """Answers one question.
+    """Returns the result of a query.
 
     Args:
-        request: the question.
-        limits: of the server.
-        budget: of the question, its refusal included; None: a whole one.
+        request: the query.
+        limits: the limits of the server.
+        budget: the step budget, which also covers an error. Default: a full one.
 
     Raises:
-        InvalidRequestError: it is against a rule, or no instance of it is accepted; the reason and the metadata tell
-            which and where.
+        InvalidRequestError: a rule is broken, or no instance is accepted. The reason and the metadata say which rule
+            and where.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     begun = begin_answer(request, limits)
@@ -125,18 +129,18 @@ def answer_question(
 
 
 def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer | Unsolved:
-    """Answers a question that is known or has a closed form; returns any other for `finish_answer`.
+    """Returns the result of a query that is known or has a closed form, or the query for `finish_answer`.
 
-    That one may take some milliseconds, as it may search.
+    `finish_answer` may take some milliseconds, because it may search.
 
     Raises:
-        InvalidRequestError: it is against a rule.
+        InvalidRequestError: a rule is broken.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     question = request.question
     try:
         if is_known(question):
-            # The expected dims may be known in part all the same; what is wrong with them is said before all else.
+            # The expected dims may be partially known. Errors in them are reported first.
             if question.expected is not None:
                 check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
@@ -145,7 +149,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # An expected dim may narrow others, which the closed form knows nothing of.
+        # An expected dim may narrow others, which the closed form does not consider.
         dims = None
         if question.data is not None and question.expected is None:
             dims = solve_single(question.data, resolved)
@@ -155,27 +159,27 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Answers a question that `begin_answer` has left.
+    """Returns the result of a query that `begin_answer` has left.
 
     Args:
-        unsolved: the question.
-        budget: of the question, its refusal included; None: a whole one.
+        unsolved: the query.
+        budget: the step budget, which also covers an error. Default: a full one.
 
     Raises:
-        InvalidRequestError: it is against a rule, or no instance of it is accepted.
+        InvalidRequestError: a rule is broken, or no instance is accepted.
     """
     request, target = unsolved
     question = request.question
     try:
-        # Not before now: to look at each symbol takes longer than the closed form, which fits legal dims alone.
+        # Not earlier, because checking each symbol takes longer than the closed form, which only matches valid dims.
         _check_parts(question)
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
         if question.expected is None:
-            # Nothing is known of the output, but a question that contradicts itself is refused all the same.
+            # The output is unknown, but a contradictory query is still rejected.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None)
-        # The expected shape tells the rank of the output, so the target is known by its length.
+        # The expected shape gives the rank of the output, so the length of the target is known.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
         target = read_target(question, items)
@@ -194,19 +198,19 @@ def _complete(
     dims: tuple[AnyDim, ...] | None,
     equalities: tuple[Equality, ...] = (),
 ) -> ShapeAnswer:
-    """Returns the answer with all that is to be told with it."""
+    """Returns the result with everything that the request asks for."""
     question, explained, strides = request
-    if strides is None and not explained:  # nearly always: a batch has thousands of these
+    if strides is None and not explained:  # the usual case: a batch has thousands of these
         return ShapeAnswer(dims, equalities)
     if strides is not None and question.data_type is not None:
-        check_strided_type(question.data_type, strides, "data")  # as where such data is reshaped
+        check_strided_type(question.data_type, strides, "data")  # as for a reshape of such data
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
     return ShapeAnswer(dims, equalities, origins, view)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
-    """Returns the target and the output's dims, by exact arithmetic."""
+    """Returns the target and the output dims, by exact arithmetic."""
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)
@@ -219,7 +223,7 @@ def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], 
 
 
 def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
-    """Checks data type, special_zero and ranks; a rank that is unknown passes.
+    """Checks data type, special_zero and ranks. An unknown rank passes.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
@@ -231,7 +235,8 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     if special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    # Compared here, and refused there: a call for each rank is a tenth of what an execution's question takes.
+    # Compared here, and rejected by the function: a function call for each rank would be a tenth of the time of an
+    # execution's query.
     max_rank = limits.max_rank if operation.max_rank is None else operation.max_rank
     if data is not None and len(data) > max_rank:
         check_rank(operation, len(data), "data.dims", limits)
@@ -240,7 +245,7 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
 
 
 def _check_parts(question: AnyQuestion) -> None:
-    """Checks each dim that is known in part by itself, and how many symbols there are in all.
+    """Checks each partially known dim by itself, and the number of symbols.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
@@ -248,21 +253,21 @@ def _check_parts(question: AnyQuestion) -> None:
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")
     for index, item in enumerate(target):
-        if isinstance(item, Dim):  # a number is an instruction, or for rule 2 to refuse
+        if isinstance(item, Dim):  # rule 2 handles numbers
             check_partial_dim(item, f"shape[{index}]", index)
     check_partial_dims(expected, "expected_shape.dims")
     check_symbols([*data, *target, *expected])
 
 
 def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
-    """Checks that the output is what the caller counts on.
+    """Checks that the output matches the expected shape.
 
     Raises:
         InvalidRequestError: EXPECTED_SHAPE_MISMATCH.
     """
     if len(expected) != len(output):
         raise refuse_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first dim of each name: others of that name are the same dim
+    named: dict[str, int] = {}  # the first dim of each name; further dims with that name must be equal
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
@@ -272,7 +277,7 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
 def _search(
     question: AnyQuestion, target: Target[AnyDim], budget: StepBudget
 ) -> tuple[tuple[AnyDim, ...], tuple[Equality, ...]]:
-    """Returns the output's dims and what they say of the symbols, by the solver for every question.
+    """Returns the output dims and their equalities, by the general solver.
 
     Raises:
         InvalidRequestError: a literal breaks a rule, or no instance is accepted.
@@ -282,7 +287,7 @@ def _search(
     if solution is None:
         raise _refuse(question, case)
     zeros = _find_zeros(case, solution)
-    # The solver bounds variables; what the data says of an expression as a whole is known besides.
+    # The solver bounds variables. The data's bounds of whole expressions apply in addition.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
@@ -291,10 +296,10 @@ def _search(
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
-        if met.is_empty:  # what the equation leaves of an expression, and what the data says of it
+        if met.is_empty:  # the bounds from the equation and those from the data
             raise _refuse(question, case)
         dims.append(make_dim(met, expression))
-    # Of the remainder, not of the equation: what stands on both sides says nothing.
+    # Uses the remainder, not the equation, because equal factors on both sides say nothing.
     equality = find_equality(case.system, case.remainder, zeros)
     return tuple(dims), () if equality is None else (equality,)
 
@@ -302,8 +307,9 @@ def _search(
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
     """Returns the variables of the output that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
-    if case.target.inferred is not None:  # what it is divided by is not 0
-        # Of the equation, not of the remainder: a copy of the graph operations is on both sides, and divides as well.
+    if case.target.inferred is not None:  # a divisor is not 0
+        # Uses the equation, not the remainder: in the graph operations a copied dim is on both sides, and is also a
+        # divisor.
         divisors = Counter(case.equation.right)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
@@ -311,7 +317,7 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
 
 
 def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
-    """Returns what an output dim is called: as the question says, else what the equation makes of it."""
+    """Returns the expression of an output dim: the query's own, or the one that the equation gives."""
     monomial = case.system.output[index]
     if isinstance(monomial.dim, Dim) and monomial.dim.expression is not None:
         return monomial.dim.expression
@@ -321,7 +327,7 @@ def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
 
 
 def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
-    """Returns why no instance is accepted."""
+    """Returns the error of a query without accepted instances."""
     target = case.target
     if question.expected is not None:
         return _refuse_expected(question, question.expected, case)
@@ -329,11 +335,11 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
     inferred = target.inferred
     if inferred is None:
         return refuse_volume(question, format_product(data), format_product(items))
-    # A -1 that would be too large is blamed for that, rather than the others for a remainder.
+    # If the -1 would be too large, that is the error, and not a remainder.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return refuse_overflow(question, inferred, overflow)
-    # What is divided by what: a 0 that copies is the dim that it copies.
+    # The dividend and the divisor. A copied 0 stands for the dim that it copies.
     above, below = balance(target, data)
     if any(find_bounds(dim).max == 0 for dim in below):
         return refuse_zero_volume(question, inferred)
@@ -341,8 +347,8 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
 
 
 def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
-    """Returns which of the expected dims is to blame; the refusal of the question without them, where that has one."""
-    # The system has been narrowed by what is expected, so another is built; the target is as it was.
+    """Returns the error of an expected dim, or the error of the query without the expected shape, if it has one."""
+    # The expected shape has narrowed the system, so a new one is built. The target is unchanged.
     plain, target = question._replace(expected=None), case.target
     dims = None if plain.data is None else solve_single(plain.data, target)
     if dims is None:
@@ -357,19 +363,19 @@ def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
 
 
 def _find_overflow(case: Case, inferred: int) -> int | None:
-    """Returns the least value of a -1 that would have to be more than a dim can be; None where that is not so.
+    """Returns the smallest value of a -1 that exceeds the largest dim; None if it does not.
 
-    That takes another search, with no bound on the -1; but none where the other side cannot be so large: the -1 is at
-    most what it is a factor of.
+    This needs another search without a bound on the -1. It is skipped if the other side cannot be so large, because the
+    -1 is at most the product of which it is a factor.
 
     Lemma: quotient-below-the-whole.
     """
     system, key = case.system, case.find_variable(inferred)
-    # At least 1 for each variable: only an instance with elements has a -1 that could be too large.
+    # # at least 1 for each variable: only an instance with elements can have a -1 that is too large
     greatest = case.equation.constants[0]
     for variable in case.equation.left:
         if greatest > MAX_DIM:
-            break  # a product of many open ends would be thousands of digits long
+            break  # the product of many open upper ends would have thousands of digits
         greatest *= max(system.ranges[variable].max, 1)
     if greatest <= MAX_DIM:
         return None

@@ -1,8 +1,8 @@
-"""Where the elements of a tensor lie in its bytes.
+"""Layouts: the positions of a tensor's elements in its bytes.
 
-Strides are in elements; tensors of packed types have none, and are always dense. A layout is checked in exact integers
-against the bytes received before a view of them exists: numpy's own bounds check overflows. The result of a reshape
-reads the source in row-major logical order whatever its layout (oneDNN Graph developer guide; 341 of 341 executions
+Strides are in elements. Tensors of packed types have no strides and are always dense. A layout is checked in exact
+integers against the number of received bytes before a view is created, because numpy's own bounds check overflows. A
+reshape reads its input in row-major logical order for every layout (oneDNN Graph developer guide; 341 of 341 executions
 agreed).
 """
 
@@ -15,21 +15,21 @@ from tensor_reshape.rules.limits import MAX_DIM
 
 
 def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns how many elements lie from the first to the last one, both included; 0 for an empty tensor."""
+    """Returns the number of positions from the first to the last element, including both; 0 for an empty tensor."""
     if 0 in dims:
         return 0
     return 1 + sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
 
 
 def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Returns how many bytes a tensor takes, from its first element to its last; `strides` None: dense row-major."""
+    """Returns the bytes from the first to the last element of a tensor. `strides` None: dense, row-major."""
     return data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
 
 
 def check_layout(
     data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None, received_bytes: int, *, field: str
 ) -> None:
-    """Checks that `received_bytes` are exactly the tensor; `strides` None means dense row-major.
+    """Checks that `received_bytes` is exactly the size of the tensor. `strides` None: dense, row-major.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or
@@ -40,17 +40,17 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # The size before the overlap: it bounds by the bytes received what there is to look at.
+    # After the size check, so that the number of positions is limited by the received bytes.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _refuse_overlap(dims, strides, field)
 
 
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that the elements have as many places, broadcasts (stride 0) aside.
+    """Checks that there are enough positions for all elements, not counting broadcasts (stride 0).
 
-    That takes no time, and is all that may be done before the bytes of the tensor have arrived: whether two elements
-    share a place takes as long as to look at each byte, see `check_layout`.
+    This takes no time, and is the only overlap check before the bytes have arrived. The full check takes as long as
+    reading each byte: see `check_layout`.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -66,7 +66,7 @@ def _check_size(want: int, have: int, field: str) -> None:
 
 
 def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that elements of this type may have strides, and then as `check_strides`.
+    """Checks that elements of this type may have strides, and then calls `check_strides`.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
@@ -81,7 +81,7 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED.
     """
-    # A packed element has no address of its own, and OpenVINO's tensors of these types have no strides either.
+    # A packed element has no address of its own. OpenVINO's tensors of these types have no strides either.
     if data_type.is_packed:
         message = f"{field} has strides; elements of type {data_type} share bytes, and are taken dense only"
         raise InvalidRequestError.of(
@@ -90,7 +90,7 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
 
 
 def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:
-    """Checks that there is a stride for each dim, and none is negative.
+    """Checks that there is one stride for each dim, and that none is negative.
 
     Raises:
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
@@ -117,10 +117,10 @@ def _refuse_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> 
 
 
 def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the axes, strides and dims in order, among which an overlap must be looked for.
+    """Returns the axes that may overlap, as pairs of stride and dim, in order.
 
-    An axis that steps over all that lies below it makes none: most layouts have no other, so nothing is returned. What
-    all strides have in common changes nothing either, and is divided out: that makes the marks fewer.
+    An axis that steps over everything below it cannot overlap. Most layouts have only such axes, and the result is
+    empty. A common factor of all strides does not matter and is divided out, which makes the bit mask shorter.
     """
     if 0 in dims:
         return []
@@ -137,20 +137,23 @@ def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[
 
 
 def _fits(axes: list[tuple[int, int]]) -> bool:
-    """Whether there are as many places as elements. Where there are not, marks would be more than bytes received."""
+    """Whether there are at least as many positions as elements.
+
+    Otherwise the bit mask could exceed the received bytes.
+    """
     return prod(dim for _, dim in axes) <= 1 + sum((dim - 1) * stride for stride, dim in axes)
 
 
 def _mark_places(axes: list[tuple[int, int]]) -> int:
-    """Returns an integer with a bit set at every place that holds an element.
+    """Returns an integer with a bit set for every position that has an element.
 
-    That takes no longer than to move the elements: as they fit, there are at most some thirty steps over an integer of
-    a bit for each place.
+    This takes no longer than moving the elements: there are at most about thirty steps over an integer with one bit for
+    each position.
     """
     places = 1
     for stride, dim in axes:
         repeats = 1
-        while repeats < dim:  # doubling: dims of millions need some twenty steps
+        while repeats < dim:  # doubling: dims of millions need about twenty steps
             step = min(repeats, dim - repeats)
             places |= places << (step * stride)
             repeats += step

@@ -1,12 +1,13 @@
-"""Names of dims: which are legal, how they stand in a text, and the products of them.
+"""Names of dims: valid names, their text, and products of them.
 
-Laws:
+Invariants:
 
-- Every legal name has a text that is read back as that name: bare where it is a word or a formula, else in quotes.
-- A text is read as what it says, or not at all: nothing is rounded, and no part of it is left out.
-- What is no product, but a formula as exporters write them (`seq + past`, `floor(height/8)`), is one name as a whole:
-  nothing is concluded from what it says, but that it is the same dim wherever it stands.
-- To write a name takes a number of steps that does not grow with it: servers write the names of strangers.
+- Every valid name has a text that is parsed to the same name: without quotes if it is a word or a formula, otherwise in
+  quotes.
+- A text is parsed completely and exactly, or rejected.
+- A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. Nothing follows from its
+  content, except that equal texts are the same dim.
+- Writing a name takes a limited number of steps, because servers write names from untrusted clients.
 """
 
 import re
@@ -15,15 +16,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_SYMBOL_CHARACTERS = 64
-"""The longest name."""
+"""The length of the longest name."""
 
 _WORD = re.compile(r"[^\W\d]\w*(?:(?:\.|::)\w+)*")
 _NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?![\w.])"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<word>{_WORD.pattern})|(?P<number>{_NUMBER})|'(?P<quoted>(?:[^']|'')+)'|(?P<sign>\*\*|//|[-+*/%^(),]))"
 )
-# Minus stands before an operand as well, and a slash before the name of a node, as in /model/Reshape_output_0_dim_1.
-# No two ways to read a text, or a hostile one would be tried in all of them: `//` is never two slashes.
+# A minus may precede an operand, and a slash the name of a node, as in /model/Reshape_output_0_dim_1. `//` is never two
+# slashes, so that a text can be read in only one way. Otherwise untrusted text could cause exponential backtracking.
 _OPERAND = rf"\s*(?:-|/(?!/))?\s*(?:{_WORD.pattern}|{_NUMBER})\s*"
 _FLAT_FORMULA = rf"{_OPERAND}(?:(?:\*\*|//|/(?!/)|[-+*%]){_OPERAND})*"
 _SUM = re.compile(_FLAT_FORMULA)
@@ -31,14 +32,14 @@ _GROUP = re.compile(rf"(?:{_WORD.pattern})\s*\({_FLAT_FORMULA}(?:,{_FLAT_FORMULA
 _POWER = r"(?:\s*\*\*\s*[1-9][0-9]?(?!\w))?"
 _FLAT_FACTOR = rf"\s*(?:{_WORD.pattern}|[0-9]+(?![\w.])){_POWER}\s*"
 _FLAT_PRODUCT = re.compile(rf"{_FLAT_FACTOR}(?:[*/]{_FLAT_FACTOR})*")
-_GROUP_READ = " 0 "  # what stands for a call, or for what is in parentheses, once that is read
-_MAX_NESTING = 16  # of parentheses, which are read by recursion: a name of an exporter's has fewer
+_GROUP_READ = " 0 "  # replaces a call or parentheses that have been read
+_MAX_NESTING = 16  # depth of parentheses, which are read recursively; names from exporters have fewer
 _POWER_TOKENS = 2
-_NO_NAMES = ("None", "unknown")  # people write them for a dim of which nothing is known
+_NO_NAMES = ("None", "unknown")  # common texts for an unknown dim
 
 
 class Product(NamedTuple):
-    """`coefficient * factors / (divisor * divisors)`, as `rules.dims.Expression`, of names alone."""
+    """`coefficient * factors / (divisor * divisors)` like `rules.dims.Expression`, but only of names."""
 
     coefficient: int = 1
     factors: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class Product(NamedTuple):
     divisors: tuple[str, ...] = ()
 
     def multiply(self, other: "Product") -> "Product":
-        """Returns the product of both."""
+        """Returns the product."""
         return Product(
             self.coefficient * other.coefficient,
             self.factors + other.factors,
@@ -55,18 +56,18 @@ class Product(NamedTuple):
         )
 
     def invert(self) -> "Product":
-        """Returns 1 divided by it."""
+        """Returns the reciprocal."""
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
 class _Token(NamedTuple):
-    """A piece of a text.
+    """A token of a text.
 
     Attributes:
         kind: a group of `_TOKEN`.
-        text: the piece; of a quoted name what is in the quotes.
-        start: where it begins in the text.
-        end: where it ends.
+        text: the token; for a quoted name the content of the quotes.
+        start: its first position.
+        end: the position after it.
     """
 
     kind: str
@@ -76,14 +77,14 @@ class _Token(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Whether a symbol may be called so."""
+    """Whether a text is a valid name of a symbol."""
     return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
 
 
 def read_product(text: str) -> Product | None:
-    """Reads names and numbers that are multiplied and divided, from left to right; None where the text is none.
+    """Returns a product of names and numbers, multiplied and divided from left to right; None if the text is not one.
 
-    A formula that is no such product is a name, as is one in parentheses: `4*(seq + past)` has one factor.
+    A formula that is not such a product is a name, also in parentheses: `4*(seq + past)` has one symbolic factor.
     """
     tokens = _split(text)
     return None if not tokens else _read_product(text, tokens) or _read_formula(text, tokens)
@@ -95,23 +96,23 @@ def write_name(name: str) -> str:
 
 
 def write_factor(name: str) -> str:
-    """Returns the text of this name as a factor: in parentheses where a part of it would be read as the factor."""
+    """Returns the text of a name as a factor: in parentheses if only a part of it would be read as the factor."""
     text, is_factor = _write(name)
     return text if is_factor else f"({text})"
 
 
 def _write(name: str) -> tuple[str, bool]:
-    """Returns the text of a name, and whether it is a factor as it stands."""
+    """Returns the text of a name, and whether it is a factor without parentheses."""
     if _is_word(name):
         return name, True
-    if len(name) > MAX_SYMBOL_CHARACTERS:  # it is no name: a refusal shows it as it is
+    if len(name) > MAX_SYMBOL_CHARACTERS:  # not a valid name: an error shows it unchanged
         return name, name.startswith("'")
     return _write_formula(name)
 
 
 @lru_cache(1024)
 def _write_formula(name: str) -> tuple[str, bool]:
-    """Does the same with a name that is no word and not too long."""
+    """Returns the same for a name that is not a word and not too long."""
     flat = _flatten(name)
     is_call = flat == _GROUP_READ and _WORD.match(name) is not None
     if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):
@@ -125,7 +126,7 @@ def _is_word(text: str) -> bool:
 
 
 def _flatten(text: str) -> str | None:
-    """Returns a formula with its calls and parentheses read; None where the text is none that may be a name."""
+    """Returns a formula with its calls and parentheses replaced; None if the text cannot be a name."""
     words = set(_WORD.findall(text))
     if not (is_name(text) and words and words.isdisjoint(_NO_NAMES)):
         return None
@@ -135,7 +136,7 @@ def _flatten(text: str) -> str | None:
 
 
 def _split(text: str) -> list[_Token] | None:
-    """Returns the tokens of a text; None where it has something else, or too many parentheses in each other."""
+    """Returns the tokens of a text; None if it contains something else or too deep parentheses."""
     tokens, place, depth, end = list[_Token](), 0, 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -168,10 +169,10 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    # The kind as well: a name in quotes may be `^`.
+    # Checks the kind as well, because a quoted name may be `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # Of one name alone: powers of powers would be longer than any text pays for.
+    # Only of a single name, because powers of powers would be longer than the text allows.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(factors=factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None
@@ -192,7 +193,7 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _is_enclosed(tokens: Sequence[_Token]) -> bool:
-    """Whether they begin with a parenthesis that the last of them closes."""
+    """Whether the first token is a parenthesis that the last one closes."""
     depth = 0
     for place, token in enumerate(tokens):
         depth += _nest(token)
@@ -202,7 +203,7 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
 
 
 def _read_formula(text: str, tokens: Sequence[_Token]) -> Product | None:
-    """Returns the name that a formula is as a whole."""
+    """Returns a formula as one name."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]

@@ -1,19 +1,20 @@
-"""Dims as people and exporters write them. Shapes of them: `rules.typed_shapes`.
+"""The notation of dims. `rules.typed_shapes` handles whole shapes.
 
-    dim       "?" | number | bounds | product | product ":" bounds
-    bounds    number ".." [number]
-    product   factor, then any of "*" factor and "/" factor, from left to right; it has a name in it
-    factor    number | name | call | "(" product ")" | "(" formula ")"; behind a name "^" power or "**" power
-    name      word | "'" any text, each quote in it doubled "'"
-    call      word "(" formulas between commas ")": one name, as it stands
-    word      letters, digits and underscores, no digit first; "." and "::" between two of them
-    formula   words and numbers, calls and parentheses, with + - * / // % ** between: one name, as it stands
+dim       "?" | number | bounds | product | product ":" bounds
+bounds    number ".." [number]
+product   factors with "*" and "/" between them, from left to right; it contains a name
+factor    number | name | call | "(" product ")" | "(" formula ")"; after a name "^" power or "**" power
+name      word | "'" any text, with each quote in it doubled "'"
+call      word "(" formulas with commas between them ")": a name, kept as it is
+word      letters, digits and underscores, not beginning with a digit; "." and "::" between two of them
+formula   words, numbers, calls and parentheses, with + - * / // % ** between them: a name, kept as it is
 
-So `4*C` and `N^2/(2*M)` are products of dims, by which the rules calculate; `seq + past`, `floor(height/8)` and
-`Max(1, N)` are names like any other, and so are `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that
-is a dim by itself needs no parentheses; in a product it does: `4*(seq + past)`.
+`4*C` and `N^2/(2*M)` are products of dims, and the rules calculate with them. `seq + past`, `floor(height/8)` and
+`Max(1, N)` are names, and so are `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the whole dim
+needs no parentheses. In a product it does: `4*(seq + past)`.
 
-Laws: what `rules.dims` writes is read as the same dim, whatever its names are; and what is no dim is refused.
+Invariants: the text that `rules.dims` writes is parsed to the same dim, for all names. Text that is not a dim is
+rejected.
 """
 
 import re
@@ -28,7 +29,7 @@ _MAX_CHARACTERS = 4096
 
 
 def parse_dim(text: str) -> AnyDim:
-    """Reads one dim.
+    """Parses one dim.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID.

@@ -1,4 +1,4 @@
-"""The three operations, as a table of what tells them apart."""
+"""The three operations, as a table of their differences."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
 
-# Compared by identity: operations are in the keys of caches, and to hash their fields would cost each look-up.
+# Compared by identity, because operations are in the keys of caches, and hashing their fields would slow down lookups.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """What one specification says of its reshape. There are three, each equal to itself alone.
+    """The properties of one operation. There are three instances.
 
     Attributes:
-        name: as the SDK and the command line spell it.
-        data_types: what the data may hold.
-        shape_data_types: what the shape tensor may hold; none where the target is an attribute.
-        max_rank: of data and target; None where the server's limit holds.
-        copies_cancel: whether copied dims leave both sides before -1 is resolved.
+        name: the name in the SDK and on the command line.
+        data_types: element types of the data.
+        shape_data_types: element types of the shape tensor; empty if the requested shape is an attribute.
+        max_rank: largest rank of data and target; None if the server's limit applies.
+        copies_cancel: whether copied dims are removed from both sides before -1 is computed.
     """
 
     name: str
@@ -64,7 +64,7 @@ _BY_LETTERS = {name.replace("_", ""): operation for name, operation in OPERATION
 
 
 def find_operation(name: str) -> Operation | None:
-    """Returns the operation of a name as people write it: "reshape", "Reshape-1", "StaticReshape", "STATIC_RESHAPE"."""
+    """Returns the operation of a name in any usual spelling, such as "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
     operation = OPERATIONS.get(name)
     if operation is not None:
         return operation
@@ -73,7 +73,7 @@ def find_operation(name: str) -> Operation | None:
 
 
 def check_data_type(operation: Operation, data_type: DataType) -> DataType:
-    """Returns `data_type` where the operation admits it as data.
+    """Returns `data_type` if the operation accepts it for the data.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -89,7 +89,7 @@ def check_data_type(operation: Operation, data_type: DataType) -> DataType:
 
 
 def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType:
-    """Returns `data_type` where the operation admits it for its shape tensor.
+    """Returns `data_type` if the operation accepts it for the shape tensor.
 
     Raises:
         InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED.
@@ -105,10 +105,10 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
 
 
 def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> int:
-    """Returns `rank` where the operation, or else the server's limit, admits it.
+    """Returns `rank` if the operation, or otherwise the server, supports it.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, above the bound of the specification.
+        InvalidRequestError: RANK_UNSUPPORTED, above the limit of the specification.
         LimitError: RANK_LIMIT_EXCEEDED, above the server's limit.
     """
     if operation.max_rank is None:
@@ -122,5 +122,5 @@ def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> i
 
 
 def _name_others(operation: Operation, what: str, *, is_taken: bool) -> str:
-    """Returns what a refusal says of Reshape-1, where that takes what `operation` does not."""
+    """Returns a hint to Reshape-1 if it accepts what `operation` does not."""
     return f"; {RESHAPE.name} takes {what}" if is_taken and operation is not RESHAPE else ""

@@ -1,4 +1,4 @@
-"""Questions about shapes, and their answers: one type each, for what is known whole and for what is known in part."""
+"""Shape queries and their results, fully or partially known."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -13,7 +13,7 @@ Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 
 
 class Kind(Enum):
-    """What an item of a target is, and so where a dim of the output comes from.
+    """The kind of an item of the target, and therefore the origin of an output dim.
 
     >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> [origin.kind.value for origin in told.origins]
@@ -24,30 +24,30 @@ class Kind(Enum):
     """A number: the dim itself."""
 
     COPIED = "copied"
-    """A 0 under `special_zero`: the data dim at the same index."""
+    """A 0 with `special_zero`: the data dim at the same index."""
 
     INFERRED = "inferred"
-    """The -1: what the other items leave of the volume."""
+    """The -1: computed from the volume and the other items."""
 
     LENGTH = "length"
-    """An interval, a symbol or an expression: a dim, and never an instruction, whatever its value is."""
+    """An interval, a symbol or an expression. It is a dim, even if its value is 0."""
 
     UNKNOWN = "unknown"
-    """Nothing is known of it: it may be a length, a copy, or the -1."""
+    """Nothing is known: it may be a length, a copy, or the -1."""
 
 
-# Tuples, these and those below: a frozen dataclass takes twice as long to make, and a batch makes thousands.
+# These are tuples, because creating a frozen dataclass takes twice as long, and a batch creates thousands.
 class Question(NamedTuple, Generic[Shape_co]):
-    """What decides an output shape: everything of a request but the elements.
+    """Everything that decides an output shape.
 
     Attributes:
-        operation: whose rules answer.
-        data: the data's dims, Python integers where they are numbers (numpy's wrap); None: not even the rank is known.
-        target: the target's items, where an int below 1 is an instruction, as in the operations; None: nothing is known
-            of it, not even its length.
-        special_zero: whether a 0 in the target copies; None where the request does not say, which is an error.
-        data_type: of the data; None where it is not to be checked.
-        expected: the output dims that the caller counts on, known in part; None: nothing is declared.
+        operation: the operation whose rules apply.
+        data: the input dims; numbers are Python integers, because numpy's wrap. None: not even the rank is known.
+        target: the items of the requested shape. An int below 1 has its special meaning. None: nothing is known, not
+            even the length.
+        special_zero: whether a 0 in the target copies. None: not given, which is an error.
+        data_type: the type of the data. None: not checked.
+        expected: the output dims that the caller relies on, partially known. None: no check.
     """
 
     operation: Operation
@@ -59,24 +59,24 @@ class Question(NamedTuple, Generic[Shape_co]):
 
 
 KnownQuestion: TypeAlias = Question[Sequence[int]]
-"""A question whose data and target are numbers throughout: each of the rules decides it exactly."""
+"""A query whose data and target are numbers. Each rule decides it exactly."""
 
 AnyQuestion: TypeAlias = Question[Sequence[AnyDim] | None]
-"""A question that may be known in part. It stands for all its instances: each data and target that it admits."""
+"""A query that may be partially known. It stands for all instances: concrete data shapes and targets that match it."""
 
 
 def is_known(question: AnyQuestion) -> TypeGuard[KnownQuestion]:
-    """Whether data and target are numbers throughout."""
+    """Whether data and target consist only of numbers."""
     return are_known(question.data) and are_known(question.target)
 
 
 class ShapeRequest(NamedTuple):
-    """A question, and what else is to be told with its answer.
+    """A query with its options.
 
     Attributes:
-        question: what is asked.
-        explain: whether the answer says where its dims come from, and a refusal what would have been accepted.
-        strides: of the data, in elements, where it is asked whether the output can be a view; else None.
+        question: the query.
+        explain: whether the result has the origins of its dims, and an error what would be accepted.
+        strides: the strides of the data in elements, to find out whether the output can be a view; otherwise None.
     """
 
     question: AnyQuestion
@@ -85,12 +85,12 @@ class ShapeRequest(NamedTuple):
 
 
 class Equality(NamedTuple):
-    """Two expressions that the answer shows to be the same dim, or the same product of dims.
+    """Two expressions that must be equal: dims, or products of dims.
 
     Attributes:
-        left: of the data.
-        right: of the output.
-        unless_empty: whether it holds only where the tensor has elements.
+        left: an expression of the data.
+        right: an expression of the output.
+        unless_empty: whether it holds only for tensors with elements.
 
     >>> told = client.infer_shape(["N", 4], ["M", 2], special_zero=False)
     >>> print(told, *told.equalities)
@@ -102,20 +102,20 @@ class Equality(NamedTuple):
     unless_empty: bool
 
     def __str__(self) -> str:
-        """The equality as a sentence: `2*N = M`, or `N = M unless the tensor is empty`."""
+        """The equality as text: `2*N = M`, or `N = M unless the tensor is empty`."""
         condition = " unless the tensor is empty" if self.unless_empty else ""
         return f"{self.left} = {self.right}{condition}"
 
 
 class Origin(NamedTuple):
-    """Where a dim of the output comes from.
+    """The origin of an output dim.
 
     Attributes:
-        kind: what its item in the target is.
+        kind: the kind of its item.
         text: one sentence for people.
-        data_index: of a copy: which dim of the data.
-        dividend: of an inferred dim: the product that is divided.
-        divisor: of an inferred dim: what it is divided by.
+        data_index: for a copy, the index of the data dim.
+        dividend: for an inferred dim, the product that is divided.
+        divisor: for an inferred dim, the product that it is divided by.
 
     >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> print(told.origins[1].text)
@@ -130,13 +130,13 @@ class Origin(NamedTuple):
 
 
 class ShapeAnswer(NamedTuple):
-    """An answer. It holds the output of each instance of the question that the rules accept.
+    """A result. It contains the output of each instance that the rules accept.
 
     Attributes:
-        dims: the output's; None: not even the rank is known.
-        equalities: what else must hold between the symbols.
-        origins: where each dim comes from, where that was asked.
-        view: whether the output can be a view, where that was asked.
+        dims: the output dims. None: not even the rank is known.
+        equalities: equalities between symbols that must hold in addition.
+        origins: where each dim comes from, if requested.
+        view: whether the output can be a view, if requested.
     """
 
     dims: tuple[AnyDim, ...] | None

@@ -1,6 +1,6 @@
-"""Answers about shapes as JSON has them: what is printed, kept, or sent to a program that is not Python.
+"""Inferred shapes as JSON.
 
-Laws: dims are written as `rules.notation` reads them; and what an answer does not say has no key.
+Invariants: dims are written in the notation of `rules.notation`. Missing values have no key.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def describe_answer(answer: ShapeAnswer) -> Json:
-    """Returns an answer as JSON."""
+    """Returns a result as JSON."""
     record: Json = {"shape": describe_dims(answer.dims)}
     if answer.equalities:
         record["equalities"] = [
@@ -32,12 +32,12 @@ def describe_answer(answer: ShapeAnswer) -> Json:
 
 
 def describe_dims(dims: Sequence[AnyDim] | None) -> list[int | Json | None] | None:
-    """Returns a shape as JSON: null where not even the rank is known."""
+    """Returns a shape as JSON; null if not even the rank is known."""
     return None if dims is None else list(map(describe_dim, dims))
 
 
 def describe_dim(dim: AnyDim) -> int | Json | None:
-    """Returns a dim as JSON: a number, null where nothing is known, else its bounds and its name."""
+    """Returns a dim as JSON: a number, null if nothing is known, or its bounds and its name."""
     if dim is None or isinstance(dim, int):
         return dim
     bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}

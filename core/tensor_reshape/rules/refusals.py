@@ -1,4 +1,4 @@
-"""The refusals of a target shape: each names the item, the whole target and the data, known or not."""
+"""The errors of a requested shape. Each names the item, the whole target and the data."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from tensor_reshape.rules.questions import AnyQuestion
 
 
 def refuse_value(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """An item below -1, or above what a dim may be."""
+    """An item is below -1, or above the largest dim."""
     return _refuse(Reason.INVALID_TARGET_VALUE, "a target value lies from -1 to 2^63 - 1", question, index)
 
 
 def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """A 0 that copies a dim which the data does not have."""
-    rank = len(question.data or ())  # `or ()`, here and below, is for type checkers: what is to blame is known
+    """A 0 copies a data dim that does not exist."""
+    rank = len(question.data or ())  # `or ()` is for type checkers, here and below: the data is known
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _refuse(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
@@ -27,25 +27,25 @@ def refuse_second_minus_one(question: AnyQuestion, first: int, index: int) -> In
 
 
 def refuse_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """A -1 beside a 0."""
+    """A -1 stands next to a 0."""
     text = "the other items have the product 0, so this dim cannot be inferred"
     return _refuse(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
 def refuse_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
-    """A division that leaves a remainder, whatever the unknown dims are."""
+    """The division leaves a remainder for all values of the unknown dims."""
     text = f"{format_value(dividend)} elements do not divide by {format_value(divisor)}, the product of the other items"
     return _refuse(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
 def refuse_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
-    """A dim that no s64 holds."""
+    """A dim exceeds the largest s64."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
     return _refuse(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
 
 
 def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
-    """An expression that is no dim whatever its symbols are: above all, or never within its own bounds."""
+    """An expression is not a valid dim for any values of its symbols: too large, or outside its own bounds."""
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
         message = f"{field} is {format_dim(dim)}, at least {low}; a dim lies from 0 to 2^63 - 1"
@@ -59,7 +59,7 @@ def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
 
 
 def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
-    """Another number of elements than the data has."""
+    """The volume differs from that of the data."""
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"shape {shape} asks for {format_value(want)} elements; data of shape {data} has {format_value(have)}"
     return InvalidRequestError.of(
@@ -68,7 +68,7 @@ def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidR
 
 
 def refuse_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -> InvalidRequestError:
-    """An expected shape of another rank than the output."""
+    """The expected shape has another rank than the output."""
     message = f"the output has rank {len(output)}; expected_shape has rank {len(expected)}"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, "expected_shape", have=format_dims(output), want_rank=len(expected)
@@ -76,7 +76,7 @@ def refuse_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
 
 
 def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
-    """An output dim that is not the expected one."""
+    """An output dim differs from the expected one."""
     field = f"expected_shape.dims[{index}]"
     message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}{hint_unknown(want)}"
     return InvalidRequestError.of(
@@ -85,7 +85,7 @@ def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
 
 
 def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
-    """An expected shape each of whose dims may be, but not all of them together."""
+    """Each dim of the expected shape is possible, but not all of them together."""
     shown, asked = format_dims(output), format_dims(expected)
     message = f"the output is {shown}; expected_shape {asked} cannot hold the data's {format_value(have)} elements"
     return InvalidRequestError.of(

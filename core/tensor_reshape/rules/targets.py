@@ -1,11 +1,11 @@
-"""Rule 2 of `tensor_reshape.rules`: the items of a target shape, read once and from left to right.
+"""Rule 2 of `tensor_reshape.rules`: the items of a requested shape, read once from left to right.
 
-A number above 0 is a dim, and so is a 0 where `special_zero` is false. An item of which something is known that is no
-number is a *length*: a dim as well, and never an instruction. One of which nothing is known may be anything.
+A number above 0 is a dim, and so is a 0 if `special_zero` is false. A partially known item is a *length*: a dim, even
+if it is 0. An unknown item may be anything.
 
-Nothing else decides what a 0 or a -1 means, or looks at `special_zero` but to see that it is there (rule 1): solvers,
-explanations and views go by what is read here. What Reshape-1 does otherwise than the graph operations is
-`Target.cancelled`, and stands here for the same reason.
+Only this module decides what a 0 or a -1 means. Solvers, explanations and views use what it has read, and check
+`special_zero` only for presence (rule 1). The difference between Reshape-1 and the graph operations is
+`Target.cancelled`, which is here for the same reason.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
 from tensor_reshape.rules.refusals import refuse_copy, refuse_second_minus_one, refuse_value
 
-# As globals: the members of an enum take several times as long to look up, and this is on the path of every call.
+# Global names, because looking up a member of an enum takes several times as long, and every call gets here.
 _LITERAL, _COPIED, _INFERRED, _LENGTH, _UNKNOWN = Kind
 
 AnyItem = TypeVar("AnyItem", bound=AnyDim)
@@ -25,21 +25,21 @@ Item_co = TypeVar("Item_co", bound=AnyDim, covariant=True)
 
 
 class Target(NamedTuple, Generic[Item_co]):
-    """A target whose items have been read.
+    """The items of a requested shape after reading.
 
     Attributes:
-        kinds: what each item is; of a target that is refused, of the items before the one to blame.
-        dims: the output as far as the items alone tell: a copied dim is that of the data (None where the rank of the
-            data is unknown), every other item stands as it is, the -1 too.
+        kinds: the kind of each item. If the target is rejected, only of the items before the wrong one.
+        dims: the output as far as it follows from the items alone. A copied dim is that of the data, or None if its
+            rank is unknown. Every other item is unchanged, including the -1.
         copied: the indices of the copies, in order.
         inferred: the index of the -1; None: there is none.
-        cancelled: the indices whose dims leave both sides of the equation of rule 3; see `_find_cancelled`.
-        product: of the literals; 0 where one of them is.
+        cancelled: the indices whose dims are removed from both sides of the equation of rule 3; see `_find_cancelled`.
+        product: the product of the literals.
         may_copy: the indices of the unknown items that would copy if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
-        copies_cancel: as in `Operation`.
-        refusal: why the target is refused whatever the data is; None: it is not. It is held, not raised: symbols that
-            contradict each other in the data, or in earlier items, are to be blamed first.
+        copies_cancel: see `Operation`.
+        refusal: the error of the target for all data; None: there is none. It is not raised here, because contradictory
+            symbols in the data or in earlier items are reported first.
     """
 
     kinds: Sequence[Kind]
@@ -54,7 +54,7 @@ class Target(NamedTuple, Generic[Item_co]):
     refusal: InvalidRequestError | None
 
     def suppose_inferred(self, index: int) -> "Target[Item_co]":
-        """Returns the target where this unknown item is the -1."""
+        """Returns the target with this unknown item as the -1."""
         return self._replace(
             inferred=index,
             cancelled=_find_cancelled(self.copied, index, copies_cancel=self.copies_cancel),
@@ -62,7 +62,7 @@ class Target(NamedTuple, Generic[Item_co]):
         )
 
     def suppose_copied(self, indices: Collection[int]) -> "Target[Item_co]":
-        """Returns the target where these unknown items are copies."""
+        """Returns the target with these unknown items as copies."""
         copied = [*self.copied, *indices]
         return self._replace(
             copied=copied,
@@ -72,10 +72,10 @@ class Target(NamedTuple, Generic[Item_co]):
 
 
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
-    """Returns the indices whose dims leave both sides of the equation of rule 3: in Reshape-1 beside a -1, the copies.
+    """Returns the indices whose dims are removed from both sides of rule 3: the copies of Reshape-1 with a -1.
 
-    Reshape-1 resolves the -1 from what the copies leave, so a copied 0 is no product of 0 there: (4, 0, 2) with [-1, 0]
-    gives (8, 0). The graph operations divide the whole volume, and refuse that.
+    Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make a product 0: (4, 0, 2) with [-1, 0]
+    becomes (8, 0). The graph operations divide the whole volume, and reject that.
 
     Lemma: copies-leave.
     """
@@ -83,9 +83,9 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
 
 def balance(target: Target[AnyItem], data: Sequence[AnyItem]) -> tuple[Sequence[AnyItem], Sequence[AnyItem]]:
-    """Returns the dims whose products are equal, but for the -1: those of the data, and those of the output.
+    """Returns the dims with equal products, not counting the -1: those of the data and those of the output.
 
-    Explanations show these. The solvers multiply the same sides without listing them, each in its own terms.
+    Explanations show them. The solvers multiply the same sides in their own form, without creating these lists.
     """
     if target.inferred is None:
         return data, target.dims
@@ -99,29 +99,29 @@ def read_target(question: KnownQuestion, items: Sequence[int]) -> Target[int]: .
 @overload
 def read_target(question: AnyQuestion, items: Sequence[AnyDim]) -> Target[AnyDim]: ...
 def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
-    """Reads the items of a question's target.
+    """Reads the items of a query's target.
 
     Args:
-        question: what is asked; its special_zero is there.
-        items: of its target.
+        question: the query, which has special_zero.
+        items: the items of its target.
     """
     kinds, dims = [_LITERAL] * len(items), list(items)
     copied: list[int] = []
     inferred = refusal = None
     product, is_plain = 1, True
     for index, item in enumerate(items):
-        # Most items are numbers above 0: they have their kind from the beginning, and cost no call.
+        # Most items are numbers above 0. They have their kind from the beginning and need no function call.
         if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
-        # What is refused here is not raised: see `Target.refusal`. The items behind it are nobody's business any more.
+        # The error is kept and not raised: see `Target.refusal`. Later items do not matter then.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
             refusal, is_plain = error, False
             del kinds[index:]
             break
-        # A 0 without special_zero is the one literal that comes this far.
+        # A 0 without special_zero is the only literal that gets here.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -136,12 +136,12 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
 
 
 def _find_copyable(question: AnyQuestion, kinds: Sequence[Kind]) -> Sequence[int]:
-    """Returns the indices of the unknown items that copy where they are 0."""
+    """Returns the indices of the unknown items that would copy if they were 0."""
     return [index for index, kind in enumerate(kinds) if kind is _UNKNOWN] if question.special_zero else ()
 
 
 def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | None) -> Kind:
-    """Returns what an item is that is no number above 0, or raises its refusal."""
+    """Returns the kind of an item that is not a number above 0, or raises its error."""
     if item is None:
         return _UNKNOWN
     if isinstance(item, Dim):
@@ -154,7 +154,7 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise refuse_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # Data whose rank is unknown may have the dim; its instances that do not are refused, and no part of the answer.
+    # Data of unknown rank may have this dim. Instances without it are rejected and do not matter for the result.
     if question.data is not None and index >= len(question.data):
         raise refuse_copy(question, index)
     return _COPIED

@@ -1,10 +1,10 @@
-"""Shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`; each item knows its place.
+"""Shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`. Each item knows its position.
 
-A shape is dims with commas between them, in the notation of `rules.notation`. Nothing at all is a scalar's shape, `...`
-and `unknown` are a shape of which nothing is known. Brackets around the whole may be there, as programs print them.
+A shape is a list of dims in the notation of `rules.notation`, separated by commas. Empty text is the shape of a scalar.
+`...` and `unknown` are a shape of which nothing is known. Brackets around the whole are allowed.
 
-Laws: the text of an item is `text[start:end]` of what was typed, without the blanks around it; a comma in parentheses
-or in quotes ends no item.
+Invariants: the text of an item is `text[start:end]` of the input, without blanks around it. A comma in parentheses or
+quotes does not separate items.
 """
 
 import re
@@ -28,9 +28,9 @@ class TypedItem(NamedTuple):
     """One item of a shape.
 
     Attributes:
-        text: without the blanks around it.
-        start: where it begins in what was typed.
-        end: where it ends, its last character excluded.
+        text: the text without blanks around it.
+        start: its first position in the input.
+        end: the position after its last character.
     """
 
     text: str
@@ -39,40 +39,40 @@ class TypedItem(NamedTuple):
 
 
 def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape; None: nothing is known of it, not even the rank.
+    """Returns a shape; None: nothing is known of it, not even the rank.
 
     Args:
-        text: as it was typed.
-        field: what a refusal calls it; an item of it is `field[index]`.
+        text: the input.
+        field: its name in errors; an item is `field[index]`.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, of an item.
+        InvalidRequestError: DIM_SYNTAX_INVALID, for an item.
     """
     items = split_items(text)
     return None if items is None else _parse_all(items, parse_dim, field)
 
 
 def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Reads strides, which are numbers.
+    """Returns strides, which are numbers.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, of an item of `field`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
     """
     items = split_items(text)
-    # `...` is a shape, and no strides.
+    # `...` is a shape, but not valid strides.
     return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
 def split_items(text: str) -> tuple[TypedItem, ...] | None:
-    """Returns the items of a shape, readable or not; None: nothing is known of it."""
+    """Returns the items of a shape, valid or not; None: nothing is known of it."""
     whole = _trim(text, 0, len(text))
     inner = _open_brackets(text, whole)
     if inner.text in _UNKNOWN:
         return None
-    # Split, nothing at all would be one empty item, not the shape of a scalar.
+    # Splitting empty text would give one empty item, but it is the shape of a scalar.
     items = tuple(_split(text, inner)) if inner.text else ()
-    # Python writes a tuple of one as `(3,)`; without the brackets, what ends with a comma was not finished.
-    return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - it and nothing
+    # Python writes a tuple of one item as `(3,)`. Without parentheses, text that ends with a comma is incomplete.
+    return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - the item and an empty one
 
 
 def _trim(text: str, start: int, end: int) -> TypedItem:
@@ -83,21 +83,21 @@ def _trim(text: str, start: int, end: int) -> TypedItem:
 
 
 def _open_brackets(text: str, whole: TypedItem) -> TypedItem:
-    """Returns what is within the brackets around the whole; the whole where there are none."""
+    """Returns the part within the outer brackets, or everything if there are none."""
     opening, closing = whole.text[:1], whole.text[-1:]
-    if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair
+    if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
-    # Parentheses belong to a dim, too: `(N*M)`, and `(A*B)/(C*D)`. Around a shape there is a comma in them, or nothing.
+    # Parentheses may also belong to a dim: `(N*M)`, `(A*B)/(C*D)`. Those around a shape contain a comma, or nothing.
     depths = [depth for _, depth in _find_depths(inner.text)]
     is_shape = "," in inner.text and min(depths) >= 0
     return inner if opening == "[" or not inner.text or is_shape else whole
 
 
 def _find_depths(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the place of each comma and parenthesis, and in how many parentheses it leaves what is behind it.
+    """Yields the position of each comma and parenthesis, and the depth of parentheses after it.
 
-    What is in quotes is a name, whatever it has in it.
+    Text in quotes is skipped, because it is a name.
     """
     depth = 0
     for match in _PIECE.finditer(text):

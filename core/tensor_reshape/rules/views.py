@@ -1,9 +1,9 @@
-"""Whether a reshape of strided data can be a view of it: the same bytes under other strides, nothing moved.
+"""Views: whether the output of a reshape can use the same bytes as strided data, with other strides.
 
-A view of a tensor is a view of each of its parts: where the outer dims of data and output have one product whatever the
-unknown dims are, the outer and the inner ones can be looked at apart. In a part, the dims of the data that lie behind
-one another in memory are one run of elements; the output can be a view where each of its dims falls into one run. That
-is found out where no more than the outermost dim of a part is unknown; of others nothing is said.
+A view of a tensor is a view of each of its parts. If the outer dims of data and output have the same product for all
+values of the unknown dims, the outer and the inner dims can be examined separately. In a part, dims of the data that
+are contiguous in memory form a run of elements. The output can be a view if each of its dims lies in one run. This is
+decided if only the outermost dim of a part is unknown. Otherwise the result is unknown.
 """
 
 from collections import Counter
@@ -33,11 +33,11 @@ class ViewPossibility(Enum):
 
 
 class View(NamedTuple):
-    """An answer.
+    """Whether the output can be a view, and with which strides.
 
     Attributes:
-        possibility: which one it is.
-        strides: of the output over the bytes of the data, in elements, where it can be a view.
+        possibility: whether it can be a view.
+        strides: the strides of the view over the bytes of the data, in elements; None unless it is possible.
 
     >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
     >>> told.view.strides
@@ -49,14 +49,14 @@ class View(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """A dim as a number times powers of names; an unnamed dim has a number for its name."""
+    """A dim as a number times powers of names. An unnamed dim has a number as its name."""
 
     number: Fraction
     powers: Mapping[int | str, int]
 
 
 class _Run(NamedTuple):
-    """Elements that lie evenly behind one another: how many at least, how many if that is known, and how far apart."""
+    """Evenly spaced elements: the least number of them, the number if it is known, and their distance."""
 
     least: int
     size: int | None
@@ -73,14 +73,14 @@ def infer_view(
 ) -> View:
     """Returns whether an output can be a view of data with these strides, in elements.
 
-    Args:
-        data: the data's dims; None: not even the rank is known.
-        strides: of the data.
-        output: the dims that the rules give; None: not even the rank is known.
-        copied: the indices of those that are the data's own.
+    If it is possible, every instance with elements is a view with the returned strides. An instance without elements is
+    a view with any strides. If it is impossible, every instance has elements and none is a view.
 
-    Where it is possible, every instance that has elements is a view under the strides of the answer; one without
-    elements is a view under any. Where it is impossible, every instance has elements, and none is a view.
+    Args:
+        data: the input dims. None: not even the rank is known.
+        strides: the strides of the data.
+        output: the output dims. None: not even the rank is known.
+        copied: the indices of the output dims that are copied.
 
     Raises:
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
@@ -88,28 +88,28 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied dim of the output knows what the equation says of it, and it is the data's own.
+    # A copied output dim is equal to the data dim, and the equation may have narrowed it.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
-    # Without elements there is nothing that any stride could lead to wrongly.
+    # A tensor without elements is a view with any strides.
     if 0 in data or 0 in output:
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
-    # An instance without elements is a view whatever the parts say, and the answer is for all instances.
+    # An instance without elements would still be a view, and the result is about all instances.
     if _IMPOSSIBLE in views:
         return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
-    # No memory has elements as far apart as no s64 holds.
+    # No memory has elements that are farther apart than the largest s64.
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
         return _UNKNOWN
     return View(ViewPossibility.POSSIBLE, tuple(found))
 
 
 class _Part(NamedTuple):
-    """Dims of the data, their strides, and dims of the output, of one product where the tensor has elements."""
+    """Dims of the data with their strides, and dims of the output, with the same product if the tensor has elements."""
 
     dims: Sequence[AnyDim]
     strides: Sequence[int]
@@ -117,7 +117,7 @@ class _Part(NamedTuple):
 
 
 def _find_number(dim: AnyDim) -> AnyDim:
-    """Returns the number that a dim is where the tensor has elements, if that is known."""
+    """Returns a dim as a number if its value is known for tensors with elements; otherwise the dim."""
     low, high = find_bounds(dim)
     return high if high in {low, 1} else dim
 
@@ -127,13 +127,15 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 
 
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
-    """Yields the parts, outermost first: those that end where an outer product is the same, then an inner one.
+    """Yields the parts, outermost first.
+
+    They end at equal outer products, then at equal inner products.
 
     Lemma: parts-of-a-view.
 
     Args:
         whole: data and output.
-        keys: tell the unnamed dims of the output apart; of a copied one, the index of the data dim.
+        keys: distinguish the unnamed dims of the output; a copied dim has the index of the data dim.
     """
     dims, strides, output = whole
     left, right = _list_factors(dims, range(len(dims))), _list_factors(output, keys)
@@ -146,11 +148,11 @@ def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
 
 
 def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[int, int]]:
-    """Returns how many dims of either side have a product that is the same whatever the unknown dims are."""
+    """Returns how many dims of both sides have products that are equal for all values of the unknown dims."""
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # Cuts must not cross: each part is behind the last one on both sides.
+        # Cuts must not cross: each part comes after the previous one on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -166,7 +168,7 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
         return _Factor(Fraction(dim), {})
     if dim is None or dim.expression is None:
         return _Factor(Fraction(1), {key: 1})
-    # Names are compared, not their bounds: one name is one dim. Fractions keep 3/2 * 2/3 = 1 exact.
+    # Names are compared without their bounds, because equal names are equal dims. Fractions keep 3/2 * 2/3 = 1 exact.
     powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
     powers.subtract(symbol.name for symbol in dim.expression.divisors)
     return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
@@ -188,15 +190,15 @@ def _infer_part(part: _Part) -> View:
     axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
     others = [dim for dim in output if dim != 1]
     if not axes or not others or not any(stride for _, stride in axes):
-        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # of one element
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # one element
     return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
 
 
 def _are_apart(outer: tuple[AnyDim, int], inner: tuple[AnyDim, int]) -> bool:
-    """Whether two neighbours are more than 1 each, and never one run."""
+    """Whether two neighbouring dims are each more than 1 and never form one run."""
     (dim, stride), (inner_dim, step) = outer, inner
     bounds = find_bounds(inner_dim)
-    if find_bounds(dim).min < 2 or bounds.min < 2:  # noqa: PLR2004 - a dim of 1 is in any run
+    if find_bounds(dim).min < 2 or bounds.min < 2:  # noqa: PLR2004 - a dim of 1 belongs to any run
         return False
     return stride != 0 if step == 0 else stride % step != 0 or not bounds.holds(stride // step)
 
@@ -206,7 +208,7 @@ def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
 
 
 def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]:
-    """Returns dims with the value of the only one that is not known, where `others`, of the same product, are."""
+    """Returns dims with the value of the only unknown one, if `others`, which have the same product, are known."""
     unknown = [index for index, dim in enumerate(dims) if not isinstance(dim, int)]
     if len(unknown) != 1 or not are_known(others):
         return dims
@@ -215,19 +217,20 @@ def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]
 
 
 def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim]) -> View:
-    """Fits the dims of the output into runs, the innermost first; of either side, the outermost may be unknown."""
+    """Fits the dims of the output into runs, the innermost first. The outermost dim of each side may be unknown."""
     runs, found = _list_runs(dims, strides), list[int]()
     rest: int | None = 1
     step = 1
     for dim in reversed(output):
         if dim != 1 and rest == 1 and runs:
             _, rest, step = runs.pop()
-        found.append(min(step, MAX_DIM) if dim == 1 else step)  # nobody steps along a dim of 1
+        found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 does not matter
         if not isinstance(dim, int):  # it takes all that is left
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
             continue
-        # A dim that ends within a run leaves the rest of it to the next one; one that does not, falls into two runs.
+        # A dim that ends inside a run leaves the rest of the run to the next dim. Otherwise the dim would span two
+        # runs.
         if rest is not None:
             if rest % dim:
                 return _IMPOSSIBLE
@@ -243,10 +246,10 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
     """
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
-        if dim == 1:  # whatever its stride is, nobody steps along it
+        if dim == 1:  # the stride of a dim of 1 does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
-        if runs and runs[-1].step == least * stride:  # an inner dim is known
+        if runs and runs[-1].step == least * stride:  # inner dims are known
             outer = runs.pop()
             least, size = outer.least * least, None if outer.size is None else outer.size * least
         runs.append(_Run(least, size, stride))

@@ -1,9 +1,9 @@
-"""The solvers of rules 3 and 4: what the -1 and the dims that are unknown may be, so that the volumes are equal.
+"""The solvers of rules 3 and 4: the values of the -1 and of unknown dims for which the volumes are equal.
 
-From the cheapest to the most general: `exact` divides numbers; `single` finds a -1 in closed form; `cases` splits what
-a 0 and an unknown item may mean, writes each case as one of `equations`, and narrows it by bounds `propagation`;
-`splits` says what a constant leaves of a product.
-`names` says what the output's dims are called. Each gives the answer of the next one where it fits.
+From the fastest to the most general: `exact` divides numbers. `single` finds a -1 in closed form. `cases` splits the
+meanings of a 0 and of an unknown item into cases, writes each case as an equation (`equations`), and narrows it by
+bounds `propagation`. `splits` bounds the quotient of a product and a constant. `names` finds the expressions of output
+dims. If a faster solver fits, it gives the same result as the next one.
 
-Laws: private to `rules.inference`; a target is read by `rules.targets` alone, and comes here read.
+Invariants: only `rules.inference` uses these modules. Targets are read by `rules.targets` before.
 """

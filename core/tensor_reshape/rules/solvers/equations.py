@@ -1,15 +1,16 @@
-"""A question as one equation of two volumes, in variables.
+"""A query as one equation of two volumes, in variables.
 
-What may vary is a variable: a symbol, wherever it stands, or one dim without a name. Every dim of data and output is a
-monomial: a number times variables, over a number times variables. The volume of the data equals that of the output, so
-multiplying out what is below leaves two products of numbers and variables:
+A symbol is a variable wherever it occurs, and so is each dim without a name. Every dim of data and output is a
+monomial: a number times variables, divided by a number times variables. The volume of the data equals that of the
+output, so multiplying by all divisors leaves two products of numbers and variables:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
 
-Laws:
-- A variable's range is what the question says of it, and holds whichever case of the solver is looked at.
-- One encoding of "unbounded" in all solvers: an upper end of MAX_DIM or more is open. No dim is larger than MAX_DIM, so
-  for a dim that is its bound as well; the product of the dims of data whose rank is unknown has the end UNBOUNDED.
+Invariants:
+
+- The range of a variable follows from the query and holds in every case of the solver.
+- All solvers encode "unbounded" in the same way: an upper end of MAX_DIM or more. No dim exceeds MAX_DIM, so for a dim
+  this is also its bound. The product of the dims of data of unknown rank has the upper end UNBOUNDED.
 """
 
 from collections import Counter
@@ -31,24 +32,24 @@ from tensor_reshape.rules.refusals import (
 from tensor_reshape.rules.targets import Target
 
 UNBOUNDED = 1 << 2**16
-"""More than any product: a question has some hundred dims and MAX_SYMBOLS symbols, each of them below 2^63."""
+"""More than any product: a query has a few hundred dims and MAX_SYMBOLS symbols, each below 2^63."""
 
 
 class Range(NamedTuple):
-    """What a variable lies between, both included; open where `max` is MAX_DIM or more."""
+    """The range of a variable, including both ends; open if `max` is MAX_DIM or more."""
 
     min: int
     max: int
 
     def meet(self, other: "Range") -> "Range":
-        """Returns what both admit; empty where `max < min`.
+        """Returns the intersection; empty if `max < min`.
 
         Lemma: meet-is-both.
         """
         return Range(max(self.min, other.min), min(self.max, other.max))
 
     def join(self, other: "Range") -> "Range":
-        """Returns the least range that holds what either admits.
+        """Returns the smallest range that contains both.
 
         Lemma: join-holds-both.
         """
@@ -56,12 +57,12 @@ class Range(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing lies in it."""
+        """Whether the range contains no value."""
         return self.max < self.min
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing bounds it but what a dim may be at most."""
+        """Whether the range has no upper bound except the largest dim."""
         return self.max >= MAX_DIM
 
 
@@ -70,21 +71,21 @@ ZERO = Range(0, 0)
 
 
 def find_range(dim: AnyDim) -> Range:
-    """Returns what a dim lies between."""
+    """Returns the range of a dim."""
     low, high = find_bounds(dim)
     return Range(low, MAX_DIM if high is None else high)
 
 
 class Monomial(NamedTuple):
-    """One dim of the data or of the output: `coefficient * variables / (divisor * divisors)`.
+    """One dim of the data or the output: `coefficient * variables / (divisor * divisors)`.
 
     Attributes:
-        dim: what was said of it.
-        coefficient: the number above.
-        variables: the keys of the variables above, one for each power.
-        divisor: the number below.
-        divisors: the keys of the variables below; they are not 0.
-        variable: the variable that the dim is; None where it is a number, or more than one variable.
+        dim: the dim as given.
+        coefficient: the numeric factor.
+        variables: the keys of the variable factors, repeated for each power.
+        divisor: the numeric divisor.
+        divisors: the keys of the variable divisors; they are not 0.
+        variable: the variable, if the dim is a single one; None for a number or an expression.
     """
 
     dim: AnyDim
@@ -101,13 +102,13 @@ class Monomial(NamedTuple):
 
 
 class Equation(NamedTuple):
-    """Two products that are equal.
+    """Two equal products.
 
     Attributes:
-        left: the variables of the one, one for each power.
-        right: those of the other.
+        left: the variables of the left product, repeated for each power.
+        right: the variables of the right product.
         constants: the numbers in both.
-        cancelled: the variables that stood on both sides, and do so no more.
+        cancelled: the variables that were cancelled from both sides.
     """
 
     left: list[int]
@@ -116,12 +117,14 @@ class Equation(NamedTuple):
     cancelled: tuple[int, ...] = ()
 
     def cancel(self) -> "Equation":
-        """Returns what remains without what stands on both sides; it says the same where that is not 0.
+        """Returns the equation without common factors.
+
+        It is equivalent if these are not 0.
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
-        # One for one: of N * N = N * M one N is cancelled, and one is left. The order of the left side is kept, since
-        # the search goes by it, and the same question is to have the same answer every time.
+        # One for one: N * N = N * M keeps one N. The order of the left side is kept, because the search follows it, and
+        # a query must always get the same result.
         right, left, cancelled = Counter(self.right), [], []
         for variable in self.left:
             if right.get(variable, 0):
@@ -136,15 +139,15 @@ class Equation(NamedTuple):
 
 @dataclass(slots=True)
 class System:
-    """The variables of a question, and the monomials of its data and output.
+    """The variables of a query, and the monomials of its data and output.
 
-    It grows while the question is read, and does not change after that.
+    It grows while the query is read, and does not change afterwards.
 
     Attributes:
-        ranges: of each variable, by its key.
-        symbols: of the variables that have a name.
-        data: the dims of the data by index; of data whose rank is unknown, those that are copied.
-        rest: the variable that stands for all other dims of data whose rank is unknown.
+        ranges: the range of each variable, by its key.
+        symbols: the variables that have a name.
+        data: the dims of the data by index; for data of unknown rank, only those that are copied.
+        rest: the variable for all other dims of data of unknown rank.
         output: the dims of the output.
     """
 
@@ -153,7 +156,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # of the variables, by their names
+    _keys: dict[str, int] = field(default_factory=dict)  # keys of the variables by name
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -161,16 +164,16 @@ class System:
         return len(self.ranges) - 1
 
     def add_monomial(self, dim: AnyDim, path: str) -> Monomial:
-        """Returns a dim as a monomial, and narrows the symbols in it to what is said of them here.
+        """Returns a dim as a monomial, and narrows the ranges of its symbols to those given here.
 
         Args:
-            dim: a number, or what is known of it.
-            path: of the dim, for a refusal.
+            dim: a number, or a partially known dim.
+            path: the path of the dim for an error.
 
         Raises:
-            InvalidRequestError: SYMBOL_CONFLICT, where nothing is left of a symbol.
+            InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
         """
-        # A 0 is a variable from 0 to 0, not a number: the cases ask which variables of a side can be 0.
+        # A 0 is a variable with the range 0 to 0, because the cases ask which variables of a side can be 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -179,7 +182,7 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # What divides is not 0, wherever else the symbol stands: the contract says so of every expression.
+        # A divisor is not 0, wherever else the symbol occurs. The API says so for every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -189,17 +192,17 @@ class System:
         return Monomial(dim, variables=variables, variable=variables[0])
 
     def bound_monomial(self, monomial: Monomial, solution: Mapping[int, Range] | None = None) -> Range:
-        """Returns what a dim lies between: what is said of it, and what its variables leave; empty where it is no dim.
+        """Returns the range of a dim from its own bounds and its variables; empty if no value is possible.
 
         Lemma: bound-a-fraction.
 
         Args:
             monomial: the dim.
-            solution: the ranges of the variables of the output; None: those of the question.
+            solution: the ranges of the variables of the output. None: those of the query.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
-        # The widest quotient, rounded inwards: the division is exact, so nothing between two integers is a dim.
+        # The widest quotient, rounded inwards: the division is exact, so only integers count.
         low = high = monomial.coefficient
         for key in monomial.variables:
             own = (self.ranges if solution is None else solution)[key]
@@ -211,7 +214,7 @@ class System:
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
     def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation of the volumes; what the target cancels is on neither side.
+        """Returns the equation of the volumes, without the dims that the target cancels.
 
         Lemma: multiply-out.
         """
@@ -235,7 +238,7 @@ class System:
         return self.ranges[key].min == 0
 
     def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
-        """Adds the variables to `unknown`, but for those that are a number; returns the product of these."""
+        """Adds the variables without a fixed value to `unknown`. Returns the product of the others."""
         known = 1
         for key in keys:
             low, high = self.ranges[key]
@@ -246,7 +249,7 @@ class System:
         return known
 
     def _narrow(self, key: int, bounds: Range, name: str, path: str) -> None:
-        """Notes what else is known of a variable."""
+        """Records additional knowledge about a variable."""
         met = self.ranges[key].meet(bounds)
         if met.is_empty:
             message = f"{name} would have to lie from {met.min} to {met.max}, by what is said of it in several places"
@@ -254,11 +257,11 @@ class System:
         self.ranges[key] = met
 
     def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
-        """Notes what an expression says of its only symbol; of a product of several, nothing is concluded.
+        """Records what an expression says about its only symbol.
 
         Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
-        # Of a product that is at least 6, neither factor is at least anything: so of one symbol alone.
+        # Only for a single symbol: if a product is at least 6, neither factor needs to be large.
         if len(keys) != 1 or expression.divisors:
             return
         if bounds != ANY:
@@ -266,8 +269,8 @@ class System:
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
-        # N/196 is a whole number, so N is a multiple of 196. Where none is left, the range stays as it is:
-        # `_check_expressions` names the whole expression, and refuses what has no number between its rounded ends.
+        # N/196 is an integer, so N is a multiple of 196. If no value is left, the range is unchanged, and
+        # `_check_expressions` reports the whole expression.
         step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
@@ -289,15 +292,15 @@ class System:
 
 
 def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
-    """Returns a question in variables.
+    """Returns a query in variables.
 
     Args:
-        question: whose dims have been checked, each by itself.
-        target: of the question.
+        question: the query, each of whose dims has been checked.
+        target: its target.
 
     Raises:
         InvalidRequestError: SYMBOL_CONFLICT, DIM_OUT_OF_RANGE, MINUS_ONE_WITH_ZERO_VOLUME, EXPECTED_SHAPE_MISMATCH, or
-            the refusal of the target.
+            the error of the target.
     """
     system = System()
     if question.data is None:
@@ -306,7 +309,7 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
-    # After the items before it: their symbols are blamed first. See `Target.refusal`.
+    # After the earlier items, whose symbols are reported first. See `Target.refusal`.
     if target.refusal is not None:
         raise target.refusal
     if target.inferred is not None and target.product == 0:
@@ -320,16 +323,16 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
     if kind is Kind.INFERRED:
-        item = None  # a variable of its own, which nothing is known of
+        item = None  # a new variable without bounds
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
-    if index not in system.data:  # of data whose rank is unknown
+    if index not in system.data:  # data of unknown rank
         system.data[index] = system.add_monomial(None, f"data.dims[{index}]")
     return system.data[index]
 
 
 def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) -> None:
-    """Narrows the output to what the caller counts on, and names dims of it that have no name."""
+    """Narrows the output to the expected shape, and gives names to output dims without one."""
     if len(expected) != len(system.output):
         raise refuse_expected_rank([monomial.dim for monomial in system.output], expected)
     for index, (monomial, want) in enumerate(zip(system.output, expected, strict=True)):
@@ -337,19 +340,19 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
             raise refuse_expected(index, monomial.dim, want)
-        # Of an expression nothing is concluded for its symbols: many values of theirs make it what is expected.
+        # An expected expression does not restrict its symbols, because many of their values give the same product.
         if key is not None:
             system.ranges[key] = met
         is_named = find_name(want) is not None and find_name(monomial.dim) is None
         if is_named and isinstance(want, Dim) and target.kinds[index] is not Kind.COPIED:
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
-            # An item that may copy keeps its own variable: the cases of a 0 look at the item by itself.
+            # An item that may copy keeps its own variable, because the cases of a 0 examine it separately.
             system.output[index] = monomial._replace(dim=want) if index in target.may_copy else named
 
 
 def _check_expressions(system: System, monomials: Iterable[tuple[int, Monomial]], field_name: str) -> None:
-    """Checks that every expression is a dim for some values of its symbols.
+    """Checks that every expression is a valid dim for some values of its symbols.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE or SYMBOL_CONFLICT.

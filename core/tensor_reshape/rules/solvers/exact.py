@@ -1,7 +1,7 @@
-"""Rules 3 and 4 in numbers: one division, or one comparison. All arithmetic is exact.
+"""Rules 3 and 4 for numbers: one division or one comparison, in exact integers.
 
-The products are those of the two sides of `targets.balance`, but its lists are not made: they would make the question
-of an execution that has a -1 a quarter slower, or more.
+The products are those of `targets.balance`, without creating its lists, which would make the query of an execution with
+a -1 slower by a quarter or more.
 """
 
 from math import prod
@@ -13,7 +13,7 @@ from tensor_reshape.rules.targets import Target
 
 
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
-    """Returns the output's dims.
+    """Returns the output dims.
 
     Lemma: cancelled-volumes.
 
@@ -22,12 +22,12 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
     """
     data, inferred, cancelled = question.data, target.inferred, target.cancelled
     want = target.product
-    # Products of the whole sides, before anything is compared: they are the numbers that a refusal shows.
+    # The products of the whole sides, which an error shows.
     if cancelled:
         have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
     else:
         have = prod(data)
-        for index in target.copied:  # the product that was read is that of the literals
+        for index in target.copied:  # `product` contains only the literals
             want *= data[index]
     if inferred is None:
         if have != want:
@@ -40,7 +40,7 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
         raise refuse_remainder(question, inferred, have, want)
     if quotient > MAX_DIM:
         raise refuse_overflow(question, inferred, quotient)
-    # Rule 4 holds: the divisor times the quotient is the dividend, and what was cancelled is on both sides.
+    # Rule 4 holds: the divisor times the quotient is the dividend, and the cancelled dims are on both sides.
     output = list(target.dims)
     output[inferred] = quotient
     return tuple(output)

@@ -1,4 +1,4 @@
-"""What output dims are called: an equation solved for one of its variables, where all others have a name."""
+"""Expressions of output dims: the equation solved for one variable, if all others have names."""
 
 from collections.abc import Container, Iterable
 
@@ -8,18 +8,18 @@ from tensor_reshape.rules.solvers.equations import Equation, System
 
 
 def solve_for(key: int, system: System, equation: Equation, zeros: Container[int]) -> Expression | None:
-    """Returns what a variable of the right side is in terms of the symbols, None where there is no such expression.
+    """Returns the expression of a variable of the right side in terms of symbols; None if there is none.
 
     Lemma: solve-for-a-name.
 
     Args:
         key: the variable.
-        system: whose symbols they are.
-        equation: holds for all instances, but for what has been cancelled.
-        zeros: the variables that may be 0: none of them must be divided by.
+        system: the variables and their symbols.
+        equation: the equation, which holds for all instances except for cancelled factors.
+        zeros: the variables that may be 0; never divide by them.
     """
-    # A square has no root among expressions, and what has been cancelled might have been 0 on both sides: then the
-    # variable is anything, and no expression is it.
+    # A square has no root that is an expression. A cancelled factor may be 0 on both sides, and then the variable can
+    # have any value.
     if equation.right.count(key) != 1 or any(variable in zeros for variable in equation.cancelled):
         return None
     divisors = [variable for variable in equation.right if variable != key]
@@ -30,7 +30,7 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
 
 
 def find_equality(system: System, equation: Equation, zeros: Container[int]) -> Equality | None:
-    """Returns what the equation says of the symbols alone, None where it says nothing, or has dims without a name.
+    """Returns the equality of symbols that the equation implies; None if there is none, or if a dim has no name.
 
     Lemma: cancel-unless-empty.
     """

@@ -1,21 +1,21 @@
-"""Bounds propagation over one equation of two products, and a bounded search behind it.
+"""Bounds propagation over one equation of two products, followed by a bounded search.
 
     constant * a * b * ... = constant * x * y * ...        every variable at least 1
 
-Each variable's range is first clipped to what the ranges of the others leave, until nothing moves. Then each end is
-moved inwards past the values for which a search finds no solution: it fixes a variable, clips again, and branches.
+Each variable's range is first clipped to what the ranges of the others allow, until nothing changes. Then each end is
+moved inwards past values without a solution. To decide that, a search fixes a variable, clips again, and branches.
 
-Invariant: no step loses a solution. So the ranges hold every solution wherever the work stops; they are the tightest
-where the equation has no more than MAX_SEARCHED variables and the search is over within its budget.
+Invariant: no step loses a solution. The ranges therefore contain every solution, wherever the work stops. They are the
+tightest ones if the equation has at most MAX_SEARCHED variables and the search finishes within its budget.
 
-Termination: a clip goes over the variables at most _CLIP_ROUNDS times, and each branch fixes one variable for good.
+Termination: a clip visits the variables at most _CLIP_ROUNDS times, and each branch fixes one variable.
 
-Budget: a round of clipping takes two steps, and two more for each variable of power 1; one of a higher power, whose
-numbers are longer, takes as many times two as its power. A value that is tried takes one step, and those of the rounds
-that follow. So the budget bounds the work of any question.
+Budget: a round of clipping takes two steps, plus two for each variable of power 1. A variable of a higher power, whose
+numbers are longer, takes two steps for each power. A tried value takes one step, plus those of the following rounds.
+The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper end to move, and bounds no other: where both sides have one, the
-two make the products equal whatever the others are.
+An open variable (see `solvers.equations`) has no upper end to move and does not bound others. If both sides have one,
+they can make the products equal for any values of the others.
 """
 
 from collections import Counter
@@ -29,11 +29,11 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
 MAX_SEARCHED = 12
-"""With more variables the ranges are clipped, and nothing is searched: the budget would be gone before an end moves."""
+"""With more variables the ranges are only clipped, because the budget would be used up before an end moves."""
 
-_CLIP_ROUNDS = 8  # most ranges stand still after two or three
+_CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
 _DIM_BITS = 64
-_QUOTIENT = -1  # the key of what is no variable of the question
+_QUOTIENT = -1  # a key that is not a variable of the query
 
 
 class Factor(NamedTuple):
@@ -46,7 +46,7 @@ class Factor(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing bounds the variable but what a dim may be at most."""
+        """Whether the variable has no upper bound except the largest dim."""
         return self.max >= MAX_DIM
 
 
@@ -54,9 +54,9 @@ class Product(NamedTuple):
     """One side of the equation.
 
     Attributes:
-        constant: the number in it.
-        factors: its variables that are not known.
-        known: keys and values of those that have become part of the constant.
+        constant: its number.
+        factors: its variables without a known value.
+        known: keys and values of variables that were multiplied into the constant.
     """
 
     constant: int
@@ -65,7 +65,7 @@ class Product(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """What it takes to go through the factors once."""
+        """The steps to visit all factors once."""
         return sum([factor.power for factor in self.factors])
 
     @property
@@ -74,14 +74,14 @@ class Product(NamedTuple):
         return any(factor.max >= MAX_DIM for factor in self.factors)
 
     def divide(self, divisor: int) -> "Product":
-        """Returns the product over a divisor of its constant.
+        """Returns the product divided by a divisor of its constant.
 
         Lemma: cancel-divisor.
         """
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
 
     def find_least(self) -> int:
-        """Returns the least value.
+        """Returns the smallest value.
 
         Lemma: product-bounds.
         """
@@ -91,7 +91,7 @@ class Product(NamedTuple):
         return least
 
     def find_greatest(self) -> tuple[int, int]:
-        """Returns the greatest value of the bounded factors' product, and how many factors are open."""
+        """Returns the largest product of the bounded factors, and the number of open factors."""
         greatest, unbounded = self.constant, 0
         for factor in self.factors:
             if factor.max >= MAX_DIM:
@@ -104,29 +104,29 @@ class Product(NamedTuple):
 def narrow_ranges(
     ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
-    """Returns the ranges of the wanted variables over all solutions, or None where there is none.
+    """Returns the ranges of the wanted variables over all solutions, or None if there is no solution.
 
     Lemma: nonempty-dims.
 
     Args:
-        ranges: of every variable, by its key; what lies below 1 is left out.
-        equation: cancelled.
-        wanted: the keys of those whose ranges are to be returned.
-        budget: of the question; None: a whole one.
+        ranges: the range of every variable, by its key. Values below 1 are ignored.
+        equation: the cancelled equation.
+        wanted: the keys of the variables to return.
+        budget: the step budget. Default: a full one.
     """
     positive = {key: _raise(ranges[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(own.is_empty for own in positive.values()):
         return None
     found = {key: positive[key] for key in wanted}
     left, right, constants = equation.left, equation.right, equation.constants
-    # What does not stand in the equation is free, at least 1: these have their ranges already.
+    # Variables outside the equation are free, so their ranges are final.
     if not left and not right:
         return found if constants[0] == constants[1] else None
-    # The common case, at no step: one open variable is the product of all others.
+    # The common case, without steps: one open variable is the product of all others.
     if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
         product = _multiply(constants[0], [positive[key] for key in left])
         own = positive[right[0]]
-        # Both ends are reached, by each factor at its own. A higher lower end might fall between two products.
+        # Both ends are reached, when each factor is at its end. A higher lower end could lie between two products.
         if own.min <= product.min:
             met = product.meet(own)
             if met.is_empty:
@@ -139,13 +139,13 @@ def narrow_ranges(
 
 
 def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget: StepBudget) -> dict[int, Range] | None:
-    """Narrows what is found so far to the solutions of clipped sides."""
+    """Narrows the ranges found so far to the solutions of clipped sides."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
-    # Once for all: that there is a solution lets each end be moved until it meets one.
+    # Once for all ends: if there is a solution, each end can move until it meets one.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:
@@ -163,7 +163,7 @@ def _raise(own: Range) -> Range:
 
 
 def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
-    """Returns the range of a product; it is unbounded where one of the ranges is open.
+    """Returns the range of a product; it is unbounded if one of the ranges is open.
 
     Lemma: product-bounds.
     """
@@ -172,7 +172,7 @@ def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
     for own in ranges:
         low *= own.min
         if own.is_open:
-            is_open = True  # and not multiplied: UNBOUNDED has thousands of digits
+            is_open = True  # not multiplied, because UNBOUNDED has thousands of digits
         else:
             high *= own.max
     return Range(low, UNBOUNDED if is_open else high)
@@ -183,19 +183,19 @@ def _build_product(constant: int, keys: Sequence[int], ranges: Mapping[int, Rang
 
 
 def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Range | None:
-    """Moves both ends of one variable inwards past what has no solution.
+    """Moves both ends of one variable inwards past values without a solution.
 
     Lemma: ends-of-two.
     """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
-        return Range(low, high)  # one variable on each side: to clip it was exact
+        return Range(low, high)  # with one variable on each side, clipping was exact
 
     def solves(value: int) -> bool:
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
-    # One value at a time: solutions are no interval, so nothing can be skipped. The budget bounds how far this goes.
+    # One value at a time, because solutions are not intervals. The budget limits the distance.
     while not solves(low):
         low += 1
         if low > high:
@@ -206,7 +206,7 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
 
 
 def _fix(side: Product, key: int, value: int) -> Product:
-    """Returns the product where one variable has this value."""
+    """Returns the product with a fixed value of one variable."""
     constant, factors = side.constant, []
     for factor in side.factors:
         if factor.key == key:
@@ -217,7 +217,7 @@ def _fix(side: Product, key: int, value: int) -> Product:
 
 
 def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
-    """Whether the products can be equal; True also where no steps are left to find out.
+    """Whether the products can be equal. Also True if no steps are left to decide.
 
     Lemma: two-open-ends.
     """
@@ -234,19 +234,19 @@ def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
         return True
     if len(left.factors) == len(right.factors) == 1 and _are_linear(sides):
         return True
-    # The narrowest range first: it has the fewest branches.
+    # The narrowest range first, because it has the fewest branches.
     return _branch(min(factors, key=_measure), sides, budget)
 
 
 def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> bool:
-    """Whether the products can be equal for any value of one variable, that with the fewest.
+    """Whether the products can be equal for any value of the variable with the fewest values.
 
     Lemma: one-side-divides.
     """
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
     for value in range(factor.min, factor.max + 1):
-        if divided and divided % value:  # all variables are on one side: each divides the other
+        if divided and divided % value:  # all variables are on one side, so each divides the other side
             if not budget.spend(1):
                 return True
             continue
@@ -264,26 +264,30 @@ def _are_linear(sides: Iterable[Product]) -> bool:
 
 
 def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, Product] | None:
-    """Clips every range to what the others leave, None where nothing is left; what is known becomes constant."""
+    """Clips every range to what the others allow; None if nothing is left.
+
+    Known variables become part of the constants.
+    """
     for _ in range(_CLIP_ROUNDS):
         if not budget.spend(2 * (1 + left.steps + right.steps)):
-            break  # what has been clipped so far is right as it is
+            break  # the ranges clipped so far are valid
         before = (left, right)
-        # A common divisor would hide what one constant says of the other side: 4 * a = 6 * x makes a a multiple of 3.
+        # A common divisor would hide what one constant says about the other side: 4 * a = 6 * x makes a a multiple of
+        # 3.
         for _ in before:
             divisor = gcd(left.constant, right.constant)
             left, right = left.divide(divisor), right.divide(divisor)
             clipped = _clip_side(left, right)
             if clipped is None:
                 return None
-            left, right = right, clipped  # each side once, and back in its place after two
+            left, right = right, clipped  # each side in turn; after two turns they are in their places again
         if (left, right) == before:
             break
     return left, right
 
 
 def _clip_side(side: Product, other: Product) -> Product | None:
-    """Clips the variables of `side`; the constants have no common divisor.
+    """Clips the variables of `side`. The constants have no common divisor.
 
     Lemmas: clip-above, clip-below, step-by-the-other-constant.
     """
@@ -291,21 +295,21 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         return side if _can_reach(side.constant, other) else None
     least, (greatest, unbounded) = side.find_least(), side.find_greatest()
     floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
-    # The other constant divides this product: where one factor makes it, it steps by so much.
+    # The other constant divides this product. If the product is a single factor, it is a multiple of that constant.
     step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
     constant, factors, known = side.constant, [], side.known
     for factor in side.factors:
         low, high, power = factor.min, factor.max, factor.power
         is_open = high >= MAX_DIM
-        # At most the other product over the least of all other factors.
+        # At most the other product divided by the smallest values of all other factors.
         if not open_ceiling:
             high = min(high, _root(ceiling // (least // low**power), power))
-        # At least the other product over the greatest of all other factors, if none of these is open.
+        # At least the other product divided by the largest values of all other factors, if none of these is open.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, _root_above(-(-floor // rest), power))
         low = -(-low // step) * step
-        if high < MAX_DIM:  # an open end stays open: rounded down it would be a bound
+        if high < MAX_DIM:  # an open end stays open: rounding it down would create a bound
             high -= high % step
         if high < low:
             return None
@@ -318,15 +322,15 @@ def _clip_side(side: Product, other: Product) -> Product | None:
 
 
 def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
-    """Clips each side to what the other is over its constant, where that constant is split among several variables.
+    """Clips each side to the other side divided by its constant, if that constant is split among several variables.
 
-    Once, and not in each round: it takes as many steps as dozens of them, and a search would gain nothing.
+    Only once and not in each round, because it takes as many steps as dozens of rounds, and would not help a search.
     """
     for _ in sides:
         side, other = sides
         common = gcd(side.constant, other.constant)
         constant = side.constant // common
-        # The steps of one variable say the same; of a power nothing is known, and of an open one no upper end.
+        # For one variable its step says the same. Powers are not handled, and an open variable has no upper end.
         if constant > 1 and len(other.factors) > 1 and not other.is_open and _are_linear((other,)):
             own = bound_quotient([Range(factor.min, factor.max) for factor in other.factors], constant, budget)
             if own is not None:
@@ -340,7 +344,7 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
 
 
 def _can_reach(value: int, side: Product) -> bool:
-    """Whether a product may be `value`, as far as its ranges and its constant tell.
+    """Whether a product may be `value`, judging by its ranges and its constant.
 
     Lemma: reach-a-number.
     """
@@ -349,16 +353,17 @@ def _can_reach(value: int, side: Product) -> bool:
 
 
 def _root(value: int, power: int) -> int:
-    """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is.
+    """Returns the largest integer whose power is at most `value`; for a power not more than 2^64.
 
     Lemma: root-steps.
     """
     if power == 1 or value == 0:
         return value
-    # Floats would be wrong above 2^53, and Newton's steps on numbers of thousands of digits cost more than a step pays.
+    # Floats would be inexact above 2^53, and Newton's method on numbers of thousands of digits would cost more than a
+    # step.
     if value.bit_length() > _DIM_BITS * power:
         return 1 << _DIM_BITS
-    root = 1 << -(-value.bit_length() // power)  # Newton's steps from above
+    root = 1 << -(-value.bit_length() // power)  # Newton's method from above
     while True:
         lower = ((power - 1) * root + value // root ** (power - 1)) // power
         if lower >= root:
@@ -367,6 +372,6 @@ def _root(value: int, power: int) -> int:
 
 
 def _root_above(value: int, power: int) -> int:
-    """Returns the least integer whose `power` is at least `value`."""
+    """Returns the smallest integer whose power is at least `value`."""
     root = _root(value, power)
     return root if root**power >= value else root + 1

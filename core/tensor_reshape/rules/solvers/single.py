@@ -1,11 +1,11 @@
-"""The output in closed form, where the target is numbers above 0, copies and at most one -1.
+"""The output in closed form, if the target consists of numbers above 0, copies and at most one -1.
 
-Any number of the data's dims may be unknown, but no two of them may share a symbol. Most questions that are known in
-part are of this kind, and it needs no search: the -1 is a number times the unknown dims that are not copied, over a
-number. It is found where that fraction in lowest terms has one unknown dim, or no divisor.
+Any number of input dims may be unknown, but no two of them may share a symbol. Most partially known queries are of this
+kind and need no search: the -1 is a number times the unknown dims that are not copied, divided by a number. The closed
+form applies if this fraction in lowest terms has one unknown dim, or no divisor.
 
-The answers are those of `solvers.cases` in a tenth of the time; whatever does not fit, or is to be refused, is left to
-it.
+The results are those of `solvers.cases` in a tenth of the time. Other queries, and those to be rejected, are left to
+that module.
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,22 @@ _NONE = Interval(1, 0)
 
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
-    """Returns the output's dims; None where the question does not fit, or is to be refused.
+    """Returns the output dims; None if the query does not fit, or is to be rejected.
 
     Lemma: cancelled-volumes.
 
     Args:
-        data: the data's dims, unchecked: one that breaks rule 1 does not fit.
-        target: of the question.
+        data: the input dims, unchecked. A dim that breaks rule 1 does not fit.
+        target: the target.
     """
-    # A length and an unknown item are unknowns as the -1 is, and a literal 0 is a case of its own.
+    # A length and an unknown item are unknown like the -1, and a literal 0 is a separate case.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
     divisor = target.product
     if target.inferred is None:
-        # Copies stand on both sides, so equal products of the others make equal volumes. Unequal ones may do so too,
-        # where a copied dim is 0: that is a case split, and not for here.
+        # Copies are on both sides, so equal products of the others make equal volumes. Different products can also do
+        # so if a copied dim is 0, but that is a case split.
         return None if unknown or dividend != divisor else tuple(target.dims)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
@@ -59,7 +59,9 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
-    """Notes that the copied dims are not 0, as a -1 is divided by them; returns whether they fit still.
+    """Records that the copied dims are not 0, because they divide a -1.
+
+    Returns whether they still fit.
 
     Lemma: quotient-of-elements.
     """
@@ -78,7 +80,7 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
 
 
 def _are_independent(data: Sequence[AnyDim]) -> bool:
-    """Whether every dim is legal, none is a number in disguise, and none has to do with another."""
+    """Whether every dim is valid, in its simplest form, and independent of the others."""
     names = list[str]()
     for dim in data:
         if isinstance(dim, int):
@@ -90,15 +92,15 @@ def _are_independent(data: Sequence[AnyDim]) -> bool:
 
 
 def _is_independent(dim: Dim, names: list[str]) -> bool:
-    # One value is a number, and a range up to the largest dim is written without its end: the answer is to be the same
-    # whichever way a dim was written, so both are left to the solver that makes them plain.
+    # An interval of one value is a number, and an upper end of the largest dim is written as None. The result must not
+    # depend on how a dim is written, so both are left to the solver that simplifies them.
     (low, high), expression = dim
     if not 0 <= low < (MAX_DIM if high is None else high) or (high or 0) >= MAX_DIM:
         return False
     if expression is None:
         return high is not None or low > 0
     symbol = expression.symbol
-    # A symbol that comes twice makes a square, and one with bounds apart from its dim's must be met with them.
+    # A symbol that occurs twice makes a square, and bounds that differ from the dim's must be intersected with them.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)
@@ -106,7 +108,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
 
 
 def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[Dim | None]]:
-    """Returns the product of the dims that are not copied: a number, and those that are not known."""
+    """Returns the product of the dims that are not copied: a number, and the unknown dims."""
     product, unknown = 1, []
     for index, dim in enumerate(data):
         if index in copied:
@@ -125,11 +127,11 @@ class _Quotient(NamedTuple):
 
 
 def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient | None:
-    """Returns `dividend * unknown / divisor`, None where that takes a search or has no solution.
+    """Returns `dividend * unknown / divisor`; None if that needs a search or has no solution.
 
-    Of one unknown n, the fraction in lowest terms is above * n / below, a whole number only where `below` divides n: so
-    n / below lies from ceil(low / below) to floor(high / below), and every value between is taken. 12 * n / 8 with n
-    from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
+    For one unknown n, the fraction in lowest terms is above * n / below. It is an integer only if `below` divides n. So
+    n / below lies between ceil(low / below) and floor(high / below), and takes every value between. For example, 12 * n
+    / 8 with n from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
 
     Lemmas: step-by-the-other-constant, whole-quotients.
     """
@@ -138,22 +140,23 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
         return None if rest or quotient > MAX_DIM else _Quotient(quotient)
-    # Over a divisor, two unknown dims share its primes in ways that only a search tells apart.
+    # If there is a divisor, two unknown dims share its primes in ways that need a search.
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
     if (below != 1 and len(unknown) > 1) or below > MAX_DIM // 2:
         return None
     bounds = [find_bounds(dim) for dim in unknown]
     found = _multiply_bounds(above, bounds, below)
-    may_be_empty = 0 in [bound.min for bound in bounds]  # a generator takes longer than the one or two that there are
-    if found.min > MAX_DIM or found.is_empty:  # no output has elements; whether it is refused is said elsewhere
+    may_be_empty = 0 in [bound.min for bound in bounds]  # a list, because a generator is slower for one or two items
+    # no output has elements; another solver decides whether to reject the query
+    if found.min > MAX_DIM or found.is_empty:
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
     return _Quotient(make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)))
 
 
 def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Interval:
-    """Returns what the quotient lies between where no dim is 0; empty where there is no such quotient."""
+    """Returns the range of the quotient if no dim is 0; empty if there is none."""
     low = above
     high: int | None = above
     for least, most in bounds:

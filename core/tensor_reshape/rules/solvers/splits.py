@@ -1,14 +1,14 @@
-"""How the constant of one side is split among the variables of the other, and what is left of their product.
+"""Bounds of the quotient of a product of variables and a constant, over all ways to split the constant among them.
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-A constant that divides a product of variables is a product of divisors, one of each. So the quotient is a product of
-quotients that are free of each other, in one of the ways to split the constant: the ends over all ways are exact. The
-quotient of the ends, 98 * x <= 20 * 20, has x = 4; but 20 / 7 * 20 / 14 is 2 * 1, and no other way gives more.
+A constant that divides a product of variables is a product of divisors, one of each variable. For one way to split the
+constant, the quotient is a product of independent quotients. The ends over all ways are therefore exact. For example,
+dividing the ends of 98 * x <= 20 * 20 would allow x = 4. But 20 / 7 * 20 / 14 is 2 * 1, and no other way gives more.
 
-Laws: private to `solvers.propagation`. The ways are not listed: of those that used up the same divisor so far, only
-the ends are kept. The steps are counted before they are taken, so what would take too many takes next to none: they are
-left to the search.
+Invariants: only `solvers.propagation` uses this module. The ways are not listed: of those that have used the same
+divisor so far, only the ends are kept. Steps are counted before they are taken, so a query that would take too many
+costs almost nothing and is left to the search.
 """
 
 from collections.abc import Sequence
@@ -18,32 +18,32 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-_MAX_BITS = 64  # a constant of thousands of digits takes milliseconds to factorise, and no model has one
+_MAX_BITS = 64  # factorising a constant of thousands of digits takes milliseconds, and no model has one
 _MAX_DIVISORS = 64
-_FACTOR_STEPS = 40  # what it takes to factorise a number of so many bits
-_PAIRS_A_STEP = 3  # of divisors, in the time that another step of the budget may take
-_TESTS_A_STEP = 16  # whether two divisors are a pair
+_FACTOR_STEPS = 40  # the steps to factorise a number of that size
+_PAIRS_A_STEP = 3  # pairs of divisors that cost as much as one step
+_TESTS_A_STEP = 16  # tests of pairs that cost as much as one step
 _MAX_STEPS = 1000  # the search needs the rest
 
 _Ends: TypeAlias = dict[int, tuple[int, int]]
-"""The least and the greatest product, by a divisor."""
+"""The smallest and largest product, by divisor."""
 
 _Pairs: TypeAlias = Sequence[tuple[int, int]]
-"""A divisor that is used up, and one that is left of the constant then."""
+"""A used divisor, and one that is left of the constant."""
 
 
 def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -> Range | None:
-    """Returns what the product of variables over a constant lies between, both ends reached; empty: it is no number.
+    """Returns the exact range of a product of variables divided by a constant; empty if it is never an integer.
 
     Lemma: split-a-constant.
 
     Args:
-        ranges: of the variables, each at least 1.
-        constant: what divides their product.
-        budget: of the question.
+        ranges: the ranges of the variables, each at least 1.
+        constant: the divisor of their product.
+        budget: the step budget.
 
     Returns:
-        None where the constant has too many divisors, or it takes too many steps.
+        None if the constant has too many divisors, or if it would take too many steps.
     """
     if constant.bit_length() > _MAX_BITS or not budget.spend(_FACTOR_STEPS):
         return None
@@ -53,7 +53,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # by what of the constant is used up
+    found = {1: (1, 1)}  # by the used part of the constant
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)
@@ -61,14 +61,15 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 
 
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
-    """Returns, for each of so many variables, what may be used up before it with what it may use up itself.
+    """Returns for each variable the parts of the constant that may be used before it, with those that it may use.
 
-    The first one finds nothing used up, and the last one has to use up the rest: only those between look at all pairs.
+    Nothing is used before the first variable, and the last one must use the rest. Only variables between them examine
+    all pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]
     between: _Pairs = []
-    if count > 2:  # noqa: PLR2004 - there is one between the first and the last
+    if count > 2:  # noqa: PLR2004 - there are variables between the first and the last
         if not budget.spend(len(divisors) ** 2 // _TESTS_A_STEP):
             return None
         between = [(taken, divisor) for taken in divisors for divisor in divisors if not constant % (taken * divisor)]
@@ -79,7 +80,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the ends with one more variable, by what of the constant is used up then."""
+    """Returns the ends with one more variable, by the used part of the constant."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:
