@@ -124,8 +124,8 @@ class Supervisor:
         ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
-        # If this process was suspended, the workers probably were, too, and sent no heartbeats. So a tick counts at most
-        # twice its normal time.
+        # If this process was suspended, the workers probably were, too, and sent no heartbeats. So a tick counts
+        # at most twice its normal time.
         self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
