@@ -61,8 +61,8 @@ class BoundSettings:
     max_connections: Annotated[
         int,
         Declaration(
-            help="Maximum number of connections that each process accepts on each address. The limit is lower if the process "
-            "has too few file descriptors.",
+            help="Maximum number of connections that each process accepts on each address. The limit is lower if the "
+            "process has too few file descriptors.",
             least=1,
             most=1_000_000,
         ),
@@ -71,8 +71,8 @@ class BoundSettings:
     max_connection_age_seconds: Annotated[
         float,
         Declaration(
-            help="Seconds, plus or minus 10 %, after which the server closes a connection gracefully, so that the client "
-            "reconnects. Running calls continue. 0 = no limit.",
+            help="Seconds, plus or minus 10 %, after which the server closes a connection gracefully, so that the "
+            "client reconnects. Running calls continue. 0 = no limit.",
             least=0,
             most=MAX_TRANSPORT_SECONDS,
         ),
