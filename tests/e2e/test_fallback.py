@@ -1,4 +1,4 @@
-"""The server on the public parts of grpcio, where something has replaced `grpc.server`, as an instrumentation does."""
+"""The fallback server in a process whose `grpc.server` was replaced, as by an instrumentation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +59,7 @@ def channel(fallback: ServerProcess) -> Iterator[grpc.Channel]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_the_server_says_what_serves_and_why(env: dict[str, str], workers: str):
+def test_log_has_grpc_api_and_cause_of_the_fallback(env: dict[str, str], workers: str):
     with run_server("--workers", workers, env=env) as server:
         with Client(server.address) as client:
             assert client.server_info().grpc_api == "public"
@@ -81,14 +81,14 @@ def test_both_clients_reshape(fallback: ServerProcess, kind: str, way: str):
         np.testing.assert_array_equal(output, array.reshape(2, -1))
 
 
-def test_a_stock_client_is_answered(channel: grpc.Channel):
+def test_generated_stub_gets_a_response(channel: grpc.Channel):
     assert send_raw(channel, "InferShape", INFER) == INFERRED
     with open_stream(channel, begin(), chunk(0, SIX)) as stream:
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
         stream.finish()
 
 
-def test_health_is_told_and_watched(channel: grpc.Channel):
+def test_fallback_server_serves_health_checks_and_watches(channel: grpc.Channel):
     stub = health_pb2_grpc.HealthStub(channel)
     assert stub.Check(CHECK).status == SERVING
     if hasattr(stub, "List"):  # not in older releases of grpcio-health-checking
@@ -98,7 +98,7 @@ def test_health_is_told_and_watched(channel: grpc.Channel):
     watch.cancel()
 
 
-def test_reflection_lists_the_services(channel: grpc.Channel):
+def test_fallback_server_lists_services_by_reflection(channel: grpc.Channel):
     ask = channel.stream_stream(
         REFLECTION, ServerReflectionRequest.SerializeToString, ServerReflectionResponse.FromString
     )
@@ -119,11 +119,13 @@ def test_an_unknown_method_is_unimplemented(channel: grpc.Channel):
     ],
     ids=str,
 )
-def test_refusals_have_their_reasons(channel: grpc.Channel, method: str, request_: bytes, kind: type, reason: Reason):
+def test_fallback_server_rejects_with_reasons(
+    channel: grpc.Channel, method: str, request_: bytes, kind: type, reason: Reason
+):
     assert describe(catch_remote(lambda: send_raw(channel, method, request_)))[:2] == (kind, reason)
 
 
-def test_calls_above_the_quota_are_refused_until_one_ends(fallback: ServerProcess):
+def test_fallback_server_applies_quotas(fallback: ServerProcess):
     with (
         grpc.insecure_channel(fallback.addresses[1]) as channel,
         open_stream(channel, begin()) as one,
@@ -135,7 +137,7 @@ def test_calls_above_the_quota_are_refused_until_one_ends(fallback: ServerProces
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 
-def test_a_stop_announces_itself_and_lets_calls_end(env: dict[str, str]):
+def test_fallback_server_drains_and_finishes_calls(env: dict[str, str]):
     flags = ("--drain-seconds", "0.2", "--shutdown-grace-seconds", str(2 * STOP_SECONDS))
     with run_server(*flags, env=env) as server, grpc.insecure_channel(server.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(CHECK)

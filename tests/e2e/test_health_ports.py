@@ -1,4 +1,4 @@
-"""Health: watches that come and go, and a port for it beside one that demands certificates, as probes use it."""
+"""Health checks on their own port, and health watches."""
 
 import signal
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProc
 
 
 @pytest.mark.usefixtures("impatience")
-def test_a_probe_needs_no_certificate_until_the_server_drains(files: Certificates):
+def test_probe_needs_no_certificate_until_the_server_drains(files: Certificates):
     with run_demanding(files, "--drain-seconds", "60") as (server, address), grpc.insecure_channel(address) as channel:
         with Client(server.address) as client, pytest.raises(UnavailableError):  # at the other port
             client.infer_shape([2, 3], [6], special_zero=False, timeout=60)
@@ -46,14 +46,14 @@ def test_a_probe_needs_no_certificate_until_the_server_drains(files: Certificate
         assert server.wait() == 0
 
 
-def test_workers_answer_probes_and_end_with_the_server(files: Certificates):
+def test_workers_answer_probes_on_the_health_port(files: Certificates):
     with run_demanding(files, "--workers", "2") as (server, address):
         with Client(address) as client:
             assert client.check_health() is HealthStatus.SERVING
         assert server.stop() == 0
 
 
-def test_a_health_address_that_is_taken_is_refused(tmp_path: Path):
+def test_health_address_in_use_is_an_error(tmp_path: Path):
     address = f"unix:{tmp_path / 's'}"
     with (
         run_server(listen=(address,)),
@@ -63,7 +63,7 @@ def test_a_health_address_that_is_taken_is_refused(tmp_path: Path):
         pass
 
 
-def test_all_services_are_listed_with_their_status(channel: grpc.Channel):
+def test_health_list_has_all_services_with_their_status(channel: grpc.Channel):
     response = health_pb2_grpc.HealthStub(channel).List(health_pb2.HealthListRequest())
     assert {name: answer.status for name, answer in response.statuses.items()} == {"": SERVING, SERVICE: SERVING}
 
@@ -79,7 +79,7 @@ def watch_and_leave(address: str) -> int:
     return served
 
 
-def test_watches_that_come_and_go_leave_the_server_answering():
+def test_many_short_watches_do_not_affect_the_server():
     with run_server() as server:
         with ThreadPoolExecutor(CHANNELS) as pool:
             served = list(pool.map(watch_and_leave, [server.address] * CHANNELS))

@@ -1,4 +1,4 @@
-"""A server that an instrumentation has wrapped: `opentelemetry-instrument tensor-reshape serve`."""
+"""A server under `opentelemetry-instrument`."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ser
             process.kill()
 
 
-def test_a_traced_server_is_the_stock_one_and_serves_the_sdk(traced: tuple[ServerProcess, Path]):
+def test_instrumented_server_uses_the_fallback_and_serves_the_sdk(traced: tuple[ServerProcess, Path]):
     server, traces = traced
     with Client(server.address) as client:
         for transfer in ("inline", "stream"):

@@ -1,4 +1,4 @@
-"""Starting, draining and stopping, as an orchestrator sees them."""
+"""Start, drain and shutdown of servers."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def has_ended(server: ServerProcess) -> bool:
         (signal.SIGHUP, signal.SIGHUP, "2"),
     ],
 )
-def test_a_signal_drains_and_a_second_ends_the_drain(first: signal.Signals, second: signal.Signals, workers: str):
+def test_second_signal_ends_the_drain_period(first: signal.Signals, second: signal.Signals, workers: str):
     with run_server("--workers", workers, "--drain-seconds", "600") as server:
         server.process.send_signal(first)
         server.await_records(1, "stopping", cause=first.name)  # workers log lines of their own, in any order
@@ -93,7 +93,7 @@ def test_a_signal_drains_and_a_second_ends_the_drain(first: signal.Signals, seco
     assert messages == ["listening", "serving", "stopping", "stopped"]
 
 
-def test_a_server_ends_quietly_when_it_is_interrupted_at_start(tmp_path: Path):
+def test_interrupt_during_start_prints_no_traceback(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
     command = [sys.executable, "-m", "tensor_reshape.server", "--listen", ANY_PORT]
     ended = subprocess.run(
@@ -102,7 +102,7 @@ def test_a_server_ends_quietly_when_it_is_interrupted_at_start(tmp_path: Path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
-def test_health_says_not_serving_while_calls_are_served():
+def test_draining_server_reports_not_serving_and_serves_calls():
     with run_server("--drain-seconds", "30") as server, grpc.insecure_channel(server.address) as channel:
         watches = [watch_health(channel, service) for service in ("", SERVICE)]
         server.process.send_signal(signal.SIGTERM)
@@ -112,7 +112,7 @@ def test_health_says_not_serving_while_calls_are_served():
         assert server.stop() == 0  # the second signal: the drain is cut short
 
 
-def test_a_second_signal_ends_the_calls_under_way():
+def test_second_signal_ends_running_calls():
     with (
         run_server("--drain-seconds", "0", *LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
@@ -125,7 +125,7 @@ def test_a_second_signal_ends_the_calls_under_way():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_signals_until_the_very_end_change_nothing(workers: int):
+def test_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
     with run_server("--workers", str(workers)) as server:
         pids = [record["pid"] for record in server.records if record["message"] == "worker serves"]
         assert len(pids) == (workers if workers > 1 else 0)
@@ -137,7 +137,7 @@ def test_signals_until_the_very_end_change_nothing(workers: int):
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0] * len(pids)
 
 
-def test_idle_clients_and_watches_do_not_use_up_the_grace():
+def test_idle_clients_and_watches_do_not_delay_shutdown():
     with (
         run_server(*LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
@@ -155,14 +155,14 @@ def has_numpy(pid: int) -> bool:
     return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_a_worker_serves_when_it_has_numpy():
+def test_worker_imports_numpy_before_it_serves():
     with run_server("--workers", "2") as server:
         workers = [record["pid"] for record in server.await_records(2, "worker serves")]
         assert [has_numpy(pid) for pid in workers] == [True, True]
         assert not has_numpy(server.process.pid)
 
 
-def test_a_server_that_cannot_import_numpy_serves_dense_tensors(tmp_path: Path):
+def test_server_without_numpy_serves_dense_tensors(tmp_path: Path):
     (tmp_path / "numpy.py").write_text("raise ImportError")
     with run_server(env={"PYTHONPATH": str(tmp_path)}) as server:
         server.await_records(1, "bug")
@@ -172,7 +172,7 @@ def test_a_server_that_cannot_import_numpy_serves_dense_tensors(tmp_path: Path):
             assert list(flatten(client)) == list(SIX)
 
 
-def test_a_call_under_way_is_answered_within_the_grace():
+def test_running_call_finishes_within_the_grace_period():
     with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)
@@ -186,7 +186,7 @@ def test_a_call_under_way_is_answered_within_the_grace():
 
 @pytest.mark.usefixtures("impatience")
 @pytest.mark.parametrize(("config", "hurries"), [(SHORT, False), (LONG, True)], ids=["after the grace", "hurried"])
-def test_a_call_that_a_stop_cuts_off_is_unavailable(config: Config, hurries: bool):
+def test_call_aborted_by_shutdown_is_unavailable(config: Config, hurries: bool):
     with run_blocked(config) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)

@@ -1,4 +1,4 @@
-"""What a server process writes."""
+"""The log of a server."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ def find(server: ServerProcess, message: str) -> list[Record]:
     return [record for record in server.records if record["message"] == message]
 
 
-def test_refusals_are_lines_and_limited_for_each_kind():
+def test_rejections_are_logged_with_a_limit_per_kind():
     with run_server() as server:
         trailing = refuse(server, ("x-request-id", "ours"))
         with Connection(server.address) as connection:
@@ -45,14 +45,14 @@ def test_refusals_are_lines_and_limited_for_each_kind():
     assert (suppressed > 0, find(server, "forged")) == (True, [])
 
 
-def test_workers_have_the_level_of_their_server():
+def test_workers_use_the_configured_log_level():
     with run_server("--workers", "2", "--log-level", "debug") as server:
         for _ in range(50):  # more in a second than there would be lines at another level
             refuse(server)
         server.await_records(50, "refused")
 
 
-def test_the_access_log_has_every_call_with_its_id():
+def test_access_log_has_every_call_with_its_request_id():
     with run_server("--access-log", "1") as server:
         with grpc.insecure_channel(server.address) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
@@ -67,7 +67,7 @@ def test_the_access_log_has_every_call_with_its_id():
     assert bad["request_id"] == find(server, "refused")[0]["request_id"]
 
 
-def test_text_logs_have_a_line_for_each_record():
+def test_text_log_has_a_line_for_each_record():
     flags = ["--listen", "127.0.0.1:0", "--drain-seconds", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "tensor_reshape.server", *flags], stderr=subprocess.PIPE, text=True

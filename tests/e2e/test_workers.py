@@ -1,4 +1,4 @@
-"""Several processes behind one port, and what becomes of them."""
+"""Servers with several workers."""
 
 import os
 import select
@@ -84,7 +84,7 @@ def test_workers_share_every_address_and_serve_before_the_server_listens(pair: S
 
 
 @pytest.mark.parametrize("flags", [TWO, ()], ids=["workers", "a server without"])
-def test_the_port_of_workers_is_refused_to_others(pair: ServerProcess, flags: tuple[str, ...]):
+def test_other_servers_cannot_bind_the_port_of_workers(pair: ServerProcess, flags: tuple[str, ...]):
     outcome = run_module("tensor_reshape.server", *flags, "--listen", pair.address)
     check_one_line(outcome)
     assert outcome.errors[0].startswith(f"Error: cannot listen on {pair.address}: ")
@@ -109,7 +109,7 @@ def test_ended_or_hung_workers_are_replaced_without_a_failed_call():
     assert max(figures.slowest_seconds.values()) < END_SECONDS  # no call has waited for its deadline
 
 
-def test_all_workers_say_not_serving_while_they_drain(tmp_path: Path):
+def test_all_workers_report_not_serving_while_they_drain(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # is not taken for a message of the worker
     flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
     with run_server(*flags, env=env) as server, ExitStack() as stack:
@@ -122,7 +122,7 @@ def test_all_workers_say_not_serving_while_they_drain(tmp_path: Path):
     assert list_codes(server) == [0, 0]
 
 
-def test_signals_to_the_workers_neither_end_nor_hurry_them():
+def test_repeated_signals_do_not_hurry_workers():
     with run_server(*TWO, "--drain-seconds", "0.5") as server:
         begin, workers = time.monotonic(), (find_pid(server, 1), find_pid(server, 2))
         for pid, number in product(workers, (signal.SIGHUP, signal.SIGINT)):
@@ -152,10 +152,12 @@ def test_no_worker_outlives_a_killed_supervisor():
         server.process.kill()
         for pid in workers:
             await_end(pid)
-    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == ["no supervisor"] * 2
+    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == [
+        "the supervisor has ended"
+    ] * 2
 
 
-def test_an_error_of_all_workers_is_one_line(tmp_path: Path):
+def test_error_of_all_workers_is_printed_once(tmp_path: Path):
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     flags = ("--listen", "127.0.0.1:0", "--tls-certificate", junk, "--tls-key", junk)

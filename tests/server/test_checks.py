@@ -1,4 +1,4 @@
-"""`serve --check-config`: all faults, a line each, and nothing is served."""
+"""`serve --check-config`."""
 
 import socket
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ def check(*flags: str | Path, env: dict[str, str] | None = None) -> Outcome:
     return run_module("tensor_reshape.server", "--check-config", *flags, env=env)
 
 
-def test_valid_configuration_ends_with_0_and_serves_nothing(tmp_path: Path):
+def test_valid_configuration_exits_with_0_without_serving(tmp_path: Path):
     files = issue_certificates(tmp_path)
     tokens = tmp_path / "tokens"
     tokens.write_text("me:" + "0123456789abcdef" * 2 + "\n")
@@ -26,7 +26,7 @@ def test_valid_configuration_ends_with_0_and_serves_nothing(tmp_path: Path):
     assert not (tmp_path / "socket").exists()
 
 
-def test_every_fault_has_its_line(tmp_path: Path):
+def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
     key = issue_certificates(tmp_path).server_key
     junk = tmp_path / "junk"
     junk.write_text("junk")
@@ -56,7 +56,7 @@ def test_every_fault_has_its_line(tmp_path: Path):
     assert f"{junk}" in "\n".join(line for line in outcome.errors if "PEM" not in line)  # as a file of tokens
 
 
-def test_fault_is_told_once(tmp_path: Path):
+def test_check_config_prints_a_fault_once(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
@@ -80,7 +80,7 @@ def test_permission_for_an_unknown_method_is_a_fault(tmp_path: Path):
     assert (outcome.code, "/no.Such/Method" in "".join(outcome.errors)) == (1, True)
 
 
-def test_share_of_a_worker_is_checked_by_the_command_line():
+def test_check_config_accepts_several_workers():
     outcome = run_module("tensor_reshape.cli", "serve", "--check-config", *ANYWHERE, "--workers", "2")
 
     assert (outcome.code, outcome.text) == (0, "configuration is valid")

@@ -1,4 +1,4 @@
-"""Configurations that are taken and that are refused."""
+"""Valid and invalid configurations."""
 
 import math
 from dataclasses import replace
@@ -31,7 +31,7 @@ def list_edges() -> list[tuple[str, object, bool]]:
     return edges
 
 
-def test_address_is_a_host_and_a_port_or_a_path():
+def test_is_address_accepts_host_and_port_or_unix_path():
     addresses = ["127.0.0.1:0", "localhost:50051", "0.0.0.0:65535", "[::1]:50051", "[::]:0", "host.example:1"]
     addresses += ["unix:s", "unix:/s"]
     others = ["", ":", ":1", "host", "host:", "host:http", "host:65536", "host:-1", "host:1.0", "host:\u0661"]
@@ -39,7 +39,7 @@ def test_address_is_a_host_and_a_port_or_a_path():
     assert [address for address in (*addresses, *others) if is_address(address)] == addresses
 
 
-def test_all_faults_are_told_at_once():
+def test_config_error_has_all_faults():
     with pytest.raises(ConfigError) as caught:
         Config(listen=("127.0.0.1:0", "nowhere"), health_listen="host", max_calls=0, tls_key=Path("key.pem"))
     faults = caught.value.faults
@@ -49,11 +49,11 @@ def test_all_faults_are_told_at_once():
     assert issubclass(ConfigError, TensorReshapeError)
 
 
-def test_default_address_is_for_this_machine():
+def test_default_address_is_loopback():
     assert Config().listen == ("127.0.0.1:50051",)
 
 
-def test_each_setting_takes_the_values_within_its_bounds():
+def test_each_setting_accepts_exactly_the_values_within_its_bounds():
     for setting, value, admitted in list_edges():
         values: dict[str, Any] = {**ROOMY, setting: value}
         if admitted:
@@ -71,7 +71,7 @@ TOKENS: dict[str, Any] = {"token_file": Path("t")}
 ANYONE: dict[str, Any] = {"listen": ("0.0.0.0:0",)}
 
 
-def test_files_of_tls_go_together():
+def test_tls_needs_certificate_and_key():
     assert Config().tls is None
     assert Config(**MUTUAL).tls == TlsFiles(certificate=Path("c"), key=Path("k"), client_ca=Path("a"))
     for names in (("certificate",), ("key",), ("client_ca",), ("key", "client_ca")):
@@ -80,7 +80,7 @@ def test_files_of_tls_go_together():
             pytest.fail(f"{names} are {Config(**files).tls}")
 
 
-def test_settings_that_would_admit_other_callers_are_refused():
+def test_conflicting_authentication_settings_are_rejected():
     rows: list[tuple[dict[str, Any], str]] = [
         ({"allow_identity": ("dns:a",)}, "needs --tls-client-ca"),
         ({"allow_identity": ("dns:a",), **TLS, **TOKENS}, "needs --tls-client-ca"),
@@ -95,7 +95,7 @@ def test_settings_that_would_admit_other_callers_are_refused():
             pytest.fail(f"{settings} are taken: {Config(**settings)}")
 
 
-def test_tokens_are_taken_over_tls_locally_and_if_plaintext_is_allowed():
+def test_tokens_need_tls_a_local_address_or_allow_plaintext_tokens():
     assert Config(listen=("127.0.0.1:1", "unix:s", "localhost:1", "[::1]:1"), **TOKENS).authenticates
     assert Config(**ANYONE, **TLS, **TOKENS).authenticates
     assert Config(**ANYONE, allow_plaintext_tokens=True, **TOKENS).authenticates
@@ -114,14 +114,14 @@ def test_reflection_is_off_by_default_if_callers_authenticate():
         assert not replace(config, reflection=False).reflects
 
 
-def test_worker_gets_its_share_of_the_limits():
+def test_worker_has_its_share_of_the_limits():
     config = Config(workers=4, memory_budget_bytes=2**30, max_calls=10, log_level="debug")
     share = config.for_worker(("127.0.0.1:1",))
     assert (share.workers, share.memory_budget_bytes, share.max_calls) == (1, 2**28, 3)
     assert (share.log_level, share.listen) == ("debug", ("127.0.0.1:1",))
 
 
-def test_workers_share_neither_unix_sockets_nor_shared_memory():
+def test_workers_with_unix_sockets_or_shared_memory_are_rejected():
     with pytest.raises(ConfigError, match="workers cannot share a unix socket"):
         Config(workers=2, listen=("unix:s",))
     with pytest.raises(ConfigError, match="workers cannot share a unix socket"):
@@ -133,7 +133,7 @@ def test_workers_share_neither_unix_sockets_nor_shared_memory():
 MIB = 1 << 20
 
 
-def test_default_limits_follow_the_memory_of_the_system():
+def test_default_limits_depend_on_available_memory():
     fits = {
         (10 * 2**30, 1, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
         (10 * 2**30, 1, 5000): (MEMORY_BUDGET_BYTES, 5000),
@@ -149,6 +149,6 @@ def test_default_limits_follow_the_memory_of_the_system():
         fit_memory(8191, 1, None)
 
 
-def test_budget_below_its_minimum_is_refused_with_the_settings_to_lower():
+def test_too_small_memory_budget_is_rejected_with_a_remedy():
     with pytest.raises(ConfigError, match="lower max_message_bytes or workers"):
         Config(memory_budget_bytes=1024)

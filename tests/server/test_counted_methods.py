@@ -1,4 +1,4 @@
-"""The methods that metrics name are those that a server serves for others, and no more."""
+"""The methods that metrics count."""
 
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.server.config import Config
@@ -7,13 +7,13 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
 
 
-def test_streams_are_counted_as_such():
+def test_list_streams_returns_streaming_methods():
     streams = {f"/{SERVICE}/StreamReshape", "/inference.GRPCInferenceService/ModelStreamInfer"}
     assert list_streams() == streams
     assert streams < set(list_methods())
 
 
-def test_every_method_that_is_served_is_counted():
+def test_every_served_method_is_counted():
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
     try:
         served = set(runner._services[0].methods.names)

@@ -1,4 +1,4 @@
-"""The ports for health and HTTP are there if they are configured."""
+"""The optional listeners for health checks and HTTP."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ from tensor_reshape.server.extra_listeners import import_gateway
 CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
 
 
-def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.MonkeyPatch):
+def test_process_ends_when_the_http_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
     reasons = SimpleQueue[str]()
 
     async def fail(_server: uvicorn.Server, _counter: int) -> bool:

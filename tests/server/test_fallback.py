@@ -1,4 +1,4 @@
-"""The whole server on the public parts of grpcio: what else it has than `test_transports` says."""
+"""The fallback server, in addition to `test_transports`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ def connection(runner: Runner) -> Iterator[Connection]:
         yield connection
 
 
-def test_the_service_answers(runner: Runner, connection: Connection):
+def test_fallback_server_returns_responses(runner: Runner, connection: Connection):
     assert connection.call(INFER_SHAPE.path, INFER).is_ok
     with grpc.insecure_channel(runner.addresses[0]) as channel, open_stream(channel, begin_tensor()) as stream:
         assert stream.accept() == (6,)
@@ -47,7 +47,7 @@ def test_the_service_answers(runner: Runner, connection: Connection):
         stream.finish()
 
 
-def test_who_watches_is_told_the_news_and_that_there_will_be_no_more(runner: Runner, connection: Connection):
+def test_watch_receives_changes_and_the_end(runner: Runner, connection: Connection):
     stream = connection.open(HEALTH_WATCH)
     connection.send_data(stream, grpc_message(b""), end=True)
     assert connection.await_(lambda: connection.bodies.get(stream) == SERVING)
@@ -56,7 +56,7 @@ def test_who_watches_is_told_the_news_and_that_there_will_be_no_more(runner: Run
     assert connection.bodies[stream] == SERVING + NOT_SERVING
 
 
-def test_reflection_answers_each_message(connection: Connection):
+def test_reflection_stream_answers_each_message(connection: Connection):
     request = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
     stream = connection.open(REFLECTION)
     connection.send_data(stream, grpc_message(request) * 2, end=True)
@@ -65,15 +65,15 @@ def test_reflection_answers_each_message(connection: Connection):
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
-def test_garbage_is_refused(connection: Connection, path: str):
+def test_undecodable_message_is_rejected(connection: Connection, path: str):
     assert connection.call(path, b"\xff").status == INVALID_ARGUMENT
 
 
-def test_a_service_that_is_not_here_is_not_found(connection: Connection):
+def test_health_of_an_unknown_service_is_not_found(connection: Connection):
     assert connection.call(HEALTH_CHECK, b"\x0a\x07another").status == NOT_FOUND
 
 
-def test_a_call_without_room_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_call_without_memory_is_rejected(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: Any) -> None:
         message = "no room"
         raise refuse_busy(message)

@@ -1,4 +1,4 @@
-"""The port for health alone: what it serves, what it does not, and that it does not speak for a server that hangs."""
+"""The port for health checks."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -59,21 +59,21 @@ def check(port: HealthPort) -> int:
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
-def test_it_says_that_the_server_serves(connection: Connection, service: str):
+def test_health_port_reports_serving(connection: Connection, service: str):
     request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
     assert connection.call(HEALTH_CHECK, request).is_ok
 
 
 @pytest.mark.parametrize("path", [f"{SERVICE_PATH}InferShape", REFLECTION, *build_probes(bool), "/a.B/C"])
-def test_nothing_but_health_is_served(connection: Connection, path: str):
+def test_health_port_serves_only_health_methods(connection: Connection, path: str):
     assert connection.call(path, INFER).status == UNIMPLEMENTED
 
 
-def test_a_message_is_small(connection: Connection):
+def test_health_port_rejects_large_messages(connection: Connection):
     assert connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1)).status == RESOURCE_EXHAUSTED
 
 
-def test_it_says_that_a_server_does_not_serve_whose_thread_is_held_up():
+def test_health_port_reports_not_serving_for_a_blocked_server():
     backend = BlockedBackend()
     service = ReshapeService(CONFIG.limits, backend=backend, make_turns=FairLock)
     with ExitStack() as stack:
@@ -92,31 +92,31 @@ def test_it_says_that_a_server_does_not_serve_whose_thread_is_held_up():
         watch.cancel()
 
 
-def test_it_serves_until_the_first_turn(port: HealthPort):
+def test_health_is_serving_before_the_first_turn(port: HealthPort):
     port.look(SILENT_SECONDS, 0)
     assert check(port) == SERVING
 
 
-def test_it_does_not_serve_while_no_turn_is_made(port: HealthPort):
+def test_health_is_not_serving_without_turns(port: HealthPort):
     port.look(0.0, 1)
     port.look(SILENT_SECONDS, 1)
     assert check(port) == NOT_SERVING
 
 
-def test_it_serves_where_turns_are_not_known(port: HealthPort):
+def test_health_is_serving_if_turns_are_unknown(port: HealthPort):
     port.look(0.0, None)
     port.look(SILENT_SECONDS, None)
     assert check(port) == SERVING
 
 
-def test_it_serves_again_when_turns_are_made(port: HealthPort):
+def test_health_is_serving_again_after_new_turns(port: HealthPort):
     port.look(0.0, 1)
     port.look(SILENT_SECONDS, 1)
     port.look(SILENT_SECONDS, 2)
     assert check(port) == SERVING
 
 
-def test_those_who_watch_are_told_of_both(port: HealthPort):
+def test_health_watch_receives_both_changes(port: HealthPort):
     with grpc.insecure_channel(port.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == SERVING
@@ -127,13 +127,13 @@ def test_those_who_watch_are_told_of_both(port: HealthPort):
         assert next(watch).status == SERVING
 
 
-def test_turns_do_not_make_a_server_serve_that_stops(port: HealthPort):
+def test_stopping_server_stays_not_serving_despite_turns(port: HealthPort):
     port.stop_serving()
     port.look(0.0, 1)
     assert check(port) == NOT_SERVING
 
 
-def test_a_server_that_stops_meanwhile_does_not_serve(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
+def test_stop_during_a_look_results_in_not_serving(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
     port.look(0.0, 1)
     port.look(SILENT_SECONDS, 1)
     resume = port._health.resume_serving

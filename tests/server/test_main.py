@@ -39,7 +39,7 @@ def refuse(*flags: str) -> click.BadParameter:
     return caught.value
 
 
-def test_options_are_the_settings_with_their_help():
+def test_options_equal_the_settings_with_their_help():
     assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
     text = " ".join(serve.get_help(click.Context(serve)).split())
     assert [setting.name for setting in SETTINGS if setting.declaration.help not in text] == []
@@ -58,7 +58,7 @@ def test_each_setting_is_set_by_its_flag_and_its_variable():
         assert parse()[name] == default, name
 
 
-def test_size_is_taken_with_its_unit():
+def test_sizes_accept_units():
     for setting in (setting for setting in SETTINGS if setting.is_size):
         assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
         with pytest.MonkeyPatch.context() as patch:
@@ -68,6 +68,6 @@ def test_size_is_taken_with_its_unit():
     refuse("--max-calls", "1KiB")  # which is a number without units
 
 
-def test_log_level_is_taken_in_capitals_and_other_words_are_not():
+def test_only_log_level_ignores_case():
     assert {parse("--log-level", value)["log_level"] for value in ("DEBUG", "Debug", "debug")} == {"debug"}
     refuse("--log-format", "JSON")

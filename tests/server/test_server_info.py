@@ -6,7 +6,7 @@ from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.wire.servers import Feature
 
 
-def test_description_has_the_limits_and_features_of_the_server():
+def test_server_info_has_limits_and_features():
     told = describe_server(Config(max_message_bytes=4096), CORE)
     limits = told.limits
     assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (

@@ -1,4 +1,4 @@
-"""The gates and observers of a server follow from its configuration."""
+"""The configured observers of calls."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tensor_reshape.server.engine.call_logs import AccessLog
 from tensor_reshape.server.watchers import Watchers
 
 
-def test_access_log_is_a_gate_and_an_observer_if_it_is_configured():
+def test_configured_access_log_is_a_gate_and_an_observer():
     watchers = Watchers(Config(access_log=0))
     assert (watchers.gates, watchers.observers) == ((), ())
     watchers.end()

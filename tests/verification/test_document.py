@@ -6,9 +6,11 @@ import click
 
 from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
+from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import SettingOption, serve
 from verification.document.commands import build_commands
 from verification.document.configuration import build_configuration
+from verification.document.explanations import EXPLANATIONS
 
 SETTINGS = [option for option in serve.params if isinstance(option, SettingOption)]
 
@@ -32,3 +34,7 @@ def test_commands_have_a_section_with_each_option():
         if isinstance(option, click.Option) and not option.hidden and option.name not in shared
         if f"`{option.opts[0]}`" not in sections[name]
     ] == []
+
+
+def test_every_reason_has_an_explanation():
+    assert set(EXPLANATIONS) == set(Reason)

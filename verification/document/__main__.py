@@ -20,7 +20,8 @@ from verification.adapters.results import read_results
 from verification.document.commands import build_commands
 from verification.document.configuration import build_configuration
 from verification.document.drawings import draw_all
-from verification.document.provocations import PROVOCATIONS, provoke
+from verification.document.explanations import EXPLANATIONS
+from verification.document.provocations import provoke
 from verification.document.servers import Servers, run_servers
 from verification.document.tables import join_cells
 from verification.lemmas import LEMMAS
@@ -64,13 +65,14 @@ def build_parts() -> dict[str, Iterable[str]]:
 
 def build_errors(servers: Servers) -> Iterator[str]:
     """Yields the table of the reasons."""
-    yield "| reason | code | rule | again | the request is refused where | example |"
-    yield "|---|---|---|---|---|---|"
+    yield "| reason | code | rule | retry | when | what to do | example |"
+    yield "|---|---|---|---|---|---|---|"
     for reason in Reason:
         rule = "" if reason.rule is None else str(reason.rule)
-        again = "yes" if reason.is_retryable else ""
-        cells = f"`{reason}`", reason.code_name, rule, again, PROVOCATIONS[reason].when, provoke(reason, servers)
-        yield join_cells(cells)
+        retry = "yes" if reason.is_retryable else ""
+        yield join_cells(
+            (f"`{reason}`", reason.code_name, rule, retry, *EXPLANATIONS[reason], provoke(reason, servers))
+        )
 
 
 def build_metrics() -> Iterator[str]:

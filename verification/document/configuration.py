@@ -14,8 +14,10 @@ GROUPS = Config.__bases__[::-1]
 def build_configuration() -> Iterator[str]:
     """Yields the tables."""
     for group in GROUPS:
-        yield from (f"### {group.__name__.removesuffix('Settings')}", "")
-        yield from (collapse_lines((group.__doc__ or "").partition("\n\n")[0]), "")
+        summary, _, details = (group.__doc__ or "").partition("\n\n")
+        yield from (f"### {collapse_lines(summary).rstrip('.')}", "")
+        if details:
+            yield from (collapse_lines(details), "")
         yield from ("| flag | values | default | meaning |", "|---|---|---|---|")
         yield from (_build_row(setting) for setting in list_settings(group))
         yield ""

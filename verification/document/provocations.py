@@ -1,7 +1,6 @@
-"""Why each reason is given, in a sentence, and a way to be refused for it.
+"""A request for each error reason that a real server rejects with this reason.
 
-Everything that can be asked of a real server is: what docs/reference/errors.md shows is what a caller gets.
-`tests/e2e/test_reasons.py` has the message of each.
+So docs/reference/errors.md shows messages that callers receive. `tests/e2e/test_reasons.py` has the same messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,26 +33,24 @@ _SIX = np.arange(6, dtype="<f4")
 
 
 class Provocation(NamedTuple):
-    """One row.
+    """A rejected request.
 
     Attributes:
-        when: the request is refused, as the rest of a sentence.
-        ask: is refused, or returns the refusal; None where nobody can bring it about at will.
-        example: the message, where it is not this project's own or nobody can bring it about.
+        ask: sends the request, and raises or returns the error; None if no request can cause it.
+        example: the message, if it is not this project's own or no request can cause it.
     """
 
-    when: str
     ask: Callable[[Servers], object] | None
     example: str = ""
 
 
 def provoke(reason: Reason, servers: Servers) -> str:
-    """Returns the message that a caller gets; where nobody can bring it about, what it would be.
+    """Returns the message of the error, or an example if no request can cause it.
 
     Raises:
-        LookupError: the request was refused for another reason, by another rule, with another code, or not at all.
+        LookupError: the request was accepted, or rejected with another reason, rule or code.
     """
-    _, ask, example = PROVOCATIONS[reason]
+    ask, example = PROVOCATIONS[reason]
     if ask is None:
         return example
     refusal = _catch(lambda: ask(servers))
@@ -63,7 +60,7 @@ def provoke(reason: Reason, servers: Servers) -> str:
         or (refusal.reason, refusal.code_name) != (reason, reason.code_name)
         or refusal.metadata.get("rule", rule) != rule
     ):
-        message = f"{reason} ({reason.code_name}, rule {rule}) is not what the request is refused for: {refusal!r}"
+        message = f"{reason} ({reason.code_name}, rule {rule}) expected, but the result was {refusal!r}"
         raise LookupError(message)
     return example or refusal.message
 
@@ -209,179 +206,114 @@ _LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # field 501, which nobody 
 _FUTURE_DIM = b"\x08\x01\x10\x00\x1a\x06\x12\x04\x0a\x02\x28\x01\x22\x00"  # whose kind is field 5
 
 PROVOCATIONS: dict[Reason, Provocation] = {
-    Reason.DATA_TYPE_UNSUPPORTED: Provocation(
-        "the operation does not take this type of data", _infer([2, 3], [6], data_type=DataType.F64)
-    ),
+    Reason.DATA_TYPE_UNSUPPORTED: Provocation(_infer([2, 3], [6], data_type=DataType.F64)),
     Reason.SHAPE_DATA_TYPE_UNSUPPORTED: Provocation(
-        "the operation does not take this type of shape tensor",
         _send("Reshape", _build_reshape(_build_tensor(dims=[1], data=bytes(4)))),
     ),
     Reason.SHAPE_RANK_INVALID: Provocation(
-        "the shape tensor has not rank 1",
         _send("Reshape", _build_reshape(_build_tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[], data=b"\x06"))),
     ),
     Reason.SPECIAL_ZERO_MISSING: Provocation(
-        "the request does not say what a 0 means",
         _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], data=_build_tensor())),
     ),
-    Reason.RANK_UNSUPPORTED: Provocation(
-        "data or target has a rank above 12, for StaticReshape and DynamicReshape", _infer([1] * 13, [1])
-    ),
+    Reason.RANK_UNSUPPORTED: Provocation(_infer([1] * 13, [1])),
     Reason.DIM_OUT_OF_RANGE: Provocation(
-        "a data dim, or an end of an interval, is not from 0 to 2^63 - 1, or an expression always lies above",
         _infer([2, -3], [6]),
     ),
-    Reason.INVALID_TARGET_VALUE: Provocation("a target value is below -1, or above 2^63 - 1", _infer([2, 3], [-2, 3])),
-    Reason.COPY_INDEX_OUT_OF_RANGE: Provocation(
-        "a 0 copies a dim that the data does not have", _infer([2, 3], [6, 1, 0], special_zero=True)
-    ),
-    Reason.MULTIPLE_MINUS_ONE: Provocation("there is a second -1", _infer([2, 3], [-1, -1])),
-    Reason.MINUS_ONE_WITH_ZERO_VOLUME: Provocation(
-        "a -1 stands beside a product of 0, so no dim can be inferred", _infer([0, 3], [0, -1])
-    ),
-    Reason.NOT_DIVISIBLE: Provocation("-1 would not be a whole number", _infer([2, 3], [4, -1])),
-    Reason.DIM_OVERFLOW: Provocation("-1 would exceed 2^63 - 1", _infer([2**62, 4], [-1])),
-    Reason.VOLUME_MISMATCH: Provocation("the target has another volume than the data", _infer([2, 3], [4, 2])),
-    Reason.EXPECTED_SHAPE_MISMATCH: Provocation(
-        "the output is not what `expected_shape` declares", _infer([2, 3], [-1], expected_shape=[7])
-    ),
+    Reason.INVALID_TARGET_VALUE: Provocation(_infer([2, 3], [-2, 3])),
+    Reason.COPY_INDEX_OUT_OF_RANGE: Provocation(_infer([2, 3], [6, 1, 0], special_zero=True)),
+    Reason.MULTIPLE_MINUS_ONE: Provocation(_infer([2, 3], [-1, -1])),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: Provocation(_infer([0, 3], [0, -1])),
+    Reason.NOT_DIVISIBLE: Provocation(_infer([2, 3], [4, -1])),
+    Reason.DIM_OVERFLOW: Provocation(_infer([2**62, 4], [-1])),
+    Reason.VOLUME_MISMATCH: Provocation(_infer([2, 3], [4, 2])),
+    Reason.EXPECTED_SHAPE_MISMATCH: Provocation(_infer([2, 3], [-1], expected_shape=[7])),
     Reason.STRIDES_UNSUPPORTED: Provocation(
-        "elements below one byte have strides: they are taken dense only",
         _send("Reshape", _build_reshape(_FLAT, data_type=tensor_pb2.DATA_TYPE_U4, strides=[3, 1], data=bytes(3))),
     ),
-    Reason.STRIDES_RANK_MISMATCH: Provocation(
-        "there are not as many strides as dims", _infer([2, 3], [6], data_strides=[1])
-    ),
-    Reason.STRIDE_NEGATIVE: Provocation("a stride is negative", _infer([2, 3], [6], data_strides=[-3, 1])),
+    Reason.STRIDES_RANK_MISMATCH: Provocation(_infer([2, 3], [6], data_strides=[1])),
+    Reason.STRIDE_NEGATIVE: Provocation(_infer([2, 3], [6], data_strides=[-3, 1])),
     Reason.STRIDES_OVERLAP: Provocation(
-        "two elements lie at one place; a stride of 0, a broadcast, is no overlap",
         _send("StaticReshape", _build_static(strides=[1, 1], data=bytes(16))),
     ),
     Reason.DATA_SIZE_MISMATCH: Provocation(
-        "the bytes are not exactly what data type, dims and strides make",
         _send("StaticReshape", _build_static(data=bytes(20))),
     ),
-    Reason.MESSAGE_MALFORMED: Provocation("the bytes are not the message", _send("StaticReshape", b"\xff")),
+    Reason.MESSAGE_MALFORMED: Provocation(_send("StaticReshape", b"\xff")),
     Reason.FIELD_MISSING: Provocation(
-        "a required field is absent",
         _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], special_zero=False)),
     ),
     Reason.OPERATION_UNSPECIFIED: Provocation(
-        "InferShape is asked without an operation",
         _send("InferShape", reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec())),
     ),
-    Reason.DIM_UNKNOWN: Provocation(
-        "a dim has a kind that this server does not know", _send("InferShape", _FUTURE_DIM)
-    ),
-    Reason.INTERVAL_EMPTY: Provocation("an interval ends below its beginning", _infer([(4, 2)], [-1])),
+    Reason.DIM_UNKNOWN: Provocation(_send("InferShape", _FUTURE_DIM)),
+    Reason.INTERVAL_EMPTY: Provocation(_infer([(4, 2)], [-1])),
     Reason.EXPRESSION_INVALID: Provocation(
-        "a symbol has no fit name, or an expression has no symbols, too many, or a number not from 1 to 2^63 - 1",
         _infer([Dim(Interval(0, None), Expression(1, ()))], [-1]),
     ),
-    Reason.SYMBOL_CONFLICT: Provocation(
-        "what is said of one symbol in several places leaves no number", _infer(["N:1..3", "N:5..9"], [-1])
-    ),
-    Reason.DIM_SYNTAX_INVALID: Provocation(
-        "a text is no dim; found by the SDK and the command line", _infer(["2..x"], [-1])
-    ),
+    Reason.SYMBOL_CONFLICT: Provocation(_infer(["N:1..3", "N:5..9"], [-1])),
+    Reason.DIM_SYNTAX_INVALID: Provocation(_infer(["2..x"], [-1])),
     Reason.BATCH_REFERENCE_INVALID: Provocation(
-        "an item of a batch takes the output of one that is not earlier, or has data of its own besides",
         _infer_last(ShapeQuery(data_from=0, shape=[-1], special_zero=False)),
     ),
-    Reason.BATCH_DEPENDENCY_FAILED: Provocation(
-        "the item of a batch whose output is the data was refused", _infer_last(*_FAILED_LINK)
-    ),
+    Reason.BATCH_DEPENDENCY_FAILED: Provocation(_infer_last(*_FAILED_LINK)),
     Reason.INTERNAL_ERROR: Provocation(
-        "an item of a batch met a bug of the server, whose log has the traceback; the other items are answered. In"
-        " Python a `ReshapeError` of neither subclass",
         None,
         "internal error",
     ),
-    Reason.MODEL_UNKNOWN: Provocation(
-        "there is no such model, or no such version of it", _infer_model(build_request("resnet"))
-    ),
+    Reason.MODEL_UNKNOWN: Provocation(_infer_model(build_request("resnet"))),
     Reason.INPUT_INVALID: Provocation(
-        "an input has a name that the model does not know, or comes twice; or its elements are not where the protocol"
-        " has them, or are numbers that its datatype does not hold",
         _infer_model(build_request(inputs=[{"name": "image"}])),
     ),
     Reason.OUTPUT_INVALID: Provocation(
-        "an output is asked for that the model does not have, or twice; or the room that it is given is too small",
         _infer_model(build_request(outputs=[{"name": "probabilities"}])),
     ),
     Reason.PARAMETER_INVALID: Provocation(
-        "a parameter has another kind of value, or one that cannot be read; or the target comes twice",
         _infer_model(build_request(target="2, 3")),
     ),
     Reason.SHARED_MEMORY_DISABLED: Provocation(
-        "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
         lambda servers: _ask_region(servers.full, "Status"),
     ),
     Reason.REGION_INVALID: Provocation(
-        "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
-        " in the directory; or it is empty",
         _register(key="../secret", byte_size=16),
     ),
-    Reason.REGION_UNKNOWN: Provocation(
-        "no region of this name is registered", lambda servers: _ask_region(servers.channel, "Status", name="one")
-    ),
+    Reason.REGION_UNKNOWN: Provocation(lambda servers: _ask_region(servers.channel, "Status", name="one")),
     Reason.REGION_OUT_OF_RANGE: Provocation(
-        "a tensor is not within its region, or a region not within its file as that is now",
         _register(key="/file", offset=8, byte_size=16),
     ),
     Reason.REGION_FILE_INVALID: Provocation(
-        "the file of a region cannot be opened, or is no plain file of the server's user with one name",
         _register(key="/missing", byte_size=16),
     ),
-    Reason.REGION_LIMIT_EXCEEDED: Provocation("1,024 regions are registered", _register_too_many),
+    Reason.REGION_LIMIT_EXCEEDED: Provocation(_register_too_many),
     Reason.CHUNK_UNEXPECTED: Provocation(
-        "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",
         _stream(chunk(0, b"abc")),
     ),
-    Reason.CHUNK_OUT_OF_ORDER: Provocation(
-        "the offset of a chunk is not where the last one ended", _stream(begin(), chunk(3, b"abc"))
-    ),
+    Reason.CHUNK_OUT_OF_ORDER: Provocation(_stream(begin(), chunk(3, b"abc"))),
     Reason.UNAUTHENTICATED: Provocation(
-        "the server asks for a token ([who may call](../deployment/security.md)), and the call shows none of those",
         lambda servers: _ask_guarded(servers, "InferShape"),
     ),
     Reason.PERMISSION_DENIED: Provocation(
-        "the server knows the caller, and does not let it call this method, or call at all",
         lambda servers: _ask_guarded(servers, "Reshape", ("authorization", f"Bearer {TOKEN}")),
     ),
-    Reason.VIEW_IMPOSSIBLE: Provocation(
-        '`transfer="view", copy="never"` with strides that allow no view; found by the SDK', _reshape_as_view
-    ),
-    Reason.RANK_LIMIT_EXCEEDED: Provocation(
-        "data or target has a rank above 64, for Reshape", _infer([1] * 65, [1], operation="reshape")
-    ),
-    Reason.OUTPUT_TOO_LARGE: Provocation(
-        "a broadcast, or the answers of a batch, would make more than `--max-message-bytes`", _reshape_broadcast
-    ),
+    Reason.VIEW_IMPOSSIBLE: Provocation(_reshape_as_view),
+    Reason.RANK_LIMIT_EXCEEDED: Provocation(_infer([1] * 65, [1], operation="reshape")),
+    Reason.OUTPUT_TOO_LARGE: Provocation(_reshape_broadcast),
     Reason.HEADER_TOO_LARGE: Provocation(
-        "there are more than 64 KiB, or 2,048 fields, besides the tensor's bytes",
         _send("InferShape", _LONG_FIELD),
     ),
     Reason.BATCH_TOO_LARGE: Provocation(
-        "a batch has more than 4 MiB or 65,536 items; or its step budget is used up, and an item would take over an"
-        " output of many unknown dims",
         _send("BatchInferShape", reshape_pb2.BatchInferShapeRequest(items=[reshape_pb2.BatchInferShapeItem()] * 65537)),
     ),
     Reason.MESSAGE_TOO_LARGE: Provocation(
-        "the message is above `--max-message-bytes`. The transport finds it, and answers without details; the SDK adds"
-        " the reason",
         _reshape_large,
         "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     ),
     Reason.TENSOR_TOO_LARGE: Provocation(
-        "the tensor of a stream is above 1 TiB, or has strides and is above `--max-message-bytes`",
         _stream(begin((2**41,))),
     ),
-    Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
-    Reason.STALLED: Provocation("the call makes no progress", _stall),
+    Reason.SERVER_BUSY: Provocation(_crowd),
+    Reason.STALLED: Provocation(_stall),
     Reason.QUOTA_EXCEEDED: Provocation(
-        "the caller has more calls under way, or begins more in a second, than the server allows each caller"
-        " (`--max-calls-per-caller`)",
         _exceed_quota,
     ),
 }

@@ -1,11 +1,11 @@
-"""The same service on the public parts of grpcio, if the seam cannot serve: see `grpc_core.probes`.
+"""The fallback server, which uses grpcio's public API if gRPC's core cannot be used; see `grpc_core.probes`.
 
-What it does not guarantee, because grpcio's own server does not offer it:
+It lacks some guarantees, because grpcio's own server does not offer them:
 
-- A message is received before anything is known of its call: each of 128 threads receives one of up to
-  `--max-message-bytes`, and the budget counts it when it has arrived.
-- Each call holds a thread from its beginning to its end, so silent callers and slow readers can take all threads;
-  health is then not answered either. Callers take no turns.
+- A message is received before its call is admitted. Each of 128 threads may receive up to `--max-message-bytes`, and
+  the memory budget counts a message only after its arrival.
+- Each call occupies a thread until its end. So silent clients and slow readers can occupy all threads, which blocks
+  health checks as well. Clients are not served in turns.
 """
 
 import threading
@@ -31,22 +31,22 @@ _FOREVER = 1e9
 
 
 class FallbackCall:
-    """One call of the service: its thread waits for what the engine brings."""
+    """A call, whose thread waits for the decisions of the engine."""
 
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
-        """Idle until `enter`."""
+        """Creates a call that has not entered the engine."""
         self._engine, self._perform, self._context = service.engine, service.perform, context
         self._head = _build_head(method, context)
         self.life = Lifecycle(self, method)
         self.life.head = self._head
         self._source = service.sources.find(self._head.peer, self._head.metadata)
-        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the engine has room
+        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the call may continue
 
     def enter(self) -> None:
-        """Enters the call, and waits until the engine has room for its message, which has come already.
+        """Enters the call and waits until the engine has memory for its message, which has already arrived.
 
         Raises:
-            ReshapeError: a gate's refusal, or SERVER_BUSY.
+            ReshapeError: a gate or the engine rejects the call.
         """
         if not self._context.add_callback(self._on_over):
             self._on_over()
@@ -56,20 +56,20 @@ class FallbackCall:
             self._context.set_trailing_metadata(self._head.trailing)
 
     def wait(self) -> None:
-        """Waits until there is room.
+        """Waits until the engine lets the call continue.
 
         Raises:
-            LimitError: the call is given up, or over.
+            LimitError: the call is aborted or has ended.
         """
         refusal = self._signals.get()
         if refusal is not None:
             raise refusal
 
     def answer_unary(self, method: Method, raw: bytes) -> bytes:
-        """Answers the message of a unary call.
+        """Returns the response of a unary call.
 
         Raises:
-            ReshapeError: the call ends with this refusal.
+            ReshapeError: the call ends with this error.
         """
         self.enter()
         self.take(raw)
@@ -85,10 +85,10 @@ class FallbackCall:
         return response
 
     def answer_stream(self, stream: StreamMethod, requests: Iterator[bytes]) -> Iterator[bytes]:
-        """Yields the answers to the messages of a stream.
+        """Yields the responses to the messages of a stream.
 
         Raises:
-            ReshapeError: the call ends with this refusal.
+            ReshapeError: the call ends with this error.
         """
         session = stream.open(lambda size: self._perform(self._engine.reserve(self.life, size)))
         self.enter()
@@ -101,33 +101,33 @@ class FallbackCall:
                 message = self.life.outbox.popleft()
                 yield message
                 self._perform(self._engine.sent(self.life, len(message)))
-            self.wait()  # for room to receive the next one
+            self.wait()  # for memory for the next message
         self._engine.message_received(self.life, None)
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
 
     def tell(self, method: WatchMethod, raw: bytes | None) -> Iterator[bytes]:
-        """Yields news until there will be no more, or the caller has gone.
+        """Yields the messages of a watch until it ends or the client disconnects.
 
         Raises:
-            ReshapeError: the call ends with this refusal.
+            ReshapeError: the call ends with this error.
         """
         self.enter()
         if raw is None:
             self._engine.message_received(self.life, None)
             raise refuse_empty_call()
-        self.take(b"")  # nothing of the message is kept
+        self.take(b"")  # the message needs no memory any more
         news = threading.Event()
         with closing(method.open(raw)) as watch:
             watch.begin(news.set, self._source)
-            self._perform(self._engine.request_work(self.life, 0))  # gives back the room for the message
+            self._perform(self._engine.request_work(self.life, 0))  # releases the memory of the message
             self.wait()
             if not self._engine.take_up(self.life):
                 self.wait()
             self._context.add_callback(news.set)
             try:
                 while True:
-                    news.clear()  # before anything is looked at: what comes meanwhile sets it again
+                    news.clear()  # before the check, so that a change during the check sets it again
                     latest = watch.find_news() if self._context.is_active() else None
                     if latest is not None:
                         yield latest
@@ -135,30 +135,30 @@ class FallbackCall:
                         break
                     else:
                         news.wait()
-            finally:  # also where grpcio drops this generator because the caller has gone
+            finally:  # also if grpcio closes this generator because the client has disconnected
                 self._perform(self._engine.end(self.life, OK).effects)
 
     def take(self, raw: bytes) -> None:
-        """Notes that a message has arrived.
+        """Reports an arrived message to the engine.
 
         Raises:
-            LimitError: the call is given up, or over.
+            LimitError: the call is aborted or has ended.
         """
         if not self._engine.message_received(self.life, len(raw)):
             self.wait()
 
     @contextmanager
     def ended_by_failures(self) -> Iterator[None]:
-        """Ends the call with a failure of the block."""
+        """Ends the call with the error that the block raises."""
         try:
             yield
         except grpc.RpcError:
-            raise  # the call is over
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            raise  # the call has ended
+        except Exception as error:  # noqa: BLE001 - the client gets only a status
             self.refuse(error)
 
     def refuse(self, error: Exception) -> NoReturn:
-        """Ends the call with what `error` says."""
+        """Ends the call with the status of `error`."""
         end = choose_end(error, self._head)
         ended = self._engine.end(self.life, end.ending)
         self._perform(ended.effects)
@@ -170,17 +170,17 @@ class FallbackCall:
         """Wakes the thread; see `ServedCall`."""
         self._signals.put(None)
 
-    start_work = start_read  # there is one thread, and it knows what it waits for
+    start_work = start_read  # one thread waits for both
 
     def start_send(self) -> None:
-        """Does nothing: the thread that answers sends; see `ServedCall`."""
+        """Does nothing, because the thread of the call sends; see `ServedCall`."""
 
     def give_up(self, refusal: LimitError, state: State) -> None:
-        """Ends the call with a refusal; see `ServedCall`."""
+        """Ends the call with an error; see `ServedCall`."""
         log_bad_end(self._head, Ending(refusal.code_name, str(refusal.reason)), self.life.began)
         self._signals.put(refusal)
         if state is State.RECEIVING:
-            self._context.cancel()  # nothing else ends a read; the caller sees CANCELLED
+            self._context.cancel()  # the only way to end a read; the client gets CANCELLED
 
     def drop(self, refusal: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
@@ -194,19 +194,19 @@ class FallbackCall:
 
 
 class FallbackServer(grpc.GenericRpcHandler):
-    """A server; it has the methods of `grpc_core.servers.Server` that a runner calls.
+    """A server with the interface `transports.Server`.
 
     Attributes:
-        is_deaf: never: grpcio says nothing of the thread that receives calls.
+        is_deaf: always False, because grpcio gives no information about the thread that receives calls.
         turns: None, for the same reason.
-        on_unknown: called with the name of a method that is called and that nobody serves.
+        on_unknown: function that is called with the name of each unknown method that a client calls.
     """
 
     is_deaf = False
     turns = None
 
     def __init__(self, services: Sequence[Service], options: Sequence[tuple[str, int]]) -> None:
-        """Makes a server that listens nowhere yet: see `transports.build_server`."""
+        """Creates a server without addresses; see `transports.build_server`."""
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         for service in services:
@@ -221,43 +221,43 @@ class FallbackServer(grpc.GenericRpcHandler):
                 self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(tell)
         self._stopped: threading.Event | None = None
         most = sum(service.max_calls for service in services) or None
-        # By name: instrumentations add arguments of their own.
+        # Keyword arguments, because instrumentations add their own.
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
         )
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        """Returns how a method's calls are served."""
+        """Returns the handler of a method; None if it is unknown."""
         method = handler_call_details.method
         if method not in self._handlers:
             self.on_unknown(method)
         return self._handlers.get(method)
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        """Binds an address, and returns its port.
+        """Binds an address and returns its port.
 
         Raises:
-            RuntimeError: it cannot be bound.
+            RuntimeError: the address cannot be bound.
         """
         if credentials is None:
             return self._server.add_insecure_port(address)
         return self._server.add_secure_port(address, credentials)
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts to accept calls."""
         self._server.start()
 
     def stop(self) -> None:
-        """Stops listening and refuses calls; those under way go on. May be called again."""
+        """Stops listening and rejects new calls. Running calls continue. Further calls have no effect."""
         if self._stopped is None:
             self._stopped = self._server.stop(_FOREVER)
 
     def cancel_calls(self) -> None:
-        """Cancels the calls under way."""
-        self._server.stop(0)  # with None it would wait for the end, however long that takes
+        """Cancels the running calls."""
+        self._server.stop(0)  # not None, which would wait without a limit
 
     def wait(self, seconds: float) -> bool:
-        """Awaits the end of all calls of a server that stops, for so long at most; returns whether they have ended."""
+        """Waits up to `seconds` for the end of all calls of a server that stops. Returns whether they have ended."""
         return self._stopped is not None and self._stopped.wait(seconds)
 
 
@@ -266,7 +266,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
     with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
-            call.enter()  # gates and observers see it as any other
+            call.enter()  # gates and observers see every call
             service.engine.message_received(call.life, None)
             raise refuse_empty_call()
         return call.answer_unary(method, raw)
@@ -295,6 +295,6 @@ def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:
 
 
 def _abort(context: grpc.ServicerContext, end: End) -> NoReturn:
-    """Ends a call, by the exception with which `abort` leaves the handler."""
+    """Ends a call. `abort` raises an exception that leaves the handler."""
     context.set_trailing_metadata(end.status.trailing_metadata)
     context.abort(end.status.code, end.status.details)

@@ -1,4 +1,4 @@
-"""One server from its configuration to its end."""
+"""Runs one server in this process, from its configuration to its end."""
 
 import logging
 import os
@@ -63,13 +63,13 @@ from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.server.watchers import Watchers
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
+_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
 _POLL_SECONDS = 0.02
-_NUMPY_SECONDS = 1.0  # after which numpy is imported, so that a server which is only tried out does not pay for it
+_NUMPY_SECONDS = 1.0  # delay of the import of numpy, so that the server starts sooner
 
 
 class Runner:
-    """A server that is bound when made, serves when started, and stops gracefully."""
+    """A server that binds its addresses when created, serves after `start`, and stops gracefully."""
 
     def __init__(
         self,
@@ -82,19 +82,19 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        Which engine reads the connections was decided when grpc was imported: `config.io_engine` has no say in it here.
+        `config.io_engine` has no effect here, because gRPC selects its engine when grpc is imported.
 
         Args:
-            config: what to serve, and where.
-            service: another than that of `config`, for tests.
-            shares_ports: whether processes like this one listen on the same addresses, which somebody holds for them.
-            observers: see the life of every call; see `engine.observers`.
-            gates: may refuse calls at their beginning, behind the one that knows who may call; see `engine.gates`.
+            config: the configuration.
+            service: a replacement for the service of `config`, for tests.
+            shares_ports: whether other workers listen on the same addresses, which the supervisor holds.
+            observers: additional observers of every call; see `engine.observers`.
+            gates: additional gates after authentication, which may reject calls; see `engine.gates`.
 
         Raises:
-            ConfigError: an address cannot be bound, or a file that is named cannot be used.
+            ConfigError: an address cannot be bound, or a configured file is invalid.
         """
-        keep_freed_memory()  # before there are threads
+        keep_freed_memory()  # before any thread starts
         self._config = config
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.bound_addresses))
@@ -105,7 +105,7 @@ class Runner:
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
         self._watchers = Watchers(config)
-        # Quotas last: they count for callers whom the others have named, and let in.
+        # Quotas are last, because they count calls of identities that other gates have determined and admitted.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
         served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
         self._engine, self._pools = served.engine, served.pools
@@ -132,21 +132,21 @@ class Runner:
 
     @property
     def health_address(self) -> str | None:
-        """Where health alone is served, with its real port; None: nowhere."""
+        """The address for health checks with its bound port; None if it is off."""
         return self._extra_listeners.health_address
 
     @property
     def http_address(self) -> str | None:
-        """Where HTTP is spoken, likewise."""
+        """The address for HTTP with its bound port; None if it is off."""
         return self._extra_listeners.http_address
 
-    def beat(self, tell: Callable[[], None]) -> None:
-        """Calls `tell` about twice a second from `start` on, as long as it serves; to be called before `start`."""
-        heartbeat = Heartbeat(tell)
+    def beat(self, send: Callable[[], None]) -> None:
+        """Calls `send` about twice a second while the server serves. Call it before `start`."""
+        heartbeat = Heartbeat(send)
         self._housekeeper.add(SWEEP_SECONDS, lambda: heartbeat.look(time.monotonic(), self._server.turns))
 
     def count_into(self, counters: SharedCounters) -> None:
-        """Counts what happens into `counters`, which was made for `list_methods()`; to be called before `start`."""
+        """Counts calls into `counters`, which was created with `list_methods()`. Call it before `start`."""
         calls, engine = CallCounters(counters, list_methods()), self._engine
         engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
         self._count_unknown = calls.count_other
@@ -161,17 +161,17 @@ class Runner:
         self._housekeeper.add(LOOK_SECONDS, gauges.look)
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts to accept calls."""
         self._server.on_unknown = self._note_unknown
         self._server.start()
         self._extra_listeners.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
-        """Answers NOT_SERVING, waits for clients to turn away, then refuses calls and lets running ones end.
+        """Reports NOT_SERVING for the drain period, then rejects new calls and waits for running calls to finish.
 
         Args:
-            hurry: cuts all waits short when set.
+            hurry: event that ends all waits early.
         """
         hurry = hurry or threading.Event()
         self._health.stop_serving()
@@ -182,19 +182,19 @@ class Runner:
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            self._end_open_calls()  # also those that had come already, and have only begun since
+            self._end_open_calls()  # again, because further calls may have started
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._extra_listeners.end(deadline, hurry)
         self._housekeeper.stop()
         self._watchers.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # what no call waits for any more may take long
+            pool.shutdown(wait=False)  # remaining work has no caller and may take long
 
     def _end_open_calls(self) -> None:
-        """Ends the calls that stay open for as long as their callers like: they would use up the grace.
+        """Ends calls without a natural end, such as health watches, which would use up the grace period.
 
-        A watch whose caller does not read its last news still does.
+        A watch whose client does not read its last message still uses it up.
         """
         self._health.end_watches()
         for service in self._builtin:
@@ -206,7 +206,7 @@ class Runner:
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # Half of what one of the largest messages takes: a client that sends them one after another keeps the memory.
+        # Half of the memory of one of the largest messages, so that a client that sends them in sequence keeps it.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
@@ -216,7 +216,7 @@ class Runner:
         return housekeeper
 
     def _is_resting(self) -> bool:
-        """Whether nothing has to be looked at often: watches of health may be open, and idle streams of reflection."""
+        """Whether no call needs frequent checks. Open health watches and idle reflection streams do not need them."""
         return self._engine.is_idle and not any(
             service.engine.is_waited_for for service in (*self._builtin, *self._extra_listeners.services)
         )
@@ -227,16 +227,16 @@ class Runner:
                 service.perform(service.engine.sweep())
 
     def _end_if_deaf(self) -> None:
-        """Ends the process when the thread that receives calls has ended, although nobody has stopped the server."""
+        """Ends the process if the thread that receives calls has ended although the server was not stopped."""
         if self._server.is_deaf:
             end_process("the thread that serves calls has ended")
 
 
 def _build_service(config: Config, methods: MethodTable, observers: Sequence[Observer], gates: Gates) -> Service:
-    """Returns the methods with what their calls share; starts a thread for each kind of work.
+    """Returns the service with its engine and thread pools. Starts a thread for each kind of work.
 
     Raises:
-        ConfigError: the system has no room for it.
+        ConfigError: the system cannot start a thread.
     """
     journal = ObserverJournal(observers) if observers else None
     return Service(
@@ -250,7 +250,7 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
 
 
 def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
-    """Returns all that calls may ask for: of the contract, of this server, and in the words of the other protocol."""
+    """Returns the methods of ReshapeService and of the Open Inference Protocol."""
     inference = build_inference_methods(service, config.limits, _open_shared_memory(config.shared_memory_dir))
     info = build_info_method(describe_server(config, choose_serving()))
     return service.methods.join(MethodTable((info,), ())).join(inference)
@@ -270,10 +270,10 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
 
     Args:
-        config: its `io_engine` is the one that grpc was imported with.
+        config: the configuration; its `io_engine` is the one that grpc was imported with.
 
     Raises:
         ConfigError: an address cannot be bound.
@@ -285,7 +285,7 @@ def serve_until_signal(config: Config) -> None:
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
             announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
             if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
-                _import_numpy()  # by this thread, which has nothing else to do; see `service.backend`
+                _import_numpy()  # on this thread, which is otherwise idle; see `service.backend`
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -296,15 +296,15 @@ def _await_signal(signals: int, hurry: threading.Event) -> None:
 
 
 def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:
-    """Counts, and shows what is counted, where that is asked for; yields the address.
+    """Serves metrics if that is configured, and yields the address.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
     if config.metrics_listen is None:
         return nullcontext()
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
-    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - what shows metrics
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - needs memory
+    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
 
     counters = SharedCounters(list_methods())
     runner.count_into(counters)
@@ -313,11 +313,11 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
 
 
 def _import_numpy() -> None:
-    FAST_SWITCHES.begin()  # whoever serves calls goes first
+    FAST_SWITCHES.begin()  # gives priority to threads that serve calls
     try:
         import_gather()
     except Exception:
-        _LOGGER.exception("bug")  # an installation that was replaced meanwhile, say: all but strides is served
+        _LOGGER.exception("bug")  # for example, the installation was replaced; only strided tensors fail
     finally:
         FAST_SWITCHES.end()
 
@@ -326,13 +326,13 @@ def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], ob
     """Stops gracefully.
 
     Args:
-        runner: serves.
-        cause: for the log.
-        await_hurry: sets an event when the calls under way are to end at once; called on a thread of its own.
+        runner: the running server.
+        cause: the cause for the log.
+        await_hurry: sets an event when running calls must end at once; it is called on its own thread.
     """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    with suppress(RuntimeError):  # without a thread to be had, nothing hurries
+    with suppress(RuntimeError):  # no thread can be started
         threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")

@@ -1,4 +1,4 @@
-"""A worker sends heartbeats as long as the thread that receives calls makes turns."""
+"""Heartbeats of workers."""
 
 from tensor_reshape.server.process.heartbeats import BEAT_SECONDS, Heartbeat
 
@@ -19,7 +19,7 @@ class Beats:
         return self.count
 
 
-def test_heartbeat_is_sent_at_once_and_then_with_new_turns():
+def test_first_heartbeat_is_sent_at_once_and_others_after_turns():
     beats = Beats()
     assert beats.look(0, 0) == 1
     assert beats.look(BEAT_SECONDS, 1) == 2
@@ -33,7 +33,7 @@ def test_no_heartbeat_is_sent_without_a_turn():
     assert beats.look(101, 6) == 2
 
 
-def test_many_turns_make_one_heartbeat_at_a_time():
+def test_heartbeats_have_a_shortest_interval():
     beats = Beats()
     for number in range(100):
         beats.look(number * BEAT_SECONDS / 100, number)

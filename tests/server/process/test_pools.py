@@ -1,4 +1,4 @@
-"""A pool has as many threads as work needs at once, and goes on where no other can be started."""
+"""Thread pools."""
 
 import subprocess
 import sys
@@ -23,33 +23,33 @@ def meet(pool: Pool, count: int) -> None:
         future.result(WAIT_SECONDS)
 
 
-def test_result_or_error_of_work_is_that_of_its_future():
+def test_future_has_the_result_or_the_exception():
     with Pool(1, "results") as pool:
         assert pool.submit(divmod, 7, 2).result(WAIT_SECONDS) == (3, 1)
         assert isinstance(pool.submit(divmod, 7, 0).exception(WAIT_SECONDS), ZeroDivisionError)
 
 
-def test_threads_are_started_when_work_needs_them():
+def test_threads_start_on_demand():
     with Pool(5, "lazy") as pool:
         assert count_threads("lazy") == 1
         meet(pool, 2)
         assert count_threads("lazy") <= 3
 
 
-def test_work_at_the_same_time_gets_all_threads_and_no_more():
+def test_concurrent_work_uses_up_to_the_maximum_of_threads():
     with Pool(5, "all") as pool:
         for _ in range(3):
             meet(pool, 5)
         assert count_threads("all") == 5
 
 
-def test_more_work_than_threads_waits_for_them():
+def test_work_waits_for_a_free_thread():
     with Pool(2, "few") as pool:
         futures = [pool.submit(pow, number, 2) for number in range(100)]
         assert [future.result(WAIT_SECONDS) for future in futures] == [number**2 for number in range(100)]
 
 
-def test_shutdown_does_what_was_submitted_and_takes_no_more():
+def test_shutdown_finishes_submitted_work_and_rejects_more():
     pool = Pool(2, "ended")
     futures = [pool.submit(pow, number, 2) for number in range(100)]
     pool.shutdown()
@@ -59,7 +59,7 @@ def test_shutdown_does_what_was_submitted_and_takes_no_more():
         pool.submit(pow, 1, 2)
 
 
-def test_cancelled_work_is_not_done():
+def test_cancelled_work_does_not_run():
     with Pool(1, "cancelled") as pool:
         met, done = threading.Barrier(2), list[int]()
         pool.submit(lambda: [met.wait(WAIT_SECONDS) for _ in range(2)])
@@ -70,7 +70,7 @@ def test_cancelled_work_is_not_done():
         assert done == [2]
 
 
-def test_finished_work_is_not_kept():
+def test_finished_work_is_released():
     class Message:
         pass
 
@@ -102,6 +102,6 @@ print(threading.active_count())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
-def test_work_is_done_by_few_threads_where_no_other_can_be_started():
+def test_pool_works_with_few_threads_if_no_more_can_start():
     outcome = subprocess.run([sys.executable, "-c", CROWDED], capture_output=True, text=True, check=True)
     assert 2 < int(outcome.stdout) < 50

@@ -1,4 +1,4 @@
-"""Memory and descriptors that the system leaves, by its files and limits."""
+"""Limits of memory and file descriptors."""
 
 import math
 import resource
@@ -23,7 +23,7 @@ def write_limits(mount: Path, name: str, limits: dict[str, str]) -> None:
         (folder / name).write_text(f"{limit}\n")
 
 
-def test_smallest_limit_of_all_groups_above_counts(tmp_path: Path):
+def test_cgroup_limit_is_the_smallest_of_all_ancestors(tmp_path: Path):
     rows: list[tuple[str, dict[str, str], float]] = [
         ("0::/a/b\n", {"a/b": "max", "a": "max"}, math.inf),
         ("0::/a/b\n", {"a/b": "4096", "a": "max"}, 4096),
@@ -42,14 +42,14 @@ def test_smallest_limit_of_all_groups_above_counts(tmp_path: Path):
     assert find_cgroup_limit(tmp_path / "missing", tmp_path) == math.inf
 
 
-def test_cgroup_version_1_has_a_hierarchy_for_memory(tmp_path: Path):
+def test_cgroup_limit_supports_version_1(tmp_path: Path):
     (tmp_path / "groups").write_text("9:cpu:/x\n4:memory,hugetlb:/a\n0::/a\n")
     write_limits(tmp_path / "mount" / "memory", "memory.limit_in_bytes", {"a": "4096", "": str(2**63 - 4096)})
     write_limits(tmp_path / "mount" / "memory", "memory.max", {"": "1"})
     assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == 4096
 
 
-def test_memory_follows_the_address_space_of_each_process():
+def test_available_memory_depends_on_the_address_space_limit():
     # The limit is set by the process itself: what runs between a fork and an exec, grpcio may abort.
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB}));"
@@ -62,7 +62,7 @@ def test_memory_follows_the_address_space_of_each_process():
     assert find_available_memory(8) < find_available_memory(1)
 
 
-def test_connections_leave_descriptors_for_other_uses():
+def test_connections_are_limited_by_descriptors():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert count_connections(10**9, 1) == soft - RESERVED_DESCRIPTORS
     assert count_connections(10**9, 4) == (soft - RESERVED_DESCRIPTORS) // 4

@@ -1,4 +1,4 @@
-"""Signals come as bytes of a descriptor, so that a process can wait for them and for anything else."""
+"""Signals on a descriptor."""
 
 import os
 import signal
@@ -18,21 +18,21 @@ def _restored() -> Iterator[None]:
     signal.signal(NUMBER, before)
 
 
-def test_a_signal_is_a_byte_of_the_descriptor():
+def test_caught_signal_is_a_byte_on_the_descriptor():
     with catch_signals((NUMBER,)) as signals:
         for _ in range(2):
             signal.raise_signal(NUMBER)
         assert os.read(signals, 8) == bytes([NUMBER] * 2)
 
 
-def test_the_descriptor_is_closed_with_the_block():
+def test_descriptor_is_closed_after_the_block():
     with catch_signals((NUMBER,)) as signals:
         os.fstat(signals)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(signals)
 
 
-def test_a_signal_that_is_ignored_changes_nothing():
+def test_ignored_signal_has_no_effect():
     with catch_signals((NUMBER,)):
         ignore_signals((NUMBER,))
     signal.raise_signal(NUMBER)

@@ -1,4 +1,4 @@
-"""The names, types and bounds of a setting, by its declaration."""
+"""Declarations of settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_settings_have_the_order_types_and_defaults_of_the_fields():
     assert {name: setting.default for name, setting in SETTINGS.items()} == vars(Sample())
 
 
-def test_flag_and_variable_have_the_name_of_the_field():
+def test_flag_and_variable_are_derived_from_the_field_name():
     setting = SETTINGS["max_items"]
     assert (setting.flag, setting.variable) == ("--max-items", "TENSOR_RESHAPE_MAX_ITEMS")
 

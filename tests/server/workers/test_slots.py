@@ -1,4 +1,4 @@
-"""The times at which a worker is killed and the next one is started; the test lets time pass."""
+"""Slots of workers. The test advances the time."""
 
 import pytest
 
@@ -26,20 +26,20 @@ def kill(room: Room, seconds: float) -> None:
     assert room.process.actions == [*before, "SIGKILL"]
 
 
-def test_worker_that_beats_is_not_killed(room: Room):
+def test_worker_with_heartbeats_is_not_killed(room: Room):
     room.beat(10 * HANG_SECONDS)
     assert not room.process.actions
     assert room.slot.serves
 
 
-def test_worker_that_misses_heartbeats_is_killed(room: Room):
+def test_worker_without_heartbeats_is_killed(room: Room):
     kill(room, HANG_SECONDS)
     room.send(LEAVING + BEAT)  # what it had sent before
     room.wait(10 * HANG_SECONDS)
     assert (room.process.actions, room.slot.serves, room.slot.silences) == (["SIGKILL"], False, 1)
 
 
-def test_obstacle_is_no_heartbeat_and_kept():
+def test_obstacle_is_kept_and_does_not_count_as_heartbeat():
     room = Room()
     room.send(OBSTACLE + b"another grpcio: 1.-x\n")
     assert (room.slot.obstacle, room.slot.state) == ("another grpcio: 1.-x", State.STARTING)
@@ -47,19 +47,19 @@ def test_obstacle_is_no_heartbeat_and_kept():
     assert (room.slot.obstacle, room.slot.serves) == ("another grpcio: 1.-x", True)
 
 
-def test_heartbeat_counts_with_the_obstacle_before_it():
+def test_heartbeat_after_an_obstacle_counts():
     room = Room()
     room.send(OBSTACLE + b"another grpcio\n" + BEAT)
     assert room.slot.serves
 
 
-def test_heartbeat_counts_when_it_is_read_late(room: Room):
+def test_heartbeat_that_is_read_late_counts(room: Room):
     room.process.sent = BEAT
     room.slot.advance(10 * HANG_SECONDS)
     assert room.slot.state is State.SERVING
 
 
-def test_worker_that_does_not_start_is_killed():
+def test_worker_that_hangs_at_start_is_killed():
     room = Room()
     assert not room.slot.serves
     kill(room, START_SECONDS)
@@ -67,7 +67,7 @@ def test_worker_that_does_not_start_is_killed():
 
 
 @pytest.mark.parametrize("sent", [b"", BEAT])
-def test_leaving_worker_has_time_for_its_calls_and_is_replaced(sent: bytes):
+def test_leaving_worker_finishes_calls_and_is_replaced(sent: bytes):
     room = Room()
     room.send(sent)
     room.send(LEAVING)
@@ -97,7 +97,7 @@ def test_worker_that_ends_is_replaced_unless_the_server_stops(sent: bytes):
     assert (room.slot.pid, len(room.processes)) == (None, 2)
 
 
-def test_slot_between_two_workers_starts_none_after_a_stop(room: Room):
+def test_stopped_slot_without_worker_starts_none(room: Room):
     room.exit()
     room.slot.stop()
     room.slot.hurry()
@@ -119,7 +119,7 @@ def test_hurried_worker_is_killed_after_the_margin(room: Room):
     kill(room, STOP_MARGIN_SECONDS / 2)
 
 
-def test_workers_that_end_early_are_replaced_after_growing_pauses():
+def test_early_ends_increase_the_restart_delay():
     room = Room()
     for seconds in (*BACK_OFF_SECONDS, BACK_OFF_SECONDS[-1]):
         room.exit()
@@ -143,7 +143,7 @@ def test_refusal_is_kept_until_the_next_worker_starts():
     assert room.slot.refusal == ""
 
 
-def test_start_is_tried_again_after_growing_pauses_when_it_fails():
+def test_failed_starts_are_retried_with_increasing_delay():
     room = Room(full=True)
     assert room.slot.pid is None
     room.wait(sum(BACK_OFF_SECONDS))

@@ -1,4 +1,4 @@
-"""A slot under any events: never two processes, none after the stop, and none that is left."""
+"""A slot with random events has at most one process, and none after it stops."""
 
 import signal
 
@@ -86,5 +86,5 @@ class SlotModel(RuleBasedStateMachine):
         assert self.room.slot.pid is None
 
 
-def test_slot_keeps_its_laws_under_any_events():
+def test_slot_keeps_its_invariants_for_random_events():
     run_state_machine_as_test(SlotModel, settings=settings(examples(100), stateful_step_count=40))

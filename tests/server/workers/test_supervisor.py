@@ -1,4 +1,4 @@
-"""The supervisor's loop over real processes in the place of workers. Real workers are in `e2e/test_workers`."""
+"""The loop of the supervisor with short programs as workers. `e2e/test_workers` has real workers."""
 
 import logging
 import os
@@ -79,24 +79,24 @@ def stop_at(message: str) -> Iterator[None]:
         logger.removeFilter(stop)
 
 
-def test_start_ends_with_the_reason_when_all_workers_are_refused():
+def test_supervisor_reports_the_refusal_if_no_worker_starts():
     slots = [make_slot(JUNK) for _ in range(3)]
     with supervise(*slots) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
 
 
-def test_start_ends_when_a_worker_ends_before_all_have_served():
+def test_supervisor_ends_if_a_worker_ends_during_start():
     with supervise(make_slot(BEAT), make_slot(b"")) as supervisor, pytest.raises(ConfigError, match="before it served"):
         supervisor.run()
 
 
-def test_refusal_ends_the_server_when_no_other_worker_serves():
+def test_refusal_ends_the_supervisor_without_other_serving_workers():
     slot = make_slot(BEAT, JUNK)
     with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
 
 
-def test_refusal_is_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
+def test_refusal_is_only_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
     first = make_slot(BEAT, JUNK, BEAT)
     with (
         supervise(first, make_slot(BEAT), announce=lambda: kill(first)) as supervisor,

@@ -1,4 +1,4 @@
-"""A worker in its process; the test stands for the supervisor."""
+"""A worker process. The test acts as the supervisor."""
 
 import os
 import select
@@ -64,7 +64,7 @@ def await_end(process: WorkerProcess) -> int:
     [lambda process: process.send_signal(signal.SIGTERM), lambda process: process._orders.close()],
     ids=["SIGTERM", "no supervisor"],
 )
-def test_worker_leaves_and_ends(stop: Callable[[WorkerProcess], None]):
+def test_worker_sends_leaving_and_exits(stop: Callable[[WorkerProcess], None]):
     with run_worker() as (process, _):
         await_message(process, BEAT)
         stop(process)
@@ -72,7 +72,7 @@ def test_worker_leaves_and_ends(stop: Callable[[WorkerProcess], None]):
         assert await_end(process) == 0
 
 
-def test_worker_that_cannot_serve_sends_its_reason():
+def test_worker_that_cannot_serve_sends_a_refusal():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with run_worker(address) as (process, _):
@@ -80,7 +80,7 @@ def test_worker_that_cannot_serve_sends_its_reason():
             assert process.read_messages().startswith(REFUSAL + b"cannot listen on " + address.encode())
 
 
-def test_long_reason_is_cut_to_the_size_of_the_pipe():
+def test_long_refusal_is_truncated_to_one_atomic_write():
     with run_worker("unix:/" + "s" * MAX_MESSAGE_BYTES) as (process, _):
         assert await_end(process) == 1
         messages = process.read_messages()

@@ -29,7 +29,7 @@ class BoundSettings:
     max_message_bytes: Annotated[
         int,
         Declaration(
-            help="Size of the largest request and of the largest output.",
+            help="Maximum size of a request and of an output.",
             least=MIN_MESSAGE_BYTES,
             most=MAX_PROTOBUF_BYTES,
         ),
@@ -46,13 +46,13 @@ class BoundSettings:
     ] = MEMORY_BUDGET_BYTES
 
     max_calls: Annotated[
-        int, Declaration(help="Number of running calls. The server rejects further calls.", least=1)
+        int, Declaration(help="Maximum number of running calls. The server rejects further calls.", least=1)
     ] = 2048
 
     stall_timeout_seconds: Annotated[
         float,
         Declaration(
-            help="Seconds without progress after which the server aborts a call. It waits less long if other calls "
+            help="Seconds without progress after which the server aborts a call. The time is shorter if other calls "
             "need the memory.",
             least=0.1,
         ),
@@ -61,8 +61,8 @@ class BoundSettings:
     max_connections: Annotated[
         int,
         Declaration(
-            help="Number of connections that each process accepts on each address. The limit is lower if the process "
-            "has too few file descriptors.",
+            help="Maximum number of connections that each process accepts on each address. The limit is lower if the "
+            "process has too few file descriptors.",
             least=1,
             most=1_000_000,
         ),
@@ -71,8 +71,8 @@ class BoundSettings:
     max_connection_age_seconds: Annotated[
         float,
         Declaration(
-            help="Seconds, plus or minus 10 %, after which the server asks a client to reconnect. Running calls "
-            "continue. 0 = no limit.",
+            help="Seconds, plus or minus 10 %, after which the server closes a connection gracefully, so that the "
+            "client reconnects. Running calls continue. 0 = no limit.",
             least=0,
             most=MAX_TRANSPORT_SECONDS,
         ),

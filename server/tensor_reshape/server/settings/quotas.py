@@ -10,10 +10,10 @@ _NO_QUOTA = "The limit applies in each process. 0 = no limit."
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaSettings:
-    """Limits of one caller, which is an identity, or a host if callers do not authenticate.
+    """Limits of each caller.
 
-    There is no quota by default, because a host may be a proxy for all callers. Hosts share the capacity fairly in any
-    case.
+    A caller is an identity, or a host if callers do not authenticate. There is no quota by default, because a host may
+    be a proxy for all callers. Hosts share the capacity fairly in any case.
     """
 
     trusted_proxy: Annotated[
@@ -27,13 +27,13 @@ class QuotaSettings:
     ] = ()
 
     max_calls_per_caller: Annotated[
-        int, Declaration(help=f"Number of running calls of one caller. {_NO_QUOTA}", least=0)
+        int, Declaration(help=f"Maximum number of running calls of one caller. {_NO_QUOTA}", least=0)
     ] = 0
 
     max_calls_per_caller_per_second: Annotated[
         float,
         Declaration(
-            help="Average number of calls that one caller may start per second. It may start as many at once. "
+            help="Maximum average number of calls that one caller may start per second. It may start as many at once. "
             f"{_NO_QUOTA}",
             least=0,
             most=1_000_000,

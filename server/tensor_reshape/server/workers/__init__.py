@@ -1,1 +1,1 @@
-"""Several processes that serve the same ports, and the one that keeps them."""
+"""Worker processes that serve the same ports, and their supervisor."""

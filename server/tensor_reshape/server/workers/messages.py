@@ -1,10 +1,10 @@
-"""What passes between the supervisor and a worker, through two pipes.
+"""Messages between the supervisor and a worker, through two pipes.
 
-- To the worker, on its standard input: its pickled `Order`, then HURRY for each signal after the first one to stop. The
-  end of it says that the supervisor is gone.
-- From the worker, on a pipe of its own: at first, one OBSTACLE if the public parts of grpcio serve; BEAT as long as it
-  serves; LEAVING once when it begins to stop. Or else one REFUSAL with its reason, and nothing beside it.
-- Each message is a byte, or fits into what a pipe takes at once: none is ever cut in two.
+- The supervisor writes to the worker's standard input. It writes the pickled `Order`, and later HURRY for each stop
+  signal after the first one. The end of the input means that the supervisor has ended.
+- The worker writes to its own pipe. It writes OBSTACLE once if the fallback server is used, BEAT as long as it serves,
+  and LEAVING when it starts to stop. If it cannot serve, it writes only REFUSAL with the reason.
+- Each message is one byte or fits into one atomic write, so messages are never split.
 """
 
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from tensor_reshape.server.config import Config
 BEAT = b"."
 LEAVING = b"-"
 REFUSAL = b"!"
-"""Why the worker cannot be started follows, in UTF-8, up to the end."""
+"""Followed by the reason why the worker cannot start, in UTF-8, until the end."""
 
 OBSTACLE = b"?"
-"""Why the public parts of grpcio serve follows, in UTF-8, up to a line feed."""
+"""Followed by the reason for the fallback server, in UTF-8, until a line feed."""
 
 HURRY = b"h"
-"""The calls under way are to end now."""
+"""Makes a worker that stops end its running calls at once."""
 
 MAX_MESSAGE_BYTES = 4096
-"""Of a message with a reason: what a pipe of Linux takes at once (PIPE_BUF)."""
+"""Limit of a message with a reason: the size of an atomic write to a pipe on Linux (PIPE_BUF)."""
 
 STOP_MARGIN_SECONDS = 3.0
-"""How long a worker may take to stop, besides draining and the grace: clients are asked to leave for a second."""
+"""Time to stop in addition to the drain and grace periods. It includes a second for clients to disconnect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker is to do.
+    """Instructions for a worker.
 
     Attributes:
-        number: what the logs call the worker; the first is 1.
-        config: what to serve, on addresses that the supervisor holds.
-        counters: the descriptor of the memory that it counts in, which the worker inherits; None: it does not count.
+        number: the number of the worker in logs and metrics, from 1.
+        config: the configuration, with addresses that the supervisor holds.
+        counters: the inherited descriptor of the memory for metrics; None: the worker does not count.
     """
 
     number: int
@@ -45,5 +45,5 @@ class Order:
 
     @property
     def stop_seconds(self) -> float:
-        """How long a worker may take from the order to stop to its end."""
+        """Time that the worker has to stop."""
         return self.config.drain_seconds + self.config.shutdown_grace_seconds + STOP_MARGIN_SECONDS

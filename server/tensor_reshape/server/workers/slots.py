@@ -1,9 +1,9 @@
-"""The slots of workers: in each runs one process, and when that has ended, the next.
+"""Slots of workers. Each slot has one process at a time and replaces it when it ends.
 
-- A worker that serves sends heartbeats. If one is missing for `HANG_SECONDS`, the worker is killed.
-- A worker that has ended is replaced: at once, and after growing pauses if it ended early.
-- After `stop`, no process is started.
-- Time passes by `Slot.advance` only. One thread, the supervisor's, calls everything here.
+- A worker that serves sends heartbeats. If none arrives for `HANG_SECONDS`, the slot kills the worker.
+- A slot replaces a worker at once, or after an increasing delay if workers end early.
+- After `stop`, a slot starts no process.
+- Time advances only by calls of `Slot.advance`. All calls come from the supervisor's thread.
 """
 
 import logging
@@ -16,76 +16,76 @@ from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REFU
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
-"""How long a worker may take from its start to its first heartbeat. Imports take seconds on busy machines."""
+"""Time from the start of a worker to its first heartbeat. Imports take seconds on busy machines."""
 
 HANG_SECONDS = 10.0
-"""How long a worker that serves may send no heartbeat. A worker that moved three tensors of 512 MiB missed none."""
+"""Time without heartbeats after which a worker is killed. With three tensors of 512 MiB, a worker missed none."""
 
 STABLE_SECONDS = 10.0
-"""A worker that lived so long did not end because of how it starts."""
+"""Lifetime after which the end of a worker does not count as early."""
 
 BACK_OFF_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""How long a slot waits before the next start, while workers end early."""
+"""Delays before the next start while workers end early."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """What the worker of a slot does."""
+    """State of the worker of a slot."""
 
     STARTING = auto()
-    """It has sent no heartbeat yet, or is still to be started."""
+    """The worker has not started, or has sent no heartbeat yet."""
 
     SERVING = auto()
-    """Its last heartbeat is recent."""
+    """The last heartbeat is recent."""
 
     STOPPING = auto()
-    """It said so, or was told to; or it was killed. Heartbeats count no more: running calls may delay them."""
+    """The worker stops or was killed. Heartbeats are ignored, because running calls may delay them."""
 
 
 class Slot:
-    """One worker and, when it has ended, the next.
+    """A sequence of workers, one at a time.
 
     Attributes:
-        order: what each of its workers is to do.
-        state: what the worker does now.
-        refusal: why the last worker could not serve, in its own words; empty if it sent none.
-        obstacle: why the public parts of grpcio serve in the last worker that said so; empty if none did.
-        starts: how many workers were started, or tried to.
-        silences: how many that served were killed because heartbeats were missing.
+        order: the instructions for each worker.
+        state: the state of the current worker.
+        refusal: the reason why the last worker could not start; empty if it sent none.
+        obstacle: the reason for the fallback server that a worker has sent; empty if none did.
+        starts: the number of started workers, including failed attempts.
+        silences: the number of workers that were killed because heartbeats were missing.
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
-        """Leaves the slot empty; the first `advance` starts a worker.
+        """Creates an empty slot. The first `advance` starts a worker.
 
         Args:
-            order: what each of its workers is to do.
-            spawn: starts a process; may raise OSError.
+            order: the instructions for each worker.
+            spawn: starts a process, or raises OSError.
         """
         self.order = order
         self.state = State.STARTING
         self.refusal = self.obstacle = ""
         self.starts = self.silences = 0
         self._spawn = spawn
-        self._worker: WorkerProcess | None = None  # until `advance` has found that it has ended
-        self._is_last = False  # whether no other worker follows
-        self._now = 0.0  # seconds, as `advance` counts them
-        self._due = 0.0  # by `_now`: when the next worker is started, or this one is killed
+        self._worker: WorkerProcess | None = None  # the running process
+        self._is_last = False  # whether no worker is started any more
+        self._now = 0.0  # the sum of the seconds passed to `advance`
+        self._due = 0.0  # time of the next start, or of killing the current worker
         self._started_at = 0.0
-        self._early_ends = 0  # since a worker was stable, with its own
+        self._early_ends = 0  # number of early ends since a stable worker
 
     @property
     def serves(self) -> bool:
-        """Whether the worker answers calls, as far as is known, and is not about to end."""
+        """Whether the worker serves calls, as far as is known, and does not stop."""
         return self.state is State.SERVING
 
     @property
     def pid(self) -> int | None:
-        """The number of the worker's process; None: there is none."""
+        """The process identifier; None without a process."""
         return self._worker.pid if self._worker else None
 
     def advance(self, seconds: float) -> bool:
-        """Lets time pass: starts a worker, reads what it has sent, and kills it, as may be due.
+        """Advances the time: starts a worker, reads its messages, and kills it if that is due.
 
         Returns:
             whether the worker has ended.
@@ -96,7 +96,7 @@ class Slot:
                 self._start()
             return False
         code = self._worker.find_exit_code()
-        self._read_messages(self._worker)  # also last words; and a heartbeat in the pipe was in time
+        self._read_messages(self._worker)  # before the checks, because a heartbeat in the pipe was in time
         if code is not None:
             self._note_end(self._worker, code)
             return True
@@ -105,20 +105,20 @@ class Slot:
         return False
 
     def stop(self) -> None:
-        """Has the worker stop gracefully, and no other start."""
+        """Stops the worker gracefully and starts no other one."""
         self._is_last = True
         self._await_end()
         if self._worker is not None:
             self._worker.send_signal(signal.SIGTERM)
 
     def hurry(self) -> None:
-        """Has a worker that stops end the calls under way now."""
+        """Makes a worker that stops end its running calls at once."""
         if self._worker is not None and self._due < math.inf:
             self._worker.hurry()
             self._due = min(self._due, self._now + STOP_MARGIN_SECONDS)
 
     def close(self) -> None:
-        """Kills the worker and awaits its end, if there is one; the slot cannot be used any more."""
+        """Kills the worker, if any, and waits for its end. The slot cannot be used afterwards."""
         if self._worker is not None:
             self._worker.send_signal(signal.SIGKILL)
             self._worker.close()
@@ -130,12 +130,12 @@ class Slot:
         self._started_at, self._due = self._now, self._now + START_SECONDS
         try:
             self._worker = self._spawn(self.order)
-        except OSError as error:  # no memory or no processes left: the same may work in a while
+        except OSError as error:  # no memory or processes are left, which may change
             self._log(logging.ERROR, "worker cannot be started", reason=str(error))
             self._back_off()
 
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
-        if not self.refusal:  # which says more
+        if not self.refusal:  # the supervisor reports the refusal instead
             self._log(logging.INFO if self._is_last else logging.ERROR, "worker ended", code=code)
         worker.close()
         self._worker = None
@@ -163,14 +163,14 @@ class Slot:
             self.state, self._due = State.SERVING, self._now + HANG_SECONDS
 
     def _await_end(self) -> None:
-        """Gives the worker the time that it may take to stop, unless that is counted already."""
+        """Starts the time limit for stopping, unless it has started."""
         if self.state is not State.STOPPING:
             self.state, self._due = State.STOPPING, self._now + self.order.stop_seconds
 
     def _kill(self, worker: WorkerProcess) -> None:
         self._log(logging.ERROR, "worker hangs")
         self.silences += self.state is State.SERVING
-        self.state, self._due = State.STOPPING, math.inf  # nothing more can be done to end a process
+        self.state, self._due = State.STOPPING, math.inf  # SIGKILL needs no further action
         worker.send_signal(signal.SIGKILL)
 
     def _log(self, level: int, message: str, **extra: object) -> None:

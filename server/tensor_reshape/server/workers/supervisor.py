@@ -1,11 +1,11 @@
-"""The supervisor: starts workers on ports that it holds, replaces those that end or hang, and stops them all.
+"""The supervisor: starts the workers, replaces workers that end or hang, and stops them all.
 
-- It takes no call and does not import grpc, so nothing that callers do can harm it, and it needs a third of the memory.
-- It holds each port without listening: only processes of the same user can share it, and it stays taken while no worker
-  lives.
-- One loop does everything: it takes signals, and lets time pass for the slots, which decide about their workers.
-- Until all workers have served once, the end of any of them ends the supervisor: somebody waits to see the cause. Later
-  only a worker that cannot serve what is configured does, when no other serves.
+- It serves no calls and does not import grpc. So clients cannot affect it, and it needs a third of a worker's memory.
+- It binds each port without listening. Only processes of the same user can share the port, and the port stays reserved
+  when no worker runs.
+- One loop receives signals and advances the time of the slots, which control their workers.
+- Until all workers have served once, the end of any worker ends the supervisor, so an operator sees the cause at the
+  start. Later, a worker that cannot start ends it only if no other worker serves.
 """
 
 import logging
@@ -25,24 +25,24 @@ from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # how late the message of a worker or a deadline is noticed, and of a worker that serves
-_CALM_SECONDS = 0.5
+_TICK_SECONDS = 0.1  # interval of the loop while workers start or stop
+_CALM_SECONDS = 0.5  # interval while all workers serve
 
 
 def supervise(config: Config) -> None:
-    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
+    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
 
     Args:
-        config: its `engine` is the one that the environment asks grpc for, which the workers inherit.
+        config: the configuration; its `io_engine` is already set in the environment, which the workers inherit.
 
     Raises:
-        ConfigError: an address is taken, or a worker cannot be started.
+        ConfigError: an address is in use, or a worker cannot start.
     """
     if sys.platform != "linux":
-        message = "several workers are only supported on Linux"
+        message = "--workers above 1 needs Linux, where processes can share a port"
         raise ConfigError(message)
     with ExitStack() as stack:
-        # Port 0 becomes a number here, once: the workers would each get another.
+        # Port 0 is resolved here, because each worker would get another port.
         health = config.health_listen and _hold(config.health_listen, stack)
         http = config.http_listen and _hold(config.http_listen, stack)
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
@@ -56,7 +56,7 @@ def supervise(config: Config) -> None:
             for number in range(1, config.workers + 1)
         ]
         for slot in slots:
-            stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
+            stack.enter_context(closing(slot))  # no worker outlives the supervisor
         metrics_address = None
         if config.metrics_listen is not None:
             metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
@@ -69,22 +69,20 @@ def supervise(config: Config) -> None:
 
 
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
-    """Shows what the workers count, which is in memory of this process as well, and yields where.
+    """Serves the metrics of all workers from shared memory, and yields the address.
 
-    No worker is asked or waited for.
-
-    The port has threads of its own here. What strangers can have it do is bounded, and keeps no tick waiting for long.
+    The port has its own threads. Their number and rate are limited, so they do not delay the supervisor's loop.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
-    # Only here, because what shows metrics takes memory, and time to import.
+    # Imported only if needed, to save memory and time.
     from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
     from tensor_reshape.server.metrics.shared_counters import SharedCounters  # noqa: PLC0415
 
-    def find_serving() -> str:
+    def find_grpc_api() -> str:
         return PUBLIC if _find_obstacle(slots) else CORE
 
     every = [SharedCounters(list_methods(), slot.order.counters) for slot in slots]
@@ -95,26 +93,24 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
             for slot, counters in zip(slots, every, strict=True)
         ]
 
-    return serve_metrics(address, build_registry(config, find_serving, list_sources))
+    return serve_metrics(address, build_registry(config, find_grpc_api, list_sources))
 
 
 class Supervisor:
-    """Lets time pass for the slots of the workers until all are to stop, and have."""
+    """Runs the loop of the supervisor."""
 
     def __init__(self, slots: Sequence[Slot], announce: Callable[[], None]) -> None:
-        """Supervises the workers in `slots`; calls `announce` when all of them serve for the first time."""
+        """Supervises the workers in `slots`. Calls `announce` when all of them serve for the first time."""
         self._slots = slots
         self._announce = announce
-        # Whether all workers have served at once, which is when the server is up. Stays so when some are replaced.
-        self._announced = False
-        # Whether a signal to stop has come. The next one hurries.
-        self._stopping = False
+        self._announced = False  # whether all workers have served at the same time
+        self._stopping = False  # whether a stop signal has arrived; the next one ends running calls
 
     def run(self) -> None:
-        """Starts the workers and returns when all have stopped.
+        """Starts the workers, and returns when all have stopped after a signal.
 
         Raises:
-            ConfigError: a worker ended before all of them served, or cannot be started again and no other serves.
+            ConfigError: a worker ended before all of them served, or cannot start again and no other worker serves.
         """
         with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:
             self._advance(0)  # starts the workers
@@ -128,13 +124,13 @@ class Supervisor:
         ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
-        # When this process was suspended, the workers probably were as well, so their silence proves nothing: a tick
-        # never counts for much more than it should have taken.
+        # If this process was suspended, the workers probably were, too, and sent no heartbeats. So a tick counts
+        # at most twice its normal time.
         self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            return  # it has ended the wait; the slots find out who has ended, since one signal may stand for several
+            return  # it ended the wait; the slots check all processes, because signals may be merged
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})
         for slot in self._slots:
@@ -153,28 +149,28 @@ class Supervisor:
             self._announce()
 
     def _follow_end(self, slot: Slot) -> None:
-        """Ends the supervisor if the next worker in a slot would fare no better than the one that has ended.
+        """Ends the supervisor if another worker would fail like the one that has ended.
 
         Raises:
-            ConfigError: it would not.
+            ConfigError: the next worker would fail, and no other worker serves.
         """
         if not self._announced:
-            raise ConfigError(slot.refusal or "a worker ended before it served")
+            raise ConfigError(slot.refusal or "a worker ended before it served calls; see the log for the cause")
         if not slot.refusal:
             return
-        # For example, a certificate was replaced by junk: workers that serve have read the former one.
+        # For example, a certificate was replaced by an invalid one. Other workers still use the previous one.
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.refusal)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
 
 
 def _find_obstacle(slots: Sequence[Slot]) -> str:
-    """Returns why the public parts of grpcio serve in the workers; empty if they do not, as far as is known."""
+    """Returns the reason for the fallback server in the workers; empty if the core serves, as far as is known."""
     return next((slot.obstacle for slot in slots if slot.obstacle), "")
 
 
 def _hold(address: str, stack: ExitStack) -> str:
-    """Holds an address until the end of `stack`, and returns it with its real port."""
+    """Binds an address until the end of `stack`, and returns it with its bound port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)

@@ -1,8 +1,8 @@
-"""A worker: one of the processes that serve the same ports for a supervisor. What passes between them is in `messages`.
+"""A worker process, which serves the same ports as the other workers of a supervisor; see `messages`.
 
-- It reads its order from standard input, serves, and sends heartbeats as long as it does.
-- It stops gracefully at SIGTERM, and when the supervisor is gone; then it ends itself if that takes too long.
-- It ends at once, with a REFUSAL, where it cannot serve what was ordered.
+- It reads its order from standard input, serves calls, and sends heartbeats while it serves.
+- It stops gracefully at SIGTERM and when the supervisor has ended. In the second case it exits if that takes too long.
+- If it cannot serve, it sends a REFUSAL and exits.
 """
 
 import logging
@@ -31,15 +31,15 @@ _STDIN = 0
 
 
 def work(messages: int) -> None:
-    """Serves as ordered, until it is told to stop or nobody is left to tell it.
+    """Serves until SIGTERM or the end of the supervisor.
 
     Args:
-        messages: the descriptor of the pipe that the supervisor reads.
+        messages: the descriptor of the pipe to the supervisor.
     """
-    os.set_blocking(messages, False)  # nothing in this process waits for the supervisor
+    os.set_blocking(messages, False)  # this process never waits for the supervisor
     send = partial(_send, messages)
-    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
-        order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
+    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and kept open, because HURRY may follow
+        order: Order = pickle.load(orders)  # noqa: S301 - written by the supervisor
     configure_logs(order.config.log_format, order.config.log_level)
     _label_records(order.number)
     try:
@@ -50,43 +50,43 @@ def work(messages: int) -> None:
 
 
 def _serve(order: Order, send: Callable[[bytes], None]) -> None:
-    # A service manager may signal every process of the service, some of them twice (SIGTERM, then SIGHUP), and the
-    # supervisor passes on that it is to stop. So only SIGTERM stops a worker, and no second signal means hurry here, as
-    # it does to a server without workers: HURRY does.
+    # Only SIGTERM stops a worker, and a second signal has no effect, unlike in a server without workers. A service
+    # manager may signal all processes, some of them twice (SIGTERM, then SIGHUP), in addition to the supervisor's
+    # SIGTERM. The supervisor sends HURRY for a second signal.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
         runner = Runner(order.config, shares_ports=True)
         if order.counters is not None:
             runner.count_into(SharedCounters(list_methods(), order.counters))
-        import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
+        import_gather()  # before serving, so that the import does not delay calls
         if obstacle := find_obstacle():
             send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
         runner.start()
-        ready, _, _ = select.select([signals, _STDIN], [], [])  # nothing but its end comes before the worker stops
-        # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
+        ready, _, _ = select.select([signals, _STDIN], [], [])  # standard input becomes readable only at its end
+        # Sent first, because from now on the supervisor waits for the end of this process instead of heartbeats.
         send(LEAVING)
-        cause = "SIGTERM" if signals in ready else "no supervisor"
+        cause = "SIGTERM" if signals in ready else "the supervisor has ended"
         stop(runner, cause, partial(_follow_supervisor, order.stop_seconds))
-    ignore_signals(STOP_SIGNALS)  # the supervisor passes on each that it gets
+    ignore_signals(STOP_SIGNALS)  # the supervisor may send more of them
 
 
 def _follow_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
-    """Passes HURRY on. When the supervisor is gone, ends a worker that does not stop in time."""
+    """Sets `hurry` for HURRY. If the supervisor has ended, exits when the worker does not stop in time."""
     while os.read(_STDIN, 1):
         hurry.set()
     time.sleep(stop_seconds)
-    os._exit(1)  # not sys.exit, which ends only this thread; the supervisor would have sent SIGKILL by now
+    os._exit(1)  # not sys.exit, which ends only this thread
 
 
 def _send(messages: int, message: bytes) -> None:
-    # The supervisor is gone, which `_follow_supervisor` sees; or it is suspended, and the pipe is full.
+    # The supervisor has ended, which `_follow_supervisor` notices, or it is suspended and the pipe is full.
     with suppress(BrokenPipeError, BlockingIOError):
         os.write(messages, message)
 
 
 def _label_records(number: int) -> None:
-    """Adds the worker's number to every record: the workers of a server share its standard error."""
+    """Adds the worker's number to every record, because all workers write to the same standard error."""
     make_record = logging.getLogRecordFactory()
 
     def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:

@@ -1,0 +1,200 @@
+"""For each error reason: when the server rejects a request with it, and what the caller should do."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tensor_reshape.client import Reason
+
+
+class Explanation(NamedTuple):
+    """The explanation of a reason.
+
+    Attributes:
+        when: the condition.
+        action: what the caller should do.
+    """
+
+    when: str
+    action: str
+
+
+EXPLANATIONS: Mapping[Reason, Explanation] = {
+    Reason.DATA_TYPE_UNSUPPORTED: Explanation(
+        "The operation does not support the data type.", "Use `reshape`, which supports every data type."
+    ),
+    Reason.SHAPE_DATA_TYPE_UNSUPPORTED: Explanation(
+        "The operation does not support the data type of the shape tensor.",
+        "Convert the shape tensor to an integer type of the operation.",
+    ),
+    Reason.SHAPE_RANK_INVALID: Explanation("The shape tensor does not have rank 1.", "Send a shape tensor of rank 1."),
+    Reason.SPECIAL_ZERO_MISSING: Explanation("`special_zero` is not set.", "Set `special_zero` to true or false."),
+    Reason.RANK_UNSUPPORTED: Explanation(
+        "StaticReshape or DynamicReshape has a data shape or target shape of a rank above 12.",
+        "Use `reshape`, which supports ranks up to 64.",
+    ),
+    Reason.DIM_OUT_OF_RANGE: Explanation(
+        "A data dimension or a bound of an interval is not in 0 to 2^63 - 1, or an expression has only larger values.",
+        "Correct the dimension. For an unknown dimension use `None` or `?`.",
+    ),
+    Reason.INVALID_TARGET_VALUE: Explanation(
+        "A target value is below -1 or above 2^63 - 1.", "Use a size, 0, or one -1."
+    ),
+    Reason.COPY_INDEX_OUT_OF_RANGE: Explanation(
+        "A 0 in the target copies a dimension that the data does not have.",
+        "Write the size instead of the 0, or move the 0.",
+    ),
+    Reason.MULTIPLE_MINUS_ONE: Explanation("The target has more than one -1.", "Keep only one -1."),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: Explanation(
+        "The other target dimensions have the product 0, so -1 cannot be inferred.", "Write the size instead of -1."
+    ),
+    Reason.NOT_DIVISIBLE: Explanation(
+        "The number of elements is not divisible by the product of the other target dimensions.",
+        "Change the target. The error suggests values.",
+    ),
+    Reason.DIM_OVERFLOW: Explanation("The inferred dimension exceeds 2^63 - 1.", "Change the target."),
+    Reason.VOLUME_MISMATCH: Explanation(
+        "The target shape has another number of elements than the data.", "Change the target, or use -1 once."
+    ),
+    Reason.EXPECTED_SHAPE_MISMATCH: Explanation(
+        "The output shape differs from `expected_shape`.", "Correct the request or `expected_shape`."
+    ),
+    Reason.STRIDES_UNSUPPORTED: Explanation(
+        "Data with elements smaller than one byte has strides.", "Send such data without strides."
+    ),
+    Reason.STRIDES_RANK_MISMATCH: Explanation(
+        "The number of strides differs from the number of dimensions.", "Send one stride for each dimension."
+    ),
+    Reason.STRIDE_NEGATIVE: Explanation("A stride is negative.", "Copy the array, so that its strides are positive."),
+    Reason.STRIDES_OVERLAP: Explanation(
+        "Two elements overlap in memory. A stride of 0 (a broadcast) is allowed.",
+        "Correct the strides, or copy the array.",
+    ),
+    Reason.DATA_SIZE_MISMATCH: Explanation(
+        "The number of bytes does not match the data type, dimensions and strides.",
+        "Send exactly the bytes of the tensor.",
+    ),
+    Reason.MESSAGE_MALFORMED: Explanation(
+        "The bytes are not an encoding of the message.", "Use stubs that are generated from the `.proto` files."
+    ),
+    Reason.FIELD_MISSING: Explanation("A required field is not set.", "Set the field that the error names."),
+    Reason.OPERATION_UNSPECIFIED: Explanation("InferShape has no operation.", "Set `operation`."),
+    Reason.DIM_UNKNOWN: Explanation(
+        "A dimension is of a kind that this server does not support.", "Update the server, or use an older kind."
+    ),
+    Reason.INTERVAL_EMPTY: Explanation(
+        "The upper bound of an interval is less than the lower bound.", "Correct the bounds."
+    ),
+    Reason.EXPRESSION_INVALID: Explanation(
+        "A symbol has an invalid name, or an expression has no symbols, too many, or a number outside 1 to 2^63 - 1.",
+        "Correct the symbolic expression.",
+    ),
+    Reason.SYMBOL_CONFLICT: Explanation(
+        "The bounds of a symbol, or its uses in several places, exclude every value.",
+        "Make the statements about the symbol consistent.",
+    ),
+    Reason.DIM_SYNTAX_INVALID: Explanation(
+        "A text is not a valid dimension. The SDK and the command line report this.",
+        "Write a number, an interval such as `2..8`, `?`, or a symbol such as `N`.",
+    ),
+    Reason.BATCH_REFERENCE_INVALID: Explanation(
+        "`data_from` of a batch item is not the index of an earlier item, or the item also has data.",
+        "Refer to an earlier item, and omit the data.",
+    ),
+    Reason.BATCH_DEPENDENCY_FAILED: Explanation(
+        "The batch item that `data_from` refers to was rejected.", "Correct the earlier item."
+    ),
+    Reason.INTERNAL_ERROR: Explanation(
+        "The server has a bug that affected this batch item. Its log has the traceback, and other items have results."
+        " In Python it is a `ReshapeError` of neither subclass.",
+        "Report the bug with the server's log.",
+    ),
+    Reason.MODEL_UNKNOWN: Explanation(
+        "The model or its version does not exist.", "Use a name and a version of the server's models."
+    ),
+    Reason.INPUT_INVALID: Explanation(
+        "An input has an unknown or repeated name, its elements are in the wrong field, or a number does not fit its"
+        " datatype.",
+        "Correct the input that the error names.",
+    ),
+    Reason.OUTPUT_INVALID: Explanation(
+        "A requested output does not exist or is repeated, or its shared memory is too small.",
+        "Correct the requested output.",
+    ),
+    Reason.PARAMETER_INVALID: Explanation(
+        "A parameter has the wrong type or cannot be parsed, or the target shape is given twice.",
+        "Correct the parameter that the error names.",
+    ),
+    Reason.SHARED_MEMORY_DISABLED: Explanation(
+        "The request uses shared memory, but the server has no `--shared-memory-dir`.",
+        "Send the bytes in the message, or set `--shared-memory-dir`.",
+    ),
+    Reason.REGION_INVALID: Explanation(
+        "A region has a name that is in use, empty or too long, a key that is not a file name in the directory, or no"
+        " bytes.",
+        "Register it with another name, a file name and a size.",
+    ),
+    Reason.REGION_UNKNOWN: Explanation("No region with this name is registered.", "Register the region first."),
+    Reason.REGION_OUT_OF_RANGE: Explanation(
+        "A tensor exceeds its region, or a region exceeds the current size of its file.",
+        "Correct the offset and the size, or enlarge the file.",
+    ),
+    Reason.REGION_FILE_INVALID: Explanation(
+        "The file of a region cannot be opened, or it is not a regular file with a link count of 1 that the server's"
+        " user owns.",
+        "Create the file with the server's user.",
+    ),
+    Reason.REGION_LIMIT_EXCEEDED: Explanation("1,024 regions are already registered.", "Unregister unused regions."),
+    Reason.CHUNK_UNEXPECTED: Explanation(
+        "A chunk is empty or does not belong to a tensor, or the first message of a tensor already has payload.",
+        "Begin a tensor without payload, and then send its chunks.",
+    ),
+    Reason.CHUNK_OUT_OF_ORDER: Explanation(
+        "The offset of a chunk is not the end of the previous chunk.", "Send the chunks in order."
+    ),
+    Reason.UNAUTHENTICATED: Explanation(
+        "The server requires a token ([Who may call](../deployment/security.md)), and the call has no valid token.",
+        "Send a valid token.",
+    ),
+    Reason.PERMISSION_DENIED: Explanation(
+        "The caller is authenticated, but may not call this method or this server.",
+        "Ask the operator for the permission.",
+    ),
+    Reason.VIEW_IMPOSSIBLE: Explanation(
+        '`transfer="view", copy="never"` with strides that do not allow a view. The SDK reports this.',
+        'Use `copy="if_needed"`.',
+    ),
+    Reason.RANK_LIMIT_EXCEEDED: Explanation(
+        "Reshape has a data shape or target shape of a rank above 64.", "Merge dimensions."
+    ),
+    Reason.OUTPUT_TOO_LARGE: Explanation(
+        "The output of a broadcast, or the results of a batch, exceed `--max-message-bytes`.",
+        "Send less, or raise `--max-message-bytes`.",
+    ),
+    Reason.HEADER_TOO_LARGE: Explanation(
+        "A message has more than 64 KiB or 2,048 fields in addition to the bytes of its tensor.",
+        "Use fewer and shorter fields.",
+    ),
+    Reason.BATCH_TOO_LARGE: Explanation(
+        "A batch has more than 4 MiB or 65,536 items, or exceeds its limit of computation steps.", "Split the batch."
+    ),
+    Reason.MESSAGE_TOO_LARGE: Explanation(
+        "The message exceeds `--max-message-bytes`. gRPC rejects it without details, and the SDK adds the reason.",
+        'Use `transfer="stream"`, or raise `--max-message-bytes`.',
+    ),
+    Reason.TENSOR_TOO_LARGE: Explanation(
+        "The tensor of a stream exceeds 1 TiB, or has strides and exceeds `--max-message-bytes`.",
+        "Copy a strided array before you send it, or split the tensor.",
+    ),
+    Reason.SERVER_BUSY: Explanation(
+        "The memory budget is used up, or the number of running calls has reached `--max-calls`.",
+        "Retry after the delay, or add servers.",
+    ),
+    Reason.STALLED: Explanation(
+        "The call made no progress for `--stall-timeout-seconds`.", "Send and read without long pauses."
+    ),
+    Reason.QUOTA_EXCEEDED: Explanation(
+        "The caller has more running calls, or starts more calls per second, than `--max-calls-per-caller` or"
+        " `--max-calls-per-caller-per-second` allows.",
+        "Retry after the delay, or make fewer calls.",
+    ),
+}
