@@ -54,12 +54,12 @@ def test_malformed_file_is_refused_by_its_name(tmp_path: Path):
         ("a = " + "[" * 5000, "is not TOML"),
         ('[callers]\n"token:a" = "*"', "must have a list of methods"),
         ('[callers]\n"anybody" = ["*"]', "is not a valid identity"),
-        ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService/Reshap"]', "is no method of this server"),
-        ('[callers]\n"token:a" = ["Reshape"]', "is no method of this server"),
-        ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService*"]', "is no method of this server"),
-        ('[callers]\n"token:a" = ["/tensor_reshape.v1.Reshape/*"]', "is no method of this server"),
-        ('[callers]\n"token:a" = ["/*"]', "is no method of this server"),
-        ('[callers]\n"token:a" = [7]', "is no method of this server"),
+        ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService/Reshap"]', "is not a method of this server"),
+        ('[callers]\n"token:a" = ["Reshape"]', "is not a method of this server"),
+        ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService*"]', "is not a method of this server"),
+        ('[callers]\n"token:a" = ["/tensor_reshape.v1.Reshape/*"]', "is not a method of this server"),
+        ('[callers]\n"token:a" = ["/*"]', "is not a method of this server"),
+        ('[callers]\n"token:a" = [7]', "is not a method of this server"),
     ):
         with pytest.raises(ConfigError, match=cause) as caught:
             pytest.fail(f"{text} is {read(file, text)}")
