@@ -13,7 +13,6 @@
 """
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,6 +48,8 @@ class Permissions(Reloaded[_Grants]):
 
 
 def _load(path: Path, known: frozenset[str]) -> _Grants:
+    import tomllib  # noqa: PLC0415 - saves memory without an authorization file
+
     try:
         content = tomllib.loads(read_file(path).decode())
     except (ValueError, RecursionError) as error:  # numbers that are too long, or lists in lists, are of these as well
