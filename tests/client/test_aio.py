@@ -13,12 +13,12 @@ SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
 
 
-def test_an_asyncio_client_is_not_made_outside_of_an_event_loop():
+def test_async_client_needs_a_running_event_loop():
     with pytest.raises(RuntimeError, match="needs a running event loop: create it in a coroutine, or use a Client"):
         AsyncClient(NOBODY)
 
 
-async def test_an_asyncio_client_is_no_block_that_blocks():
+async def test_async_client_rejects_with_statement():
     with pytest.raises(TypeError, match=r"use `async with AsyncClient"), AsyncClient(NOBODY):  # type: ignore[attr-defined]
         pass
 

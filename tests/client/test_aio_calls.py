@@ -68,13 +68,13 @@ async def test_interceptors_see_every_call_and_its_errors(server: ServerProcess)
             await client.reshape(LARGE, [-1], special_zero=False, transfer="stream", timeout=1e-3)
 
 
-async def test_a_refused_connection_is_an_error_behind_interceptors():
+async def test_connection_error_is_raised_with_interceptors():
     async with AsyncClient("127.0.0.1:1", interceptors=[SeenUnary([]), SeenStream([])], timeout=0.5) as client:
         with pytest.raises(UnavailableError, match="refused"):
             await client.reshape(SIX, [6], special_zero=False, transfer="stream")
 
 
-async def test_lost_calls_are_sent_again_with_what_interceptors_add():
+async def test_retried_calls_keep_the_metadata_of_interceptors():
     received: list[Metadata] = []
     with run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address:
         async with AsyncClient(address, interceptors=[SeenUnary([])]) as client:
@@ -83,7 +83,7 @@ async def test_lost_calls_are_sent_again_with_what_interceptors_add():
 
 
 @pytest.mark.parametrize("transfer", ["inline", "stream"])
-async def test_a_task_cancelled_behind_interceptors_leaves_the_client_usable(transfer: Way):
+async def test_client_works_after_cancellation_with_interceptors(transfer: Way):
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0], interceptors=[SeenUnary([]), SeenStream([])]) as client:
             task = asyncio.create_task(client.reshape(SIX, [6], special_zero=False, transfer=transfer))
@@ -95,7 +95,7 @@ async def test_a_task_cancelled_behind_interceptors_leaves_the_client_usable(tra
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
-async def test_a_client_keeps_no_stream_that_is_over(server: ServerProcess):
+async def test_client_keeps_no_finished_stream(server: ServerProcess):
     async with AsyncClient(server.address) as client:
         await client.reshape(SIX, [6], special_zero=False, transfer="stream")
         with pytest.raises(CallTimeoutError):
@@ -103,6 +103,6 @@ async def test_a_client_keeps_no_stream_that_is_over(server: ServerProcess):
         assert client._calls._streams == set()
 
 
-async def test_an_object_that_is_no_interceptor_is_refused_at_once():
+async def test_invalid_interceptor_is_rejected_at_once():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]

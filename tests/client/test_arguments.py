@@ -67,7 +67,7 @@ TARGETS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("method", OPERATIONS)
-def test_a_target_of_no_integers_says_what_to_write(method: str):
+def test_non_integer_shape_error_says_what_to_write(method: str):
     with Client(NOBODY) as client:
         reshape = getattr(client, method)
         assert find_others(TARGETS, lambda target: reshape(SIX, target, special_zero=False)) == {}
@@ -77,7 +77,7 @@ SHAPES = {"an int": 6, "text": "N,4", "a bool": True, "a set": {"N", 4}, "an arr
 
 
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
-def test_a_shape_of_a_question_has_items(field: str):
+def test_shape_of_a_query_must_have_items(field: str):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], "special_zero": False}
     rows = {name: (dims, r"a shape is a sequence of dims, and .* is .*: write") for name, dims in SHAPES.items()}
     assert find_others(rows, lambda dims: infer_locally([ShapeQuery(**{**query, field: dims})])) == {}
@@ -99,18 +99,18 @@ DIMS: dict[str, tuple[object, str]] = {
 }
 
 
-def test_a_dim_of_a_question_says_what_to_write():
+def test_invalid_dim_error_says_what_to_write():
     query: dict[str, Any] = {"shape": [6], "special_zero": False}
     assert find_others(DIMS, lambda dim: infer_locally([ShapeQuery(data_shape=[dim], **query)])) == {}
 
 
-def test_integers_of_numpy_are_integers():
+def test_numpy_integers_are_accepted():
     read = read_integers(np.array([2, 3], np.uint8), "shape")
     assert (read, [type(item) for item in read]) == ((2, 3), [int, int])
 
 
 @pytest.mark.parametrize("method", [*OPERATIONS, "infer_shape"])
-async def test_a_call_without_special_zero_says_what_its_values_mean(method: str):
+async def test_call_without_special_zero_explains_the_flag(method: str):
     data: object = [6] if method == "infer_shape" else SIX
     with Client(NOBODY) as client, pytest.raises(TypeError, match=MISSING):
         getattr(client, method)(data, [6])
@@ -119,7 +119,7 @@ async def test_a_call_without_special_zero_says_what_its_values_mean(method: str
             await getattr(awaited, method)(data, [6])
 
 
-def test_a_query_without_special_zero_is_refused_where_it_is_made():
+def test_query_without_special_zero_is_rejected_on_creation():
     with pytest.raises(TypeError, match=MISSING):
         ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # that is the point: type checkers say so, too
 
@@ -130,7 +130,7 @@ def test_help_shows_that_special_zero_is_required(function: Callable[..., object
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1, "1"), ("true", "'true'")])
-def test_a_flag_that_is_no_bool_says_what_to_write(value: bool, shown: str):
+def test_non_bool_flag_error_says_what_to_write(value: bool, shown: str):
     text = f"special_zero is {shown}, .* write special_zero=True"
     with Client(NOBODY) as client, pytest.raises(TypeError, match=text):
         client.reshape(SIX, [6], special_zero=value)
@@ -138,7 +138,7 @@ def test_a_flag_that_is_no_bool_says_what_to_write(value: bool, shown: str):
         infer_locally([ShapeQuery(data_shape=[1], shape=[1], special_zero=value)])
 
 
-def test_none_for_the_flag_is_the_refusal_of_the_rules():
+def test_special_zero_none_is_rejected_by_the_rules():
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError) as caught:
         client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # that is the point
     assert caught.value.reason is Reason.SPECIAL_ZERO_MISSING
@@ -151,14 +151,14 @@ SPELLINGS = {
 }
 
 
-def test_an_operation_is_known_in_every_usual_spelling():
+def test_operation_is_found_in_every_usual_spelling():
     assert {operation: {*map(read_operation, names)} for operation, names in SPELLINGS.items()} == {
         operation: {operation} for operation in SPELLINGS
     }
 
 
 @pytest.mark.parametrize("name", ["transpose", "", "Reshape-2", None, 3, ["reshape"]], ids=repr)
-def test_an_unknown_operation_is_refused_with_those_that_are_known(name: object):
+def test_unknown_operation_error_lists_the_operations(name: object):
     with pytest.raises(InvalidRequestError, match="use one of static_reshape, dynamic_reshape, reshape") as caught:
         read_operation(name)
     assert (caught.value.reason, caught.value.field) == (Reason.OPERATION_UNSPECIFIED, "operation")
@@ -180,13 +180,13 @@ DATA_TYPES: dict[str, tuple[object, DataType]] = {
 }
 
 
-def test_a_data_type_is_known_by_its_names_here_and_in_array_libraries():
+def test_data_type_is_found_by_its_names_in_array_libraries():
     read = {name: read_data_type(value) for name, (value, _) in DATA_TYPES.items()}
     assert read == {name: data_type for name, (_, data_type) in DATA_TYPES.items()}
 
 
 @pytest.mark.parametrize(("value", "hint"), [("f31", r"\. Did you mean '"), (np.complex64, "u64"), ("no", "")], ids=str)
-def test_a_data_type_that_is_not_served_is_refused_with_those_that_are(value: object, hint: str):
+def test_unsupported_data_type_error_lists_supported_types(value: object, hint: str):
     with pytest.raises(
         InvalidRequestError, match=f"which is not supported; supported types: boolean, i8.*{hint}"
     ) as caught:
@@ -195,12 +195,12 @@ def test_a_data_type_that_is_not_served_is_refused_with_those_that_are(value: ob
 
 
 @pytest.mark.parametrize("value", [14, 1.5, None, ("f32",)], ids=repr)
-def test_a_value_that_names_no_data_type_says_what_to_write(value: object):
+def test_invalid_data_type_error_says_what_to_write(value: object):
     with pytest.raises(TypeError, match="write a DataType or its name, such as 'f32' or 'float32'"):
         read_data_type(value)
 
 
-def test_the_data_type_of_a_question_counts():
+def test_data_type_of_a_query_is_checked():
     (answer,) = infer_locally([ShapeQuery(data_shape=[6], shape=[6], special_zero=False, data_type="f64")])
     assert isinstance(answer, InvalidRequestError)
     assert answer.reason is Reason.DATA_TYPE_UNSUPPORTED
@@ -226,29 +226,29 @@ def test_a_batch_is_a_list_of_queries(ask: Callable[[Any], object]):
 
 
 @pytest.mark.parametrize("link", [0.0, False])
-def test_a_link_is_an_integer(link: int):
+def test_data_from_must_be_an_integer(link: int):
     query = ShapeQuery(data_from=link, shape=[6], special_zero=False)
     with pytest.raises(TypeError, match=f"^data_from is {link}, of the type .*: write 0$"):
         infer_locally([QUERY, query])
 
 
-def test_a_batch_may_be_made_as_it_is_read():
+def test_batch_may_be_a_generator():
     assert infer_locally(query for query in [QUERY, QUERY]) == [(6,), (6,)]
 
 
-def test_a_service_is_named_by_a_text():
+def test_health_service_must_be_text():
     service: Any = 5
     with Client(NOBODY) as client, pytest.raises(TypeError, match=r"^service is 5: write its name as text"):
         client.check_health(service)
 
 
-def test_submit_takes_the_method_and_not_what_it_returns():
+def test_submit_rejects_the_result_of_a_call():
     with Client(NOBODY) as client, pytest.raises(TypeError, match=r"client\.submit\(client\.reshape, array, shape"):
         client.submit("reshape", SIX, [6])  # type: ignore[arg-type] # that is the point
 
 
 @pytest.mark.parametrize(("target", "hint"), [([4, -1], "the nearest are 3 and 6"), ([4, 2], "3, or -1, for shape")])
-def test_a_refusal_of_this_process_says_what_is_accepted(target: list[int], hint: str):
+def test_local_error_says_what_is_accepted(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
     assert "accepted" not in caught.value.metadata  # which are those of the server's refusal

@@ -85,7 +85,7 @@ class Table(Column):
     ],
     ids=["numpy", "strided", "transposed", "memoryview", "array.array", "DLPack", "interface"],
 )
-def test_elements_in_memory_are_read_where_they_lie(given: object, numbers: Array):
+def test_arrays_in_memory_are_not_copied(given: object, numbers: Array):
     read, again = read_array(given, "data"), read_array(given, "data")
     np.testing.assert_array_equal(read, numbers, strict=True)
     assert np.shares_memory(read, again)
@@ -98,12 +98,12 @@ def map_memory(raw: bytes) -> mmap.mmap:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda raw: np.frombuffer(raw, np.uint8), map_memory])
-def test_bytes_of_any_kind_are_numbers_of_eight_bits(make: Callable[[bytes], object]):
+def test_buffers_are_read_as_uint8(make: Callable[[bytes], object]):
     read = read_array(make(SIX.tobytes()), "data")
     assert (read.dtype, read.tobytes()) == (np.dtype(np.uint8), SIX.tobytes())
 
 
-def test_numbers_and_lists_of_them_are_what_numpy_makes_of_them():
+def test_numbers_and_lists_are_read_like_numpy():
     rows: list[tuple[object, type[np.generic], tuple[int, ...]]] = [
         ([[1, 2], [3, 4]], np.int64, (2, 2)),
         ((1.5, 2), np.float64, (2,)),
@@ -136,12 +136,12 @@ def test_numbers_and_lists_of_them_are_what_numpy_makes_of_them():
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_an_argument_that_is_not_one_array_says_what_to_pass(given: object, text: str):
+def test_unusable_array_error_says_what_to_pass(given: object, text: str):
     with pytest.raises(TypeError, match=text):
         read_array(given, "data")
 
 
-def test_rows_of_different_lengths_are_refused():
+def test_ragged_rows_are_rejected():
     with pytest.raises(ValueError, match="data has rows of different lengths"):
         read_array([[1, 2], [3]], "data")
 
@@ -161,6 +161,6 @@ def test_pinned_memory_and_columns_without_nulls_are_read(given: object, numbers
     np.testing.assert_array_equal(read_array(given, "data"), numbers)
 
 
-def test_an_array_has_a_type_of_its_own_and_a_sequence_has_none():
+def test_is_array_distinguishes_arrays_from_sequences():
     assert [is_array(value) for value in (SIX, Exporter(SIX))] == [True, True]
     assert [is_array(value) for value in ([2, 3], range(3), np.int64(3))] == [False, False, False]

@@ -29,14 +29,14 @@ def run_silent() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("transfer", "settings"), [("inline", {}), ("stream", {}), ("inline", TLS)])
-def test_a_timeout_says_that_the_server_was_not_connected(kind: str, transfer: str, settings: dict[str, Any]):
+def test_timeout_error_mentions_a_missing_connection(kind: str, transfer: str, settings: dict[str, Any]):
     with run_silent() as address, open_client(kind, address, **settings) as client:
         with pytest.raises(CallTimeoutError, match=f"{address} was not connected") as caught:
             client.reshape(SIX, [2, 3], transfer=transfer, timeout=0.2, request_id="call-7")
         assert caught.value.request_id == "call-7"
 
 
-def test_a_timeout_of_a_connected_server_says_nothing_of_the_connection(kind: str):
+def test_timeout_of_a_connected_server_omits_the_connection(kind: str):
     with run_blocked() as (runner, _), open_client(kind, runner.addresses[0], timeout=0.2) as client:
         client.wait_until_ready(timeout=60)
         with pytest.raises(CallTimeoutError) as caught:
@@ -45,14 +45,14 @@ def test_a_timeout_of_a_connected_server_says_nothing_of_the_connection(kind: st
 
 
 @pytest.mark.parametrize("timeout", [0.05, 0.3])
-def test_a_call_that_is_refused_a_connection_says_so_however_short_its_timeout(kind: str, timeout: float):
+def test_connection_refused_is_reported_for_short_timeouts(kind: str, timeout: float):
     with open_client(kind, NOBODY) as client:
         for _ in range(3):  # at any point of the attempts to connect
             with pytest.raises(ServiceError, match=r"connection refused|was not connected"):
                 client.infer_shape([6], [6], timeout=timeout)
 
 
-def test_a_wait_for_a_server_ends_with_what_is_wrong(kind: str, tmp_path: Path):
+def test_wait_until_ready_reports_the_connection_error(kind: str, tmp_path: Path):
     with run_runner() as runner, run_runner() as unhealthy:
         unhealthy._health.stop_serving()
         rows: list[tuple[str, dict[str, Any], float, str]] = [
@@ -80,14 +80,14 @@ def test_unavailable_error_names_the_target_and_the_cause(kind: str, settings: d
     assert caught.value.__notes__[0].startswith("gRPC: ")
 
 
-def test_a_channel_waits_for_a_connection_in_two_states_and_has_failed_in_one():
+def test_channel_states_are_described_as_waiting_or_failed():
     states = [*ChannelConnectivity, None]
     waits = [state for state in states if describe_wait(state, "here:1")]
     assert waits == [ChannelConnectivity.IDLE, ChannelConnectivity.CONNECTING]
     assert [state for state in states if has_failed(state)] == [ChannelConnectivity.TRANSIENT_FAILURE]
 
 
-def test_only_a_server_that_is_not_there_is_a_fault_of_the_connection():
+def test_only_unavailable_is_a_connection_fault():
     late = CallTimeoutError("late", StatusCode.DEADLINE_EXCEEDED)
     assert "refused" in describe_fault(UnavailableError("refused", StatusCode.UNAVAILABLE))
     assert describe_fault(late) == describe_fault(InvalidRequestError.of(Reason.FIELD_MISSING, "no")) == ""

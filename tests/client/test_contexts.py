@@ -64,7 +64,7 @@ def recorded(recorder: Recorder) -> Iterator[str]:
         yield address
 
 
-def test_every_call_sends_the_metadata_of_its_client_and_its_own_alone(kind: str, recorder: Recorder, recorded: str):
+def test_calls_send_client_metadata_and_their_own(kind: str, recorder: Recorder, recorded: str):
     with open_client(kind, recorded, metadata=[("of", "all")]) as client:
         for name, call in CALLS.items():
             before = len(recorder.calls)
@@ -77,7 +77,7 @@ def test_every_call_sends_the_metadata_of_its_client_and_its_own_alone(kind: str
         assert recorder.calls[-1] & SENT == set()
 
 
-def test_all_attempts_of_a_call_have_its_request_id(kind: str, recorder: Recorder):
+def test_all_attempts_share_one_request_id(kind: str, recorder: Recorder):
     lossy = {"InferShape": lose_once(INFERRED, [])}
     with run_stock(lossy, interceptors=[recorder]) as address, open_client(kind, address) as client:
         assert CALLS["infer"](client, NAMED) == (2, 3)
@@ -99,7 +99,7 @@ def refuse(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
     ],
     ids=["a valid id", "an invalid id", "an answer that cannot be read"],
 )
-def test_an_error_has_the_valid_id_of_the_server_or_else_of_the_call(
+def test_error_has_the_request_id_of_server_or_call(
     kind: str, behavior: Behavior, error: type[TensorReshapeError], kept: str
 ):
     with run_stock({"InferShape": behavior}) as address, open_client(kind, address) as client:
@@ -109,19 +109,19 @@ def test_an_error_has_the_valid_id_of_the_server_or_else_of_the_call(
         assert (caught.value.__cause__ is not None) == (error is ResponseError)
 
 
-def test_a_refusal_before_anything_is_sent_has_no_id(kind: str):
+def test_local_error_has_no_request_id(kind: str):
     with open_client(kind, "127.0.0.1:1") as client, pytest.raises(ReshapeError) as caught:
         client.reshape(SIX, [4], **NAMED)
     assert caught.value.request_id is None
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", "a\nb", "a" * 129, "\u00e4"])
-def test_an_invalid_request_id_is_refused(request_id: str):
+def test_invalid_request_id_is_rejected(request_id: str):
     with pytest.raises(ValueError, match="request_id"):
         build_metadata(CallOptions(request_id=request_id))
 
 
-def test_the_metadata_may_hold_the_only_request_id():
+def test_request_id_may_be_given_only_once():
     pair = (REQUEST_ID_KEY, "b")
     with pytest.raises(ValueError, match="remove one of them"):
         build_metadata(CallOptions(request_id="a", metadata=[pair]))
@@ -131,7 +131,7 @@ def test_the_metadata_may_hold_the_only_request_id():
     assert error.request_id == "b"
 
 
-def test_an_error_of_something_else_is_left_as_it_is():
+def test_unrelated_error_is_unchanged():
     with pytest.raises(KeyError), ClientContext(Deadline(1), ((REQUEST_ID_KEY, "b"),)):
         raise KeyError
 
@@ -139,19 +139,19 @@ def test_an_error_of_something_else_is_left_as_it_is():
 @pytest.mark.parametrize(
     "pair", [("Bad Key", "x"), ("", "x"), ("key", "a\nb"), ("key", b"x"), ("key-bin", "x"), ("key", "\u00e4")], ids=str
 )
-def test_metadata_that_grpc_cannot_send_are_refused(pair: tuple[str, str | bytes]):
+def test_invalid_metadata_are_rejected(pair: tuple[str, str | bytes]):
     with pytest.raises(ValueError, match="metadata"):
         check_metadata([pair])
 
 
 @pytest.mark.parametrize(("metadata", "kind"), [({"tenant": "a"}, "dict"), ("tenant=a", "str"), (5, "int")], ids=str)
-def test_metadata_that_are_no_pairs_say_what_to_write(metadata: object, kind: str):
+def test_metadata_error_says_to_write_pairs(metadata: object, kind: str):
     with pytest.raises(
         TypeError, match=rf"^metadata is of the type {kind}: write pairs, such as \[\('key', 'value'\)\]$"
     ):  # they are not shown
         check_metadata(metadata)  # type: ignore[arg-type] # that is the point
 
 
-def test_metadata_that_grpc_can_send_are_kept():
+def test_valid_metadata_are_accepted():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
     assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # no sequence

@@ -74,7 +74,7 @@ def test_switch_raises_when_grpc_is_imported_already(first: str):
 
 
 @pytest.mark.parametrize("value", ["", "event_engine_client"])
-def test_switch_leaves_what_the_environment_says(value: str):
+def test_switch_respects_the_environment_variable(value: str):
     lines = watch(TRIED, SWITCH, "import grpc", f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
     assert lines == ["False", value, value]
 

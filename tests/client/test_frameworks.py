@@ -25,11 +25,11 @@ class Foreign:
 @pytest.mark.parametrize(
     "like", [None, np, SIX, SIX.view(np.recarray), np.float32(1)], ids=["none", "module", "array", "recarray", "scalar"]
 )
-def test_numpy_holds_every_type(like: object):
+def test_numpy_supports_every_type(like: object):
     assert {find_framework(like, data_type) for data_type in DTYPES} == {NUMPY}
 
 
-def test_an_array_by_the_standard_comes_back_by_its_namespace():
+def test_array_api_output_uses_the_namespace():
     framework = find_framework(Foreign(), DataType.F32)
     assert np.shares_memory(framework.present(SIX), SIX)
     assert (framework.name, framework.takes_read_only) == ("some_array_library", False)
@@ -42,6 +42,6 @@ def test_an_array_by_the_standard_comes_back_by_its_namespace():
     ["torch", [1.0], b"", sys, object(), SIX.dtype, np.float32, np.ndarray],
     ids=["text", "list", "bytes", "module", "object", "dtype", "scalar type", "class"],
 )
-def test_an_object_that_is_no_array_and_no_namespace_is_refused(like: object):
+def test_like_rejects_other_objects(like: object):
     with pytest.raises(TypeError, match=r"like must be an array, or a namespace such as torch or jax\.numpy"):
         find_framework(like, DataType.F32)

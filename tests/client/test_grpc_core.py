@@ -140,7 +140,7 @@ ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exc
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_an_end_is_the_same_both_ways(name: str):
+def test_errors_are_equal_with_both_apis(name: str):
     run, seconds, kind, text = ENDS[name]
     ends = []
     with run() as address:
@@ -153,7 +153,7 @@ def test_an_end_is_the_same_both_ways(name: str):
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
-def test_a_client_that_is_closed_ends_the_calls_of_other_threads(grpc_api: GrpcApi):
+def test_closing_a_client_ends_calls_of_other_threads(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address, ThreadPoolExecutor(1) as pool:
         client = Client(address, grpc_api=grpc_api)
@@ -173,7 +173,7 @@ def open_both() -> Iterator[list[Transport]]:
         transport.close()
 
 
-def test_a_call_that_cannot_begin_is_the_same_error_both_ways():
+def test_failed_start_raises_the_same_error_with_both_apis():
     with open_both() as both:
         direct, stock = (find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both)
     assert direct == stock
@@ -182,7 +182,7 @@ def test_a_call_that_cannot_begin_is_the_same_error_both_ways():
         assert find_end(transport.send, PATH, b"", 1, ()).kind is ValueError
 
 
-def test_a_call_waits_for_a_server_only_if_it_is_to():
+def test_call_waits_for_a_server_only_when_requested():
     with open_both() as both:
         waiting = [find_end(calls.send_when_ready, PATH, b"", 0.3, ()).code for calls in both]
         not_waiting = [find_end(calls.send, PATH, b"", SECONDS, ()).code for calls in both]
@@ -191,7 +191,7 @@ def test_a_call_waits_for_a_server_only_if_it_is_to():
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
-def test_a_server_that_dies_in_a_call_is_lost(grpc_api: GrpcApi):
+def test_killed_server_raises_unavailable(grpc_api: GrpcApi):
     held = Held()
     with ThreadPoolExecutor(1) as pool:
         with run_stock({"StaticReshape": held}) as address:
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_a_call_at_once_on_both_sides(grpc_api: GrpcApi):
     assert (written, process.returncode) == ("interrupted\n", 0)
 
 
-def test_a_channel_with_an_interceptor_has_it_see_every_call():
+def test_interceptor_of_a_channel_sees_every_call():
     seen = []
 
     class Watch(grpc.UnaryUnaryClientInterceptor):
@@ -236,7 +236,7 @@ def test_a_channel_with_an_interceptor_has_it_see_every_call():
     assert seen == [PATH]
 
 
-def test_calls_are_on_the_core_unless_they_are_to_be_stock():
+def test_calls_use_the_core_unless_public_is_requested():
     with open_both() as both:
         assert [type(transport) for transport in both] == [CoreTransport, Transport]
     with pytest.raises(ValueError, match=r"'fast'.*auto, public"):
@@ -257,7 +257,7 @@ def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPat
     assert not is_supported.__wrapped__()
 
 
-def test_calls_are_stock_where_grpcio_is_not_supported(monkeypatch: pytest.MonkeyPatch):
+def test_calls_use_the_public_api_with_unsupported_grpcio(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc_core, "is_supported", lambda: False)
     with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
         assert type(client._calls.transport) is Transport
@@ -272,7 +272,7 @@ def test_state_of_a_channel_is_found_without_connecting_it(grpc_api: GrpcApi):
     assert transport.find_state() is None
 
 
-def test_tls_credentials_are_told_from_others():
+def test_is_tls_recognizes_tls_credentials():
     tls, token = grpc.ssl_channel_credentials(), grpc.access_token_call_credentials("a-token")
     assert is_tls(tls)
     assert not is_tls(grpc.composite_channel_credentials(tls, token))

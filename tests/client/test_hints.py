@@ -14,14 +14,14 @@ TOO_LARGE = LimitError.of(Reason.MESSAGE_TOO_LARGE, "Received message larger tha
 INFO = describe_server(Config(max_message_bytes=4096), CORE)
 
 
-def test_only_a_reshape_whose_message_is_too_large_has_a_hint():
+def test_only_oversized_reshapes_get_a_hint():
     assert calls_for_hint(TOO_LARGE, RESHAPE)
     assert not calls_for_hint(TOO_LARGE, INFER_SHAPE.path)
     assert not calls_for_hint(LimitError.of(Reason.OUTPUT_TOO_LARGE, "too large"), RESHAPE)
     assert not calls_for_hint(UnavailableError("gone", grpc.StatusCode.UNAVAILABLE), RESHAPE)
 
 
-def test_the_hint_names_both_sizes_and_what_to_do():
+def test_hint_names_both_sizes_and_the_advice():
     hinted = hint_size(TOO_LARGE, RESHAPE, 2**20, INFO)
     assert str(hinted) == (
         'the request takes 1 MiB, above the server\'s 4 KiB: use transfer="stream", '
@@ -32,13 +32,13 @@ def test_the_hint_names_both_sizes_and_what_to_do():
     assert hinted.metadata == {"size": "1048576", "limit": "4096"}
 
 
-def test_the_hint_for_a_stream_is_about_its_messages():
+def test_hint_for_a_stream_names_chunk_bytes():
     assert str(hint_size(TOO_LARGE, STREAM_RESHAPE.path, 2**20, INFO)) == (
         "a message of the stream takes 1 MiB, above the server's 4 KiB: make the client with smaller chunk_bytes"
     )
 
 
-def test_the_error_stays_as_it_is_where_the_server_explains_nothing():
+def test_error_is_unchanged_when_no_limit_explains_it():
     assert hint_size(TOO_LARGE, RESHAPE, 2**20, None) is TOO_LARGE
     assert hint_size(TOO_LARGE, RESHAPE, 2**20, NOTHING_TOLD) is TOO_LARGE
     assert hint_size(TOO_LARGE, RESHAPE, 4096, INFO) is TOO_LARGE  # it was refused on the way

@@ -13,11 +13,11 @@ def run(*lines: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
 
-def test_the_offered_names_exist():
+def test_all_exported_names_exist():
     assert [name for name in sdk.__all__ if not hasattr(sdk, name)] == []
 
 
-def test_a_question_is_answered_in_this_process_with_the_standard_library_alone():
+def test_infer_locally_imports_only_the_standard_library():
     assert run(
         "import sys",
         "from tensor_reshape.client import Dim, InvalidRequestError, Reason, ShapeQuery, infer_locally",

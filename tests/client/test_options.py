@@ -27,43 +27,43 @@ TLS = grpc.ssl_channel_credentials()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
-def test_a_timeout_is_above_0(seconds: float):
+def test_timeout_must_be_above_zero(seconds: float):
     with pytest.raises(ValueError, match="timeout"):
         choose_timeout(seconds)
 
 
 @pytest.mark.parametrize("seconds", ["5", None, [5]], ids=repr)
-def test_a_timeout_is_a_number(seconds: float):
+def test_timeout_must_be_a_number(seconds: float):
     with pytest.raises(TypeError, match=r"write seconds as a number, or math\.inf for no timeout"):
         choose_timeout(seconds)
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
-def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
+def test_timeout_of_a_call_overrides_the_client(timeout: float | None, seconds: float | None):
     assert Endpoint("localhost:1", None, (), 30).choose_timeout(timeout) == seconds
 
 
 @pytest.mark.parametrize("field", ["chunk_bytes", "inline_max_bytes"])
 @pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
-def test_a_size_is_an_integer(field: str, size: object):
+def test_sizes_must_be_integers(field: str, size: object):
     fields: dict[str, Any] = {field: size}
     with pytest.raises(TypeError, match=f"^{field} is .*: write a number of bytes"):
         Client(NOBODY, **fields)
 
 
 @pytest.mark.parametrize("size", [0, 2**40])
-def test_a_chunk_fits_into_a_message(size: int):
+def test_chunk_bytes_must_fit_into_a_message(size: int):
     with pytest.raises(ValueError, match=f"chunk_bytes is {size}; it must be from 1 to"):
         Client(NOBODY, chunk_bytes=size)
 
 
 @pytest.mark.parametrize("credentials", [True, "ca.pem"], ids=repr)
-def test_credentials_are_those_of_grpc(credentials: grpc.ChannelCredentials):
+def test_credentials_must_be_of_grpc(credentials: grpc.ChannelCredentials):
     with pytest.raises(TypeError, match=r"write credentials=grpc\.ssl_channel_credentials\(\) for TLS"):
         Client(NOBODY, credentials=credentials)
 
 
-def test_the_times_of_a_channel_fit_together():
+def test_channel_timeouts_are_consistent():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     silent, host, server, lookup = (
         int(options[f"grpc.{name}_ms"]) / 1000
@@ -76,13 +76,13 @@ def test_the_times_of_a_channel_fit_together():
     assert silent * 1000 >= 2 * allowed["grpc.http2.min_ping_interval_without_data_ms"]
 
 
-def test_the_data_that_a_server_may_send_unread_is_fixed():
+def test_flow_control_window_of_the_client_is_fixed():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     assert options["grpc.http2.bdp_probe"] == 0
     assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
 
 
-def test_an_option_of_the_caller_wins_and_comes_once():
+def test_caller_option_overrides_and_is_unique():
     options = list(build_channel_options("localhost:1", [("grpc.keepalive_time_ms", 7)], avoid_unhealthy=True))
     assert [value for name, value in options if name == "grpc.keepalive_time_ms"] == [7]
 
@@ -90,23 +90,23 @@ def test_an_option_of_the_caller_wins_and_comes_once():
 @pytest.mark.parametrize(
     "pair", [("name", 1.5), ("name", None), (b"name", 1), ("name", np.int32(1)), ("name", object())]
 )
-def test_an_option_that_grpc_would_take_for_an_address_in_memory_is_refused(pair: tuple[Any, Any]):
+def test_channel_option_of_another_type_is_rejected(pair: tuple[Any, Any]):
     with pytest.raises(TypeError, match="a channel option must be"):
         check_settings([pair], None, ())
 
 
-def test_an_option_is_an_integer_a_text_or_bytes():
+def test_channel_option_may_be_integer_text_or_bytes():
     options = tuple(("name", value) for value in (1, -1, True, "text", b"bytes"))
     assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # no sequence
 
 
-def test_a_compression_is_one_of_grpcs():
+def test_compression_must_be_of_grpc():
     assert check_settings((), grpc.Compression.Gzip, ()).compression is grpc.Compression.Gzip
     with pytest.raises(TypeError, match="compression"):
         check_settings((), "gzip", ())
 
 
-def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerProcess):
+def test_caller_options_reach_the_channel(kind: str, server: ServerProcess):
     options = [("grpc.max_receive_message_length", 100)]
     with open_client(kind, server.address, options=options) as client, pytest.raises(LimitError) as caught:
         client.reshape(np.zeros(64, np.float32), [-1])
@@ -115,9 +115,7 @@ def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerPr
 
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize(("credentials", "tls"), [(None, ""), (TLS, ", TLS")])
-def test_a_client_is_shown_by_its_target_and_nothing_secret(
-    kind: str, credentials: grpc.ChannelCredentials | None, tls: str
-):
+def test_client_repr_has_no_secrets(kind: str, credentials: grpc.ChannelCredentials | None, tls: str):
     metadata = [("authorization", "Bearer secret")]
     with open_client(kind, NOBODY, credentials=credentials, metadata=metadata) as client:
         assert repr(client._client) == f"<{kind} of 127.0.0.1:1{tls}>"
@@ -125,7 +123,7 @@ def test_a_client_is_shown_by_its_target_and_nothing_secret(
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_client_that_is_pickled_or_copied_says_what_to_do(kind: str):
+def test_pickling_error_says_what_to_do(kind: str):
     takes: list[Callable[[object], object]] = [pickle.dumps, copy.copy, copy.deepcopy]
     with open_client(kind, NOBODY) as client:
         for take in takes:
@@ -134,7 +132,7 @@ def test_a_client_that_is_pickled_or_copied_says_what_to_do(kind: str):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_client_that_is_closed_says_what_to_do(kind: str):
+def test_closed_client_error_says_what_to_do(kind: str):
     text = r"^the client of 127\.0\.0\.1:1 is closed: make calls inside its `with` block"
     with open_client(kind, NOBODY) as client:
         for _ in range(2):
@@ -167,7 +165,7 @@ with Client(sys.argv[1]) as client:
 """
 
 
-def test_a_client_that_is_used_after_a_fork_says_what_to_do(server: ServerProcess):
+def test_fork_error_says_what_to_do(server: ServerProcess):
     command = [sys.executable, "-c", USE_AFTER_FORK, server.address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     said = f"the client of {server.address} was created before this process forked: create one in each process"

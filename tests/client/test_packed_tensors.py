@@ -27,14 +27,14 @@ def make_tensor(data_type: DataType, dims: tuple[int, ...]) -> PackedTensor:
 
 
 @pytest.mark.parametrize("holder", [bytes, bytearray, memoryview, lambda raw: np.frombuffer(raw, np.uint8)])
-def test_any_buffer_holds_the_bytes_without_a_copy(holder: type[bytes]):
+def test_packed_tensor_does_not_copy_its_buffer(holder: type[bytes]):
     data = holder(b"\x21\x43\x65")
     tensor = PackedTensor(DataType.U4, [2, 3], data)
     assert (tensor.dims, bytes(tensor.data), tensor.data.readonly) == ((2, 3), b"\x21\x43\x65", True)
     assert np.shares_memory(np.frombuffer(tensor.data, np.uint8), np.frombuffer(data, np.uint8))
 
 
-def test_tensors_are_equal_where_type_shape_and_bytes_are():
+def test_packed_tensors_compare_by_type_shape_and_bytes():
     tensor = PackedTensor(DataType.U4, [2], b"\x21")
     assert tensor == PackedTensor(DataType.U4, (2,), bytearray(b"\x21"))
     assert tensor != PackedTensor(DataType.I4, [2], b"\x21")
@@ -43,31 +43,31 @@ def test_tensors_are_equal_where_type_shape_and_bytes_are():
 
 
 @pytest.mark.parametrize("empty", [b"", np.empty(0, np.uint8)])
-def test_a_tensor_may_be_empty(empty: bytes):
+def test_packed_tensor_may_be_empty(empty: bytes):
     assert PackedTensor(DataType.U1, [0, 3], empty).data.nbytes == 0
 
 
 @pytest.mark.parametrize("data_type", [DataType.U8, DataType.F32, DataType.F8E8M0], ids=str)
-def test_elements_of_whole_bytes_go_in_an_array(data_type: DataType):
+def test_packed_tensor_rejects_types_of_whole_bytes(data_type: DataType):
     with pytest.raises(ValueError, match="is not a packed type: pass an array"):
         PackedTensor(data_type, [1], bytes(4))
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-def test_every_bit_comes_back_under_the_new_shape(client: AnyClient, way: str):
+def test_packed_reshape_keeps_every_bit(client: AnyClient, way: str):
     for data_type in DataType:
         for dims in ((3, 5), (8, 16), (0, 4)) if data_type.is_packed else ():
             tensor = make_tensor(data_type, dims)
             assert client.reshape(tensor, dims[::-1], transfer=way) == PackedTensor(data_type, dims[::-1], tensor.data)
 
 
-def test_progress_is_in_the_bytes_that_travel(client: AnyClient):
+def test_progress_counts_packed_bytes(client: AnyClient):
     seen: list[tuple[int, int]] = []
     client.reshape(make_tensor(DataType.U3, (40,)), [-1], transfer="stream", progress=lambda *at: seen.append(at))
     assert seen[-1] == (15, 15)
 
 
-def test_a_packed_tensor_that_no_server_takes_is_refused_here(client: AnyClient):
+def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
     for size in (0, 2, 4):
         with pytest.raises(InvalidRequestError) as caught:
             client.reshape(PackedTensor(DataType.U3, [5], bytes(size)), [-1])

@@ -33,7 +33,7 @@ def test_both_clients_have_the_same_methods_and_arguments():
         assert inspect.iscoroutinefunction(awaited), name
 
 
-def test_both_clients_are_made_with_the_same_options_but_how_a_thread_calls():
+def test_both_clients_share_options_except_grpc_api():
     blocking, awaiting = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
     assert blocking.keys() - awaiting.keys() == BLOCKING_ALONE - {"submit"}
     assert [blocking[name] for name in awaiting if name != OF_GRPC] == [
@@ -52,7 +52,7 @@ def test_every_call_takes_the_options_of_a_call():
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_the_deadline_of_a_batch_is_one_for_all_its_calls(kind: str):
+def test_batch_calls_share_one_deadline(kind: str):
     left: list[float] = []  # of the time of each call, when it arrives
 
     def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:

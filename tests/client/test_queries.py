@@ -58,7 +58,7 @@ def test_integers_of_numpy_become_those_of_python():
     assert [type(end) for end in dim.bounds] == [int, int]
 
 
-def test_an_inferred_shape_can_be_asked_with(client: Client):
+def test_inferred_shape_can_be_used_in_a_query(client: Client):
     inferred = client.infer_shape(["N", 4, "M"], [0, -1], special_zero=True, operation="reshape")
     assert client.infer_shape(inferred, [-1], special_zero=False) == client.infer_shape(
         ["N", 4, "M"], [-1], special_zero=False
@@ -75,7 +75,7 @@ def test_an_inferred_shape_can_be_asked_with(client: Client):
     ],
     ids=["a dim", "an end", "an item", "a coefficient"],
 )
-def test_a_number_that_s64_cannot_hold_has_the_refusal_of_the_rules(
+def test_number_above_s64_is_rejected_by_the_rules(
     data: list[DimLike], target: list[DimLike], reason: Reason, field: str
 ):
     with Client("127.0.0.1:1") as client, pytest.raises(InvalidRequestError) as caught:
@@ -93,7 +93,7 @@ QUERIES = [
 ]
 
 
-def test_a_batch_is_split_unless_queries_are_linked():
+def test_batch_is_split_unless_queries_refer_to_each_other():
     plain, linked = QUERIES[0], ShapeQuery(data_from=0, shape=[-1], special_zero=False)
     many = [plain] * MAX_CALL_QUERIES
     assert [len(piece) for piece in split_queries([*many, plain])] == [MAX_CALL_QUERIES, 1]
@@ -106,5 +106,5 @@ def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
     return type(answer), answer.reason, answer.message, answer.field, answer.metadata
 
 
-def test_this_process_answers_as_the_server_does(client: Client):
+def test_infer_locally_equals_the_server(client: Client):
     assert [*map(describe, client.infer_shapes(QUERIES))] == [*map(describe, infer_locally(QUERIES))]

@@ -64,21 +64,21 @@ def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Targe
 
 
 @pytest.mark.parametrize("item", [2**31, -(2**31) - 1])
-def test_a_target_item_that_i32_cannot_hold_is_refused(item: int):
+def test_shape_item_above_i32_is_rejected(item: int):
     with pytest.raises(InvalidRequestError, match="does not fit into") as caught:
         plan(DYNAMIC_RESHAPE, shape=[item])
     assert (caught.value.reason, caught.value.field) == (Reason.INVALID_TARGET_VALUE, "shape")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_a_plan_becomes_the_request_of_its_operation(operation: Operation):
+def test_plan_builds_the_request_of_its_operation(operation: Operation):
     call = plan(operation).build_inline()
     read = decode_reshape_request(operation, call.request)
     assert call.method == OPERATION_METHODS[operation].path
     assert (list(read.question.target), read.data.dims, bytes(read.data.payload)) == ([3, 2], (6,), SIX.tobytes())
 
 
-def test_a_target_has_the_type_of_its_array_or_the_widest_of_its_operation():
+def test_shape_array_keeps_its_type_and_lists_use_the_widest():
     views = (
         plan().shape,
         plan(DYNAMIC_RESHAPE).shape,
@@ -89,31 +89,31 @@ def test_a_target_has_the_type_of_its_array_or_the_widest_of_its_operation():
     assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # that of StaticReshape is no tensor
 
 
-def test_two_layouts_of_one_shape_are_two_requests():
+def test_different_strides_make_different_requests():
     square = np.arange(4, dtype=np.float32).reshape(2, 2)
     requests = [plan(array=array, shape=(4,)).build_inline() for array in (square, square.T)]
     assert [decode_reshape_request(STATIC_RESHAPE, call.request).data.strides for call in requests] == [None, (1, 2)]
 
 
-def test_a_call_reads_its_own_response():
+def test_calls_decode_their_responses():
     response = encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes())))
     output = plan().build_inline().decode(response)
     np.testing.assert_array_equal(output, SIX.reshape(3, 2), strict=True)
     assert not output.flags.writeable
 
 
-def test_a_view_asks_the_server_the_same_question_without_data():
+def test_view_sends_the_same_query_without_data():
     question = decode_infer_request(plan().build_infer().request).question
     assert (question.operation, question.data, question.target) == (STATIC_RESHAPE, [6], [3, 2])
 
 
-def test_a_question_is_sent_as_it_is_asked():
+def test_query_is_sent_unchanged():
     call = build_infer_shape(["N", 4], [-1], special_zero=True, more={"operation": "reshape", "explain": True})
     request = decode_infer_request(call.request)
     assert (request.question.operation, request.explain, request.question.special_zero) == (RESHAPE, True, True)
 
 
-def test_a_query_that_cannot_be_sent_is_refused_in_its_place():
+def test_unsendable_query_gets_its_error_in_place():
     queries = [
         ShapeQuery(data_shape=[6], shape=["6"], special_zero=False),
         ShapeQuery(data_shape=[6], shape=["1.5"], special_zero=False),

@@ -28,7 +28,7 @@ SHAPES = {
 }
 
 
-def test_an_answer_that_the_rules_do_not_give_is_a_response_error():
+def test_output_against_the_rules_is_a_response_error():
     answers, shapes = iter(ANSWERS.values()), iter(SHAPES.values())
     methods = {"StaticReshape": lambda *_: next(answers), "InferShape": lambda *_: next(shapes)}
     with run_stock(methods) as address, Client(address) as client:
@@ -42,7 +42,7 @@ def test_an_answer_that_the_rules_do_not_give_is_a_response_error():
     assert [*answers, *shapes] == []
 
 
-def test_a_health_that_cannot_be_read_is_an_error_of_this_project():
+def test_unreadable_health_response_is_a_response_error():
     with (
         run_stock({"Check": lambda *_: b"\xff"}, service="grpc.health.v1.Health") as address,
         Client(address) as client,

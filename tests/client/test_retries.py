@@ -65,7 +65,7 @@ def count_grants(budget: RetryBudget, failures: int) -> int:
 
 
 @pytest.mark.parametrize("error", [*FINAL, TIME_IS_UP], ids=repr)
-def test_a_failure_that_would_come_again_ends_the_call(error: TensorReshapeError):
+def test_permanent_error_ends_the_call(error: TensorReshapeError):
     attempts = begin()
     assert attempts.plan_pause(error) is None
     assert attempts.choose_end(error) is error
@@ -84,14 +84,14 @@ def test_a_call_refused_until_its_timeout_ends_with_the_refusal():
     assert (end.args, end.reason, end.retry_seconds) == (BUSY.args, BUSY.reason, BUSY.retry_seconds)
 
 
-def test_a_stream_taken_up_after_a_refusal_ends_with_its_timeout():
+def test_accepted_stream_after_a_rejection_ends_with_its_timeout():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.note_progress()
     assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
 
 
-def test_refused_attempts_keep_nothing_of_their_caller():
+def test_rejected_attempts_keep_no_reference_to_the_array():
     class Owned: ...
 
     def refuse() -> None:
@@ -129,7 +129,7 @@ def test_only_the_first_loss_of_a_call_draws_no_token(error: TensorReshapeError)
 
 
 @pytest.mark.parametrize("error", [*LOST, BUSY], ids=repr)
-def test_nothing_is_sent_again_after_the_deadline_or_the_close(error: TensorReshapeError):
+def test_no_retry_after_the_deadline_or_close(error: TensorReshapeError):
     assert begin(timeout=0.01).plan_pause(error) is None
     endpoint = open_endpoint()
     endpoint.close()
@@ -137,7 +137,7 @@ def test_nothing_is_sent_again_after_the_deadline_or_the_close(error: TensorResh
 
 
 @given(st.floats(0, 1000), st.integers(1, 20))
-def test_the_least_pause_is_what_a_busy_server_asks_for(seconds: float, attempts: int):
+def test_pause_is_at_least_the_retry_delay(seconds: float, attempts: int):
     begun = begin()
     pauses = [plan(begun, ask_back(seconds)) for _ in range(attempts)]
     assert all(pause.seconds >= seconds and not pause.is_for_server for pause in pauses)
@@ -150,11 +150,11 @@ def test_the_pauses_double_up_to_a_maximum():
     assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, limits, strict=True))
 
 
-def test_two_callers_do_not_come_back_together():
+def test_backoff_is_random():
     assert len({plan(begin(), BUSY).seconds for _ in range(10)}) == 10
 
 
-def test_an_answered_call_gives_a_part_of_a_token_back():
+def test_successful_call_returns_a_part_of_a_token():
     attempts = begin()
     for _ in range(49):
         plan(attempts, BUSY)
@@ -172,7 +172,7 @@ def test_patience_ends_and_progress_renews_it():
     assert attempts.plan_pause(LOST[0]) is not None
 
 
-def test_a_wait_for_a_server_takes_patience_and_ends_with_the_deadline():
+def test_waiting_for_a_server_uses_patience_until_the_deadline():
     attempts = begin()
     with attempts.wait_for_server() as seconds:
         assert seconds == PATIENCE_SECONDS
@@ -182,7 +182,7 @@ def test_a_wait_for_a_server_takes_patience_and_ends_with_the_deadline():
         assert 1 < seconds <= 2
 
 
-def test_ten_answers_make_room_for_one_more():
+def test_ten_successes_allow_one_more_retry():
     budget = RetryBudget()
     count_grants(budget, 50)
     for _ in range(9):
@@ -193,7 +193,7 @@ def test_ten_answers_make_room_for_one_more():
     assert budget.take()
 
 
-def test_answers_save_no_more_than_a_full_bucket():
+def test_successes_do_not_overfill_the_bucket():
     budget = RetryBudget()
     for _ in range(1000):
         budget.note_success()
@@ -201,7 +201,7 @@ def test_answers_save_no_more_than_a_full_bucket():
 
 
 @given(st.lists(st.booleans(), max_size=400))
-def test_grants_are_at_most_a_constant_and_a_tenth_of_the_answers(successes: list[bool]):
+def test_retries_are_limited_to_a_tenth_of_successes(successes: list[bool]):
     budget, grants = RetryBudget(), 0
     for is_success in successes:
         if is_success:

@@ -62,7 +62,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)
 
 
-def test_a_timeout_after_a_refusal_of_a_busy_server_is_that_refusal(kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_timeout_after_server_busy_raises_server_busy(kind: str, monkeypatch: pytest.MonkeyPatch):
     holding = Holding(1)
     monkeypatch.setattr(Deadline, "remaining_seconds", property(holding.find_remaining_seconds))
     with (
@@ -74,7 +74,7 @@ def test_a_timeout_after_a_refusal_of_a_busy_server_is_that_refusal(kind: str, m
     assert (caught.value.reason, len(holding.times)) == (Reason.SERVER_BUSY, 2)
 
 
-def test_a_busy_server_is_asked_less_and_less_often(kind: str):
+def test_retries_to_a_busy_server_slow_down(kind: str):
     refusing = Refusing(3)
     with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
         assert infer(client) == (6,)
@@ -84,7 +84,7 @@ def test_a_busy_server_is_asked_less_and_less_often(kind: str):
     assert len(refusing.requests) == 1
 
 
-def test_a_full_server_sees_little_more_than_the_first_attempts():
+def test_full_server_gets_few_retries():
     refusing = Refusing(10_000)
 
     def call(client: AnyClient) -> None:
@@ -102,7 +102,7 @@ def test_a_full_server_sees_little_more_than_the_first_attempts():
 
 
 @pytest.mark.usefixtures("short_patience")
-def test_a_call_gives_up_before_its_deadline_where_no_server_ever_was(kind: str):
+def test_call_without_a_server_ends_when_patience_is_used_up(kind: str):
     begin = time.monotonic()
     with open_client(kind, "127.0.0.1:1", timeout=60) as client, pytest.raises(UnavailableError, match="refused"):
         infer(client)
@@ -110,7 +110,7 @@ def test_a_call_gives_up_before_its_deadline_where_no_server_ever_was(kind: str)
 
 
 @pytest.mark.parametrize("way", ["inline", "stream", "view"])
-def test_a_call_ends_with_its_deadline_where_no_server_is(kind: str, way: str):
+def test_call_without_a_server_ends_at_its_deadline(kind: str, way: str):
     begin = time.monotonic()
     with open_client(kind, "127.0.0.1:1") as client, pytest.raises((UnavailableError, CallTimeoutError)):
         client.reshape(np.zeros(6), [6], transfer=way, timeout=0.3)

@@ -18,7 +18,7 @@ SCALAR = InferredShape(ShapeAnswer(()))
 UNRANKED = InferredShape(ShapeAnswer(None))
 
 
-def test_a_shape_is_json_that_is_written_and_read_back():
+def test_inferred_shape_survives_json():
     record = MIXED.to_json()
     assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
     assert json.loads(json.dumps(record)) == record
@@ -43,19 +43,19 @@ def test_an_inferred_shape_equals_the_same_dims_only():
 
 
 @pytest.mark.parametrize("dims", [(), (2, 3), (N, None)], ids=str)
-def test_the_hash_is_that_of_the_tuple(dims: tuple[AnyDim, ...]):
+def test_inferred_shape_hash_equals_the_tuple(dims: tuple[AnyDim, ...]):
     assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # equal to its key
     assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
 
 
-def test_a_shape_prints_as_people_write_it():
+def test_inferred_shape_prints_in_usual_notation():
     shapes = MIXED, KNOWN, SCALAR, UNRANKED
     texts = ["[N, 4*C, 2..8, ?, 7]", "[2, 3]", "[]", "[...]"]
     assert [str(shape) for shape in shapes] == texts
     assert [repr(shape) for shape in shapes] == [f"InferredShape({text})" for text in texts]
 
 
-def test_only_a_known_shape_is_numbers():
+def test_known_raises_for_partial_shapes():
     assert KNOWN.known == np.zeros(KNOWN.known).shape == (2, 3)
     for shape in (MIXED, UNRANKED):
         with pytest.raises(ValueError, match="not fully known"):
@@ -63,6 +63,6 @@ def test_only_a_known_shape_is_numbers():
 
 
 @pytest.mark.parametrize("use", [len, list, bool, lambda shape: shape[0]], ids=["len", "list", "bool", "index"])
-def test_a_shape_of_unknown_rank_is_not_taken_for_an_empty_one(use: Callable[[InferredShape], object]):
+def test_unknown_rank_is_not_an_empty_shape(use: Callable[[InferredShape], object]):
     with pytest.raises(ValueError, match="rank of the shape is unknown"):
         use(UNRANKED)

@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-def test_a_status_without_a_refusal_is_an_error_of_its_code():
+def test_status_without_details_becomes_a_service_error():
     for code in set(StatusCode) - {StatusCode.OK}:
         error = build_error(code, "no", ())
         assert isinstance(error, ServiceError)
@@ -39,7 +39,7 @@ def test_a_status_without_a_refusal_is_an_error_of_its_code():
     ],
     ids=lambda refusal: str(refusal.reason),
 )
-def test_a_refusal_is_raised_as_the_server_made_it(refusal: InvalidRequestError | LimitError):
+def test_error_details_become_the_same_error(refusal: InvalidRequestError | LimitError):
     status = encode_refusal(refusal)
     error = build_error(status.code, status.details, status.trailing_metadata)
     assert isinstance(error, type(refusal))
@@ -47,7 +47,7 @@ def test_a_refusal_is_raised_as_the_server_made_it(refusal: InvalidRequestError 
     assert error.metadata == refusal.metadata
 
 
-def test_a_message_that_the_transport_refuses_is_a_limit():
+def test_message_rejected_by_grpc_is_a_limit_error():
     error = build_error(StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 5)", ())
     assert isinstance(error, LimitError)
     assert (error.reason, error.field, error.retry_seconds) == (Reason.MESSAGE_TOO_LARGE, "data", None)

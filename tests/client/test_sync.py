@@ -22,7 +22,7 @@ def blocked_address() -> Iterator[str]:
         yield runner.addresses[0]
 
 
-def test_the_health_of_a_server_is_what_it_says(client: Client):
+def test_check_health_returns_the_status_of_the_server(client: Client):
     assert client.check_health() is HealthStatus.SERVING
     with pytest.raises(Exception, match="NOT_FOUND"):
         client.check_health("nobody")
@@ -40,7 +40,7 @@ def test_threads_share_one_client(client: Client):
         assert all(pool.map(flatten, range(400)))
 
 
-async def test_a_blocking_client_is_no_block_that_is_awaited():
+async def test_blocking_client_rejects_async_with():
     with pytest.raises(TypeError, match=r"use `with Client\(\.\.\.\)`, or `async with AsyncClient"):
         async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
             pass
@@ -55,7 +55,7 @@ def test_an_infinite_timeout_outlasts_the_default_of_the_client():
     assert output.tolist() == SIX.tolist()
 
 
-def test_a_submitted_call_ends_as_a_future_of_python(client: Client):
+def test_submitted_call_returns_a_future(client: Client):
     arrays = [np.full((2, number + 1), number, np.float32) for number in range(20)]
     futures = [client.submit(client.reshape, array, [-1], special_zero=False) for array in arrays]
     assert {future.result().size for future in as_completed(futures, timeout=60)} == {array.size for array in arrays}
@@ -69,7 +69,7 @@ def submit_too_many(client: Client) -> list[Future[Array]]:
     return [client.submit(client.static_reshape, SIX, [6], special_zero=False) for _ in range(count)]
 
 
-def test_a_future_that_waits_for_a_thread_can_be_cancelled(blocked_address: str):
+def test_waiting_future_can_be_cancelled(blocked_address: str):
     with Client(blocked_address) as client:
         futures = submit_too_many(client)
         assert futures[-1].cancel()
@@ -87,7 +87,7 @@ def test_a_closed_client_ends_its_submitted_calls(blocked_address: str):
         client.submit(client.static_reshape, SIX, [6], special_zero=False)
 
 
-def test_a_submitted_call_has_the_context_of_its_caller(client: Client):
+def test_submitted_call_keeps_context_variables(client: Client):
     name = ContextVar[str]("name")
     name.set("the caller's")
     assert client.submit(name.get).result(timeout=60) == "the caller's"

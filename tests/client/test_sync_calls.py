@@ -50,7 +50,7 @@ class Failing(grpc.UnaryUnaryClientInterceptor):
         raise KeyError
 
 
-def test_interceptors_see_every_call_the_first_one_first(server: ServerProcess):
+def test_interceptors_see_every_call_outermost_first(server: ServerProcess):
     seen, large = list[tuple[str, str]](), np.zeros((64, 65536), np.float32)
     with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
         assert client.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)
@@ -63,7 +63,7 @@ def test_interceptors_see_every_call_the_first_one_first(server: ServerProcess):
     assert seen == [(name, method) for method in methods for name in ("outer", "inner")]
 
 
-def test_lost_calls_are_sent_again_with_what_interceptors_add():
+def test_retried_calls_keep_the_metadata_of_interceptors():
     received: list[Metadata] = []
     with (
         run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address,
@@ -73,7 +73,7 @@ def test_lost_calls_are_sent_again_with_what_interceptors_add():
     assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"outer", "inner"}] * 2
 
 
-def test_the_error_of_an_interceptor_is_the_callers():
+def test_error_of_an_interceptor_reaches_the_caller():
     with Client(NOBODY, interceptors=[Failing()]) as client:
         with pytest.raises(KeyError):
             client.infer_shape([6], [6], special_zero=False)
@@ -81,16 +81,16 @@ def test_the_error_of_an_interceptor_is_the_callers():
             client.infer_shapes(QUERIES)
 
 
-def test_a_refused_connection_is_an_error_behind_interceptors():
+def test_connection_error_is_raised_with_interceptors():
     with Client(NOBODY, interceptors=[Seen("one", [])]) as client, pytest.raises(UnavailableError, match="refused"):
         client.wait_until_ready(timeout=0.3)
 
 
-def test_an_object_that_is_no_interceptor_is_refused_at_once():
+def test_invalid_interceptor_is_rejected_at_once():
     with pytest.raises(TypeError):
         Client(NOBODY, interceptors=[object()])  # type: ignore[list-item]
 
 
-def test_calls_are_direct_unless_something_intercepts_them():
+def test_calls_use_the_core_unless_intercepted():
     with Client(NOBODY) as plain, Client(NOBODY, interceptors=[Failing()]) as intercepted:
         assert [type(client._calls.transport) for client in (plain, intercepted)] == [CoreTransport, Transport]

@@ -38,12 +38,12 @@ BAD = {
 }
 
 
-def test_a_target_is_what_grpc_takes_for_servers():
+def test_valid_targets_are_accepted():
     assert [check_target(target) for target in GOOD] == GOOD
 
 
 @pytest.mark.parametrize(("target", "advice"), BAD.items(), ids=BAD)
-def test_a_target_that_grpc_takes_for_another_host_says_what_to_write(target: str, advice: str):
+def test_ambiguous_target_error_says_what_to_write(target: str, advice: str):
     with pytest.raises(ValueError, match=advice) as caught:
         check_target(target)
     assert repr(target) in str(caught.value)
@@ -60,7 +60,7 @@ def test_a_target_that_grpc_takes_for_another_host_says_what_to_write(target: st
     ],
     ids=str,
 )
-def test_a_target_is_a_text(target: object, advice: str):
+def test_target_must_be_text(target: object, advice: str):
     with pytest.raises(TypeError, match=advice):
         check_target(target)
 
@@ -71,6 +71,6 @@ def test_a_client_checks_its_target(kind: str):
         pass
 
 
-def test_the_default_is_a_target():
+def test_default_target_is_valid():
     with Client() as client:
         assert "localhost:50051" in repr(client)

@@ -87,7 +87,7 @@ PLAIN = [
 ]
 
 
-def test_a_call_of_a_template_is_that_of_its_plan():
+def test_template_call_equals_the_planned_call():
     for asked in PLAIN:
         plan = plan_reshape(asked)
         planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
@@ -106,9 +106,7 @@ def test_a_call_of_a_template_is_that_of_its_plan():
     ],
     ids=["metadata", "another name in C"],
 )
-def test_the_type_of_an_output_is_never_that_of_another_caller(
-    odd: np.dtype[Any], plain: np.dtype[Any], data_type: DataType
-):
+def test_output_dtype_is_that_of_the_caller(odd: np.dtype[Any], plain: np.dtype[Any], data_type: DataType):
     response = respond(np.zeros(6, plain), (2, 3), data_type)
     for dtype in (odd, plain, odd):
         output, planned = (
@@ -142,7 +140,7 @@ OTHERS = [
 ]
 
 
-def test_all_that_decides_a_header_tells_templates_apart(known: dict[Any, Any]):
+def test_template_key_has_everything_in_the_header(known: dict[Any, Any]):
     find()
     for count, other in enumerate(OTHERS, start=2):
         call = find_call(other, MANY)
@@ -178,7 +176,7 @@ ODD = [
 ]
 
 
-def test_arguments_of_other_than_the_plainest_types_have_no_template(known: dict[Any, Any]):
+def test_arguments_of_other_types_have_no_template(known: dict[Any, Any]):
     before = [read(odd) for odd in ODD]
     for shape in ((2, 3), (1, 6)):  # their equals, for most of them
         find(shape=shape)
@@ -187,7 +185,7 @@ def test_arguments_of_other_than_the_plainest_types_have_no_template(known: dict
     assert ([read(odd) for odd in ODD], len(known)) == (before, 4)
 
 
-def test_a_target_that_the_rules_refuse_has_no_template(known: dict[Any, Any]):
+def test_rejected_shape_has_no_template(known: dict[Any, Any]):
     for _ in range(2):
         with pytest.raises(InvalidRequestError) as caught:
             find_call(arguments(shape=(4, -1)), MANY)
@@ -197,23 +195,23 @@ def test_a_target_that_the_rules_refuse_has_no_template(known: dict[Any, Any]):
     assert known == {}
 
 
-def test_an_array_above_the_limit_has_no_call():
+def test_array_above_the_inline_limit_has_no_template():
     assert (find_call(arguments(), 23), find_call(arguments(), 24) is None) == (None, False)
 
 
-def test_a_changed_list_is_another_question():
+def test_changed_list_uses_another_template():
     shape = [2, 3]
     find(shape=shape)
     shape[:] = [3, 2]
     assert find(shape=shape).decode(respond(SIX, (3, 2))).shape == (3, 2)
 
 
-def test_a_response_with_a_field_to_come_is_read():
+def test_response_with_unknown_fields_is_decoded():
     response = respond(SIX, (2, 3)) + b"\x78\x00"
     np.testing.assert_array_equal(find().decode(response), SIX.reshape(2, 3), strict=True)
 
 
-def test_numpy_integers_are_the_numbers_that_they_are(known: dict[Any, Any]):
+def test_numpy_integers_share_a_template_with_ints(known: dict[Any, Any]):
     call = find(shape=(2, 3))
     for kind in (np.int8, np.uint64, np.intp, np.longlong):
         assert find(shape=(kind(2), kind(3)))[:2] == call[:2]
@@ -259,7 +257,7 @@ def test_threads_share_templates():
     target=st.lists(st.sampled_from([-1, 0, 1, 2, 3, 6, True, np.int64(2)]), max_size=4),
     zero=st.booleans(),
 )
-def test_a_template_never_says_anything_else_than_a_plan(
+def test_templates_agree_with_plans_for_random_calls(
     dtype: npt.DTypeLike, dims: list[int], target: list[object], *, zero: bool
 ):
     asked = arguments(np.zeros(dims, dtype), target, special_zero=zero)

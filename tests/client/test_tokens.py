@@ -40,7 +40,7 @@ def address(seen: list[str | bytes]) -> Iterator[str]:
 ON_OTHER_MACHINES = ["0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
 
 
-async def test_a_token_in_plain_text_is_refused_before_anything_is_sent():
+async def test_plain_text_token_is_rejected_before_sending():
     rows: list[tuple[str, dict[str, Any]]] = [
         *((target, {}) for target in (HERE, ELSEWHERE, "unix:/socket")),
         (HERE, {"allow_plaintext_token": False}),
@@ -55,7 +55,7 @@ async def test_a_token_in_plain_text_is_refused_before_anything_is_sent():
 @pytest.mark.parametrize(
     "text", ["", " ", "two words", "line\nbreak", "\u00e9" * 20, "a=b", f"Bearer {SECRET}", f"{SECRET}\udcff"]
 )
-def test_an_invalid_token_is_refused_without_being_shown(text: str, tmp_path: Path):
+def test_invalid_token_error_hides_the_token(text: str, tmp_path: Path):
     (tmp_path / "token").write_text(text, errors="surrogateescape")  # the last one is no UTF-8
     for given in ({"token": text}, {"token_file": tmp_path / "token"}):
         with pytest.raises(ValueError, match="not a valid token") as caught:
@@ -65,7 +65,7 @@ def test_an_invalid_token_is_refused_without_being_shown(text: str, tmp_path: Pa
         assert not text.strip() or text not in shown
 
 
-def test_a_client_or_call_has_one_token(tmp_path: Path):
+def test_client_accepts_one_token(tmp_path: Path):
     metadata = [("authorization", "Basic x")]
     with pytest.raises(ValueError, match="one token"):
         Client(HERE, token=SECRET, token_file=tmp_path, **PLAIN)
@@ -99,7 +99,7 @@ def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(""), lambda path: path.write_text("a b")])
-def test_a_token_file_that_is_damaged_for_a_moment_changes_nothing(damage: Callable[[Path], object], tmp_path: Path):
+def test_temporarily_damaged_token_file_is_ignored(damage: Callable[[Path], object], tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("one\n")
     token = FileToken(path)
@@ -109,7 +109,7 @@ def test_a_token_file_that_is_damaged_for_a_moment_changes_nothing(damage: Calla
     assert token.read_pair() == ("authorization", "Bearer another")
 
 
-def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(
+def test_each_call_sends_the_current_token_of_the_file(
     kind: str, address: str, seen: list[str | bytes], tmp_path: Path
 ):
     path = tmp_path / "token"
@@ -126,7 +126,7 @@ def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(
     assert seen == ["Bearer one", "Bearer one-and", "Bearer one-and-and"]
 
 
-def test_credentials_of_tls_leave_the_token_to_the_metadata():
+def test_tls_credentials_send_the_token_as_metadata():
     credentials = grpc.ssl_channel_credentials()
     made, token = authorize(ELSEWHERE, credentials, SECRET, None, allow_plaintext=False)
     assert made is credentials
@@ -134,7 +134,7 @@ def test_credentials_of_tls_leave_the_token_to_the_metadata():
     assert token.read_pair() == ("authorization", f"Bearer {SECRET}")
 
 
-def test_credentials_of_an_unknown_kind_send_the_token_as_the_core_lets_them(
+def test_unknown_credentials_send_the_token_by_call_credentials(
     kind: str, address: str, seen: list[str | bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)

@@ -67,7 +67,7 @@ def send_back(stream: StreamTransfer) -> None:
         stream.receive(chunk)
 
 
-def test_the_way_is_the_callers_or_that_of_the_size():
+def test_transfer_follows_the_option_or_the_size():
     assert [deliver(limit=24).way, deliver(limit=23).way] == ["inline", "stream"]
     assert [deliver(transfer=way).way for way in WAYS] == WAYS
 
@@ -93,7 +93,7 @@ def test_the_way_is_the_callers_or_that_of_the_size():
         "a place, and another array",
     ],
 )
-def test_options_that_contradict_each_other_are_a_value_error(how: dict[str, Any]):
+def test_contradictory_options_raise_value_error(how: dict[str, Any]):
     with pytest.raises(ValueError, match=r"transfer|copy|out"):
         deliver(**how)
 
@@ -105,7 +105,7 @@ def test_a_packed_tensor_comes_back_as_one(how: dict[str, Any]):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_output_is_writable_only_where_that_is_asked_for(way: str):
+def test_output_is_writable_only_when_requested(way: str):
     for writable in (False, True):
         assert make_output(deliver(transfer=way, writable=writable), way).flags.writeable == writable
     assert SIX.flags.writeable
@@ -115,7 +115,7 @@ def test_an_output_is_writable_only_where_that_is_asked_for(way: str):
     assert not np.shares_memory(output, SIX)
 
 
-def test_a_view_is_of_the_array_itself():
+def test_view_transfer_returns_a_view_of_the_input():
     assert np.shares_memory(deliver(transfer="view").view(infer(3, 2)), SIX)
     assert np.shares_memory(make_output(deliver(transfer="view", like=SUPPLIER), "view"), SIX)
 
@@ -125,19 +125,19 @@ def test_a_view_is_of_the_array_itself():
     [SIX.astype(">f4"), SIX[::-1], np.ones(6, [("flag", "i1"), ("number", "f4")])["number"]],
     ids=["big-endian", "backwards", "gaps of no whole elements"],
 )
-def test_a_view_that_only_numpy_can_have_is_copied_for_others(array: Array):
+def test_view_with_odd_strides_is_copied_for_frameworks(array: Array):
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")
     assert (output.dtype, output.flags.c_contiguous, output.flags.writeable) == (np.dtype("=f4"), True, True)
     np.testing.assert_array_equal(output, array.reshape(3, 2))
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}], ids=",".join)
-def test_a_forbidden_copy_of_read_only_memory_is_refused(how: dict[str, Any]):
+def test_copy_never_rejects_read_only_memory(how: dict[str, Any]):
     with pytest.raises(ValueError, match="never"):
         make_output(deliver(plan(freeze(SIX)), transfer="view", copy="never", **how), "view")
 
 
-def test_an_array_that_cannot_be_a_view_is_copied_or_refused():
+def test_impossible_view_is_copied_or_rejected():
     asked = plan(SIX.reshape(2, 3).T, (6,))
     assert deliver(asked, transfer="view", copy="if_needed").view(infer(6)).tolist() == [0, 3, 1, 4, 2, 5]
     with pytest.raises(InvalidRequestError) as caught:
@@ -152,12 +152,12 @@ def test_the_memory_of_a_stream_is_aligned():
             assert (output.ctypes.data % 64, output.shape, output.dtype) == (0, dims, dtype)
 
 
-def test_a_server_that_decides_another_shape_is_not_followed():
+def test_view_rejects_a_shape_against_the_rules():
     with pytest.raises(ResponseError, match="by the rules"):
         deliver(transfer="view").view(infer(2, 3))
 
 
-def test_an_output_lands_where_the_caller_says_and_is_reported():
+def test_out_receives_the_output_with_progress():
     out, reports = np.empty((3, 2), np.float32), list[tuple[int, int]]()
     delivery = deliver(out=out, progress=lambda *report: reports.append(report))
     assert delivery.land(SIX.reshape(3, 2)) is out
@@ -171,7 +171,7 @@ def test_a_stream_begins_with_a_header_without_bytes():
 
 
 @pytest.mark.parametrize(("chunk_bytes", "sizes"), [(8, [8, 8, 8]), (10, [10, 10, 4]), (24, [24]), (100, [24])])
-def test_the_elements_follow_in_chunks(chunk_bytes: int, sizes: list[int]):
+def test_stream_sends_the_elements_in_chunks(chunk_bytes: int, sizes: list[int]):
     chunks = [decode_stream_request(raw) for raw in begin(chunk_bytes=chunk_bytes).build_chunks()]
     payloads = [chunk.payload for chunk in chunks if isinstance(chunk, Chunk)]
     assert (len(chunks), [payload.nbytes for payload in payloads]) == (len(sizes), sizes)
@@ -192,7 +192,7 @@ def test_a_stream_fills_the_output_and_reports_each_message():
     assert reports == [(0, 24), (8, 24), (16, 24), (24, 24)]
 
 
-def test_a_place_that_overlaps_the_array_is_filled_with_what_was_sent():
+def test_out_may_overlap_the_input():
     memory = np.arange(7, dtype=np.float32)
     stream = begin(memory[:6], out=memory[1:].reshape(3, 2))
     send_back(stream)
@@ -211,7 +211,7 @@ def test_a_place_that_overlaps_the_array_is_filled_with_what_was_sent():
     ],
     ids=["a chunk before it accepts", "a gap", "too many bytes", "another shape", "another type", "garbage"],
 )
-def test_an_answer_out_of_order_is_a_response_error(messages: list[bytes]):
+def test_chunk_out_of_order_is_a_response_error(messages: list[bytes]):
     stream = begin()
     for raw in messages[:-1]:
         stream.receive(raw)
@@ -220,7 +220,7 @@ def test_an_answer_out_of_order_is_a_response_error(messages: list[bytes]):
 
 
 @pytest.mark.parametrize("messages", [[], [ACCEPTED], [ACCEPTED, encode_chunk(0, memoryview(bytes(16)))]], ids=len)
-def test_a_server_that_ends_early_is_a_response_error(messages: list[bytes]):
+def test_stream_that_ends_early_is_a_response_error(messages: list[bytes]):
     stream = begin()
     for raw in messages:
         stream.receive(raw)

@@ -109,13 +109,13 @@ def reshape(client: Client, **fields: Any) -> object:
     return client.reshape(LARGE, [-1], special_zero=False, transfer="stream", **{"timeout": WAIT_SECONDS, **fields})
 
 
-def test_a_call_is_answered_at_once_or_later(calls: Transport):
+def test_started_call_returns_its_response(calls: Transport):
     assert calls.send(PATH, b"a question", SECONDS, ()) == b"a question"
     started = [calls.start(PATH, request, SECONDS, ()) for request in (b"one", b"two")]
     assert [call.finish() for call in started] == [b"one", b"two"]
 
 
-def test_a_signal_does_not_reach_grpcio_while_it_begins_a_call(calls: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_signal_does_not_interrupt_the_start_of_a_call(calls: Transport, monkeypatch: pytest.MonkeyPatch):
     # There a signal is worst: the call is begun, and no thread awaits its events yet.
     run, here = _channel._run_channel_spin_thread, threading.current_thread()
     assert here is threading.main_thread()
@@ -129,7 +129,7 @@ def test_a_signal_does_not_reach_grpcio_while_it_begins_a_call(calls: Transport,
     assert calls.start(PATH, b"a question", SECONDS, ()).finish() == b"a question"
 
 
-def test_a_call_is_begun_in_the_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_call_starts_in_the_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
     name, seen = ContextVar[str]("name"), list[str]()
     name.set("the caller's")
     method = SimpleNamespace(future=lambda *_: seen.append(name.get()))  # as an interceptor of a tracer
@@ -138,7 +138,7 @@ def test_a_call_is_begun_in_the_context_of_its_caller(unanswered: Transport, mon
     assert seen == ["the caller's"]
 
 
-def test_an_error_of_grpcio_becomes_one_of_this_package(unanswered: Transport):
+def test_grpcio_error_becomes_an_error_of_the_sdk(unanswered: Transport):
     with pytest.raises(UnavailableError) as caught:
         unanswered.send(PATH, b"", SECONDS, ())
     assert caught.value.__context__ is None  # it would keep the call
@@ -146,13 +146,13 @@ def test_an_error_of_grpcio_becomes_one_of_this_package(unanswered: Transport):
         unanswered.send_when_ready(PATH, b"", 0.2, ())
 
 
-def test_an_empty_answer_is_an_answer_and_none_is_not():
+def test_empty_response_differs_from_a_missing_one():
     assert check_answer(b"") == b""
     with pytest.raises(ResponseError, match="without a response"):
         check_answer(None)
 
 
-def test_a_call_without_a_thread_is_an_error_of_this_package(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_missing_thread_is_a_service_error(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
     def refuse(_: threading.Thread) -> None:
         message = "can't start new thread"
         raise RuntimeError(message)
@@ -177,7 +177,7 @@ ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_stream_raises_what_the_server_ends_it_with_while_it_sends(name: str):
+def test_stream_raises_the_status_of_the_server_while_sending(name: str):
     behave, kind, text = ENDS[name]
     with (
         run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address,
@@ -244,7 +244,7 @@ def test_stream_is_cancelled_by_ctrl_c():
         assert held.left.wait(WAIT_SECONDS)
 
 
-def test_closed_transport_refuses_every_kind_of_call(unanswered: Transport):
+def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     unanswered.close()
     with pytest.raises(ValueError, match="closed"):
         unanswered.send(PATH, b"", SECONDS, ())
@@ -272,7 +272,7 @@ def test_threads_of_a_stream_end_with_it(server: ServerProcess):
     assert not any(thread.is_alive() for thread in started)
 
 
-def test_threads_of_a_stream_that_is_refused_before_its_first_answer_end_with_it():
+def test_threads_of_a_rejected_stream_end_with_it():
     def refuse(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from ()
         next(requests)  # so it was sent, and the thread that sends waits for an answer

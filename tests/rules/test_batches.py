@@ -32,38 +32,38 @@ def answer(*items: BatchItem | ReshapeError) -> list[object]:
     return [show(each) for each in answer_batch(items)]
 
 
-def test_each_item_is_answered_or_refused_by_itself():
+def test_items_are_independent():
     items = [make_item([6], [2, -1]), make_item([7], [2, -1]), make_item([8], [2, -1])]
     assert answer(*items) == [(2, 3), Reason.NOT_DIVISIBLE, (2, 4)]
     unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
     assert list(answer_batch([unread])) == [unread]
 
 
-def test_a_link_takes_the_output_of_an_earlier_item():
+def test_data_from_uses_an_earlier_output():
     assert answer(make_item([2, 3, 4], [0, -1]), make_item(None, [-1, 0], 0)) == [(2, 12), (2, 12)]
     n = name_dim("N")
     assert answer(make_item([n, 3, 4], [0, -1]), make_item(None, [0, 4, 3], 0))[1] == (n, 4, 3)
 
 
-def test_a_link_without_an_earlier_item_or_beside_data_is_refused():
+def test_invalid_data_from_is_rejected():
     for data_from in (1, 2, -1, 2**63):
         answers = answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))
         assert answers == [(1,), Reason.BATCH_REFERENCE_INVALID, (2,)], data_from
     assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.BATCH_REFERENCE_INVALID
 
 
-def test_a_link_to_a_refused_item_names_it():
+def test_item_that_refers_to_a_rejected_item_names_it():
     _, failed = answer_batch([make_item([7], [2, -1]), make_item(None, [-1], 0)])
     assert isinstance(failed, ReshapeError)
     assert (failed.reason, failed.metadata["value"]) == (Reason.BATCH_DEPENDENCY_FAILED, "0")
 
 
-def test_a_data_type_goes_along_a_chain():
+def test_data_type_is_passed_along_a_chain():
     first, second = make_item([2], [-1], None, DataType.I32), make_item(None, [-1], 0)
     assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
 
 
-def test_a_link_is_checked_for_the_data_type_that_it_names():
+def test_data_type_of_a_linked_item_is_checked():
     for linked, named, outcome in (
         (DataType.F32, DataType.I32, Reason.DATA_TYPE_UNSUPPORTED),
         (DataType.I32, DataType.F32, (2,)),

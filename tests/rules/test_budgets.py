@@ -5,7 +5,7 @@ from contextlib import suppress
 from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 
 
-def test_steps_are_paid_if_there_are_as_many():
+def test_spend_succeeds_with_enough_steps():
     assert StepBudget().left == MAX_STEPS
     for steps, is_paid, left in [(3, True, 2), (5, True, 0), (6, False, -1)]:
         budget = StepBudget(5)
@@ -14,7 +14,7 @@ def test_steps_are_paid_if_there_are_as_many():
     assert [overdrawn.spend(2), overdrawn.spend(1)] == [False, False]
 
 
-def test_steps_held_back_are_there_again_afterwards():
+def test_held_steps_are_returned():
     budget = StepBudget(90)
     with budget.hold(2):
         assert budget.left == 30
@@ -25,7 +25,7 @@ def test_steps_held_back_are_there_again_afterwards():
     assert budget.left == 50
 
 
-def test_nothing_is_held_back_of_a_budget_that_is_overdrawn():
+def test_overdrawn_budget_holds_nothing_back():
     budget = StepBudget(1)
     budget.spend(3)
     with budget.hold(1):

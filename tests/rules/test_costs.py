@@ -58,7 +58,7 @@ QUESTIONS: dict[str, ShapeRequest] = {
 
 
 @pytest.mark.parametrize("explain", [False, True], ids=["alone", "explained"])
-def test_a_hard_question_takes_a_bounded_number_of_calls(explain: bool):
+def test_hard_query_takes_a_limited_number_of_calls(explain: bool):
     for name, request in QUESTIONS.items():
         calls = count_calls(lambda: answer_question(request._replace(explain=explain)))  # noqa: B023 - called at once
         assert calls <= MOST_CALLS, name
@@ -76,7 +76,7 @@ items = st.lists(st.one_of(dims, st.just(-1), st.just(0)), max_size=12) | shapes
 
 @examples(150)
 @given(st.sampled_from(sorted(OPERATIONS)), shapes | st.none(), items, st.booleans(), st.none() | shapes, st.booleans())
-def test_no_question_takes_more_calls_than_a_hard_one(
+def test_random_queries_cost_no_more_than_the_hard_one(
     operation: str,
     data: list[AnyDim] | None,
     shape: list[AnyDim],
@@ -104,7 +104,7 @@ def test_the_items_of_a_batch_share_one_step_budget():
     assert many < 3 * few
 
 
-def test_a_step_over_high_powers_pays_for_their_long_numbers():
+def test_high_powers_cost_more_steps():
     calls = []
     for power in (2, 64):
         equation = Equation([0] * power, [1] * power, (3, 5))
@@ -113,7 +113,7 @@ def test_a_step_over_high_powers_pays_for_their_long_numbers():
     assert 4 * calls[1] < calls[0]
 
 
-def test_an_answer_that_the_budget_cannot_pay_is_wider_and_never_wrong():
+def test_exhausted_budget_gives_wider_sound_results():
     tight = answer_question(HARD).dims or ()
     *_, last = answer_batch([BatchItem(HARD)] * 200)
     assert isinstance(last, ShapeAnswer)
@@ -146,7 +146,7 @@ def link(shape: Sequence[AnyDim], data_from: int) -> BatchItem:
 LARGE = BatchItem(ask([multiply("abcd", 3)] * 64, [0] * 64))
 
 
-def test_links_to_a_large_output_are_charged_and_cost_no_more_than_their_share():
+def test_linked_outputs_are_charged_to_the_budget():
     answers = list(answer_batch([LARGE, *[link([0] * 64, 0)] * 200]))
     refused = [answer for answer in answers if isinstance(answer, LimitError)]
     assert {answer.reason for answer in refused} == {Reason.BATCH_TOO_LARGE}
@@ -156,7 +156,7 @@ def test_links_to_a_large_output_are_charged_and_cost_no_more_than_their_share()
     assert many < 5 * few
 
 
-def test_an_ordinary_chain_is_never_refused():
+def test_ordinary_chain_is_never_rejected():
     names = [name_dim(f"n{index}") for index in range(4)]
     chain = [BatchItem(ask([*names, *range(1, 9)], [*names, *range(8, 0, -1)]))]
     chain += [link([0] * 12, index) for index in range(5000)]

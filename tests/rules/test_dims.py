@@ -33,19 +33,19 @@ PAIRS: list[tuple[Interval, Interval, Interval, Interval]] = [
 ]
 
 
-def test_bounds_meet_in_what_both_admit_and_join_to_what_either_does():
+def test_interval_meet_and_join():
     for one, other, met, joined in PAIRS:
         assert (one.meet(other), other.meet(one)) == (met, met)
         assert (one.join(other), other.join(one)) == (joined, joined)
     assert Interval(0, 2).meet(Interval(3, None)).is_empty
 
 
-def test_bounds_hold_their_ends():
+def test_interval_contains_its_ends():
     assert [Interval(2, 3).holds(value) for value in (1, 2, 3, 4)] == [False, True, True, False]
     assert Interval(2, None).holds(MAX)
 
 
-def test_a_dim_is_made_as_plain_as_it_can_be():
+def test_make_dim_returns_the_simplest_form():
     name = make_expression(1, [N])
     made = [
         (make_dim(Interval(4, 4), None), 4),
@@ -70,13 +70,13 @@ TEXTS: dict[str, Expression] = {
 }
 
 
-def test_expressions_and_shapes_are_written_for_people():
+def test_expressions_and_shapes_have_the_usual_notation():
     assert list(map(str, TEXTS.values())) == list(TEXTS)
     assert format_dims([3, name_dim("N"), Dim(Interval(2, 8)), Dim(Interval(2, None)), None]) == "[3, N, 2..8, 2.., ?]"
     assert format_dims(None) == "[...]"
 
 
-def test_a_product_is_written_with_its_known_part_last():
+def test_format_product_writes_numbers_last():
     products: dict[str, list[AnyDim]] = {
         "1": [],
         "6": [2, 3],
@@ -88,7 +88,7 @@ def test_a_product_is_written_with_its_known_part_last():
     assert list(map(format_product, products.values())) == list(products)
 
 
-def test_only_a_dim_of_one_symbol_has_its_name():
+def test_find_name_needs_a_single_symbol():
     assert find_name(name_dim("N")) == "N"
     unnamed: list[AnyDim] = [4, None, Dim(Interval(1, 2)), *(Dim(ANY, expression) for expression in TEXTS.values())]
     assert [find_name(dim) for dim in unnamed] == [None] * len(unnamed)
@@ -112,20 +112,20 @@ REFUSALS: list[tuple[AnyDim, Reason]] = [
 ]
 
 
-def test_a_dim_that_cannot_be_is_refused():
+def test_invalid_dim_is_rejected():
     for dim, reason in REFUSALS:
         with pytest.raises(InvalidRequestError) as caught:
             check_partial_dims([1, dim], "data.dims")
         assert (caught.value.reason, caught.value.field) == (reason, "data.dims[1]"), dim
 
 
-def test_the_largest_dims_and_expressions_are_admitted():
+def test_largest_dims_and_expressions_are_accepted():
     largest = Dim(Interval(0, MAX), Expression(MAX, (Symbol("N" * 64),) * 64, MAX))
     check_partial_dims([0, MAX, None, Dim(Interval(MAX, MAX)), largest], "data.dims")
     assert check_dims((0, 1, MAX), "data.dims") == (0, 1, MAX)
 
 
-def test_a_question_may_name_256_dims():
+def test_query_may_have_256_symbols():
     dims = [name_dim(f"n{index}") for index in range(256)]
     check_symbols([4, None, *dims])
     with pytest.raises(InvalidRequestError) as caught:
@@ -136,7 +136,7 @@ def test_a_question_may_name_256_dims():
     )
 
 
-def test_a_number_out_of_range_is_refused_by_its_name():
+def test_out_of_range_dim_error_names_the_path():
     for value in (-1, -(2**63), 2**63, 2**64):
         with pytest.raises(InvalidRequestError) as caught:
             check_dims((1, value), "output.dims")
@@ -144,7 +144,7 @@ def test_a_number_out_of_range_is_refused_by_its_name():
         assert caught.value.metadata == {"index": "1", "value": str(value)}
 
 
-def test_a_refused_minus_one_has_the_text_of_an_unknown_dim():
+def test_minus_one_error_says_how_to_write_unknown():
     for check in (check_dims, check_partial_dims):
         with pytest.raises(InvalidRequestError) as caught:
             check([2, -1], "data.dims")

@@ -20,7 +20,7 @@ def test_near_divisors_are_the_nearest(dims: list[int], near: int):
     assert find_near_divisors(volume, near, dims) == (nearest, True)
 
 
-def test_near_divisors_are_found_however_far_they_are():
+def test_distant_divisors_are_found():
     for dims, near, values in [
         ([1024, 768, 1024], 5000, [4096, 6144]),
         ([32, 197, 768], 100_000, [75_648, 100_864]),
@@ -34,14 +34,14 @@ def test_near_divisors_are_found_however_far_they_are():
 
 @given(st.lists(st.integers(1, MAX_DIM), min_size=1, max_size=8), st.integers(2, MAX_DIM))
 @examples(200)
-def test_divisors_of_any_numbers_divide_and_leave_dims(dims: list[int], near: int):
+def test_near_divisors_divide_and_leave_valid_dims(dims: list[int], near: int):
     volume = prod(dims)
     values = find_near_divisors(volume, near, dims).values
     assert values
     assert all(volume % value == 0 and volume // value <= MAX_DIM for value in values)
 
 
-def test_divisors_that_may_not_be_the_nearest_are_marked():
+def test_uncertain_divisors_are_marked():
     # Nobody factors this product quickly; the dims tell its large factors apart.
     dims = [2**61 - 1, 2**31 - 1, 6]
     assert find_near_divisors(prod(dims), 2**32, dims) == ([2 * (2**31 - 1), 3 * (2**31 - 1)], False)

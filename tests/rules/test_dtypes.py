@@ -39,7 +39,7 @@ KINDS = {
 }
 
 
-def test_types_have_the_numbers_of_the_contract_and_the_names_of_the_specifications():
+def test_data_types_match_the_protobuf_enum():
     contract = {name.removeprefix("DATA_TYPE_"): number for name, number in tensor_pb2.DataType.items()}
     del contract["UNSPECIFIED"]
     assert {data_type.name: data_type.value for data_type in DataType} == contract
@@ -47,7 +47,7 @@ def test_types_have_the_numbers_of_the_contract_and_the_names_of_the_specificati
     assert BY_NAME.keys() == NAMED.keys() | NAMELESS
 
 
-def test_types_have_the_names_the_sizes_and_the_kinds_of_numpy():
+def test_data_types_match_numpy_names_sizes_and_kinds():
     for name, kind in NAMED.items():
         data_type = BY_NAME[name]
         assert data_type.numpy_name == np.dtype(kind).name
@@ -74,5 +74,5 @@ def test_a_group_of_elements_is_the_smallest_that_fills_whole_bytes():
         assert sizes == [0, *filled, *(2 * size for size in filled), *(3 * size for size in filled)], data_type
 
 
-def test_types_are_listed_in_their_order():
+def test_format_data_types_orders_by_number():
     assert format_data_types(frozenset({DataType.F64, DataType.BOOLEAN, DataType.BF16})) == "boolean, bf16, f64"

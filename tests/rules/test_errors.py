@@ -69,12 +69,12 @@ def read_documented_reasons() -> set[str]:
     return {reason for group in groups for reason in re.findall(r"[A-Z_]+", group)} - OTHER_WORDS
 
 
-def test_the_reasons_are_frozen():
+def test_reasons_are_permanent():
     assert {reason.value for reason in Reason} == set(Reason.__members__) == REASONS
     assert [Reason(reason.value) for reason in Reason] == list(Reason)
 
 
-def test_reasons_have_the_codes_and_the_rules_that_there_are():
+def test_reasons_have_valid_codes_and_rules():
     assert {reason.code_name for reason in Reason} == {kind.code_name for kind in CLASSES.values()}
     assert {reason.rule for reason in Reason} == {None, 1, 2, 3, 4, 5}
     assert [kind.code_name for kind in CLASSES.values()] == [
@@ -87,7 +87,7 @@ def test_reasons_have_the_codes_and_the_rules_that_there_are():
     ]
 
 
-def test_reasons_that_may_be_retried_are_limits_that_the_contract_names():
+def test_retryable_reasons_are_those_of_the_proto_comment():
     text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
     (named,) = re.findall(r"if it may be sent again \(([A-Z_, ]+)\)", text)
     retryable = {reason for reason in Reason if reason.is_retryable}
@@ -111,29 +111,29 @@ def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
     return found
 
 
-def test_a_refusal_is_of_the_class_that_has_the_code_of_its_reason():
+def test_error_class_matches_the_code_of_its_reason():
     raised = find_raised()
     assert len(raised) > len(Reason) / 2
     assert [place for place, kind, reason in raised if kind.code_name != reason.code_name] == []
 
 
-def test_every_reason_is_one_that_the_sources_refuse_with():
+def test_every_reason_is_raised_in_the_sources():
     text = "".join(path.read_text() for path in SOURCES)
     assert set(re.findall(r"\bReason\.([A-Z][A-Z_]+)", text)) == REASONS
 
 
-def test_the_contract_documents_the_reasons_of_its_fields():
+def test_proto_comments_name_every_reason_of_a_field():
     documented = read_documented_reasons()
     assert REASONS - OF_NO_FIELD - OF_ANOTHER_CONTRACT <= documented <= REASONS
 
 
-def test_a_refusal_is_caught_by_its_parents():
+def test_error_is_caught_by_its_base_classes():
     assert issubclass(ReshapeError, TensorReshapeError)
     assert all(issubclass(kind, ReshapeError) for kind in CLASSES.values())
     assert [name for name, kind in CLASSES.items() if issubclass(kind, ValueError)] == ["InvalidRequestError"]
 
 
-def test_a_refusal_has_what_it_was_built_with():
+def test_error_keeps_its_arguments():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1, data=(2, 3), name="batch")
     assert (str(error), error.message, error.field, error.reason) == ("no", "no", "shape[1]", Reason.NOT_DIVISIBLE)
     assert error.metadata == {"index": "1", "data": "[2, 3]", "name": "batch"}
@@ -143,7 +143,7 @@ def test_a_refusal_has_what_it_was_built_with():
     assert (plain.field, plain.metadata) == ("", {"index": "0"})
 
 
-def test_the_text_of_a_reason_becomes_the_reason_unless_it_is_newer():
+def test_reason_text_becomes_a_reason_if_known():
     known, newer = (InvalidRequestError("no", reason=text).reason for text in ("NOT_DIVISIBLE", "SOMETHING_NEW"))
     assert known is Reason.NOT_DIVISIBLE
     assert (type(newer), newer) == (str, "SOMETHING_NEW")
@@ -151,7 +151,7 @@ def test_the_text_of_a_reason_becomes_the_reason_unless_it_is_newer():
 
 @pytest.mark.parametrize("reason", [Reason.SERVER_BUSY, "SOMETHING_NEW"], ids=str)
 @pytest.mark.parametrize("kind", [ReshapeError, InvalidRequestError, LimitError])
-def test_a_refusal_survives_pickling_and_copying(kind: type[ReshapeError], reason: str):
+def test_error_survives_pickling_and_copying(kind: type[ReshapeError], reason: str):
     error = kind("no", reason=reason, field="shape[0]", metadata={"index": "0"})
     if isinstance(error, LimitError):
         error.retry_seconds = 0.5
@@ -176,7 +176,7 @@ TEXTS: dict[str, object] = {
 }
 
 
-def test_a_value_is_written_for_people():
+def test_format_value_shortens_long_values():
     assert list(map(format_value, TEXTS.values())) == list(TEXTS)
     assert len(format_value([-(2**63)] * 1_000_000)) < 400
 

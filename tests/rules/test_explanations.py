@@ -41,7 +41,7 @@ def test_every_item_has_an_origin():
 
 
 @pytest.mark.parametrize(("operation", "parts"), [(RESHAPE, ("8", "2")), (STATIC_RESHAPE, ("24", "6"))], ids=str)
-def test_a_minus_one_has_the_numbers_of_its_division(operation: Operation, parts: tuple[str, str]):
+def test_explanation_of_minus_one_has_dividend_and_divisor(operation: Operation, parts: tuple[str, str]):
     origin = explain([3, 2, 4], [0, 2, -1], operation)[2]
     assert (origin.dividend, origin.divisor) == parts
 
@@ -66,19 +66,19 @@ REFUSED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str, 
 ]
 
 
-def test_a_refusal_has_its_rule_and_what_is_accepted():
+def test_explained_error_has_rule_and_accepted():
     for data, target, special_zero, expected, rule, accepted in REFUSED:
         metadata = refuse(data, target, special_zero=special_zero, expected=expected).metadata
         assert (metadata["rule"], accepted in metadata["accepted"]) == (rule, True), (data, target, metadata)
 
 
-def test_only_advice_made_for_the_question_is_in_the_message():
+def test_message_has_only_specific_advice():
     refused = refuse([24], [-1, 9])
     assert refused.message.endswith(f"; accepted: {refused.metadata['accepted']}")
     assert "accepted" not in refuse([2], [-3]).message
 
 
-def test_a_division_names_the_dim_that_a_0_copies():
+def test_explained_division_names_copied_dims():
     questions: list[tuple[AnyDim, str, str]] = [(name_dim("N"), "N*7", "N*5"), (2, "14", "10")]
     for copied, dividend, divisor in questions:
         whole, rest = (refuse([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
@@ -94,7 +94,7 @@ def test_the_nearest_divisors_are_accepted():
         assert {explain([24], [-1, value])[0].kind for value in near} == {Kind.INFERRED}
 
 
-def test_every_text_is_short_however_long_the_question_is():
+def test_explanations_are_short_for_long_queries():
     long: list[AnyDim] = [
         Dim(ANY, make_expression(2**63 - 1, [Symbol(f"{index}" * 32) for index in range(10, 42)])) for _ in range(4)
     ]

@@ -55,13 +55,13 @@ SAME_FOR_ALL_OPERATIONS: dict[tuple[str | None, str | None, bool], str] = {
 }
 
 
-def test_all_operations_follow_the_rules_that_they_share():
+def test_operations_share_the_common_rules():
     found = {row: {describe_answer(write_question(one, *row)) for one in EVERY} for row in SAME_FOR_ALL_OPERATIONS}
     assert found == {row: {want} for row, want in SAME_FOR_ALL_OPERATIONS.items()}
 
 
 @pytest.mark.parametrize("size", ["core", "hostile"])
-def test_the_conformance_kit_has_the_answers_of_the_rules(size: str):
+def test_conformance_suite_agrees_with_the_rules(size: str):
     assert [case["id"] for case in read_size(size) if is_stale(case)] == []
 
 
@@ -74,7 +74,7 @@ COPIES_BESIDE_MINUS_ONE: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
-def test_copied_zeros_leave_both_sides_in_reshape_only():
+def test_copied_zeros_cancel_only_in_reshape():
     found = {
         row: tuple({describe_answer(write_question(one, *row, True)) for one in group} for group in ((RESHAPE,), GRAPH))
         for row in COPIES_BESIDE_MINUS_ONE
@@ -119,23 +119,23 @@ RESHAPE_ANSWERS: dict[tuple[str | None, str | None, bool, str | None], str] = {
 }
 
 
-def test_reshape_answers_what_is_known_in_part():
+def test_reshape_infers_partial_shapes():
     found = {row: describe_answer(write_question(RESHAPE, *row)) for row in RESHAPE_ANSWERS}
     assert found == RESHAPE_ANSWERS
 
 
-def test_a_symbol_that_divides_is_not_0():
+def test_dividing_symbol_is_not_zero():
     dims = infer(write_question(RESHAPE, "N 6/N", "0 0", True)).dims
     assert [find_bounds(dim) for dim in dims or ()] == [Interval(1, None), Interval(1, 6)]
 
 
-def test_unknown_dims_of_the_largest_rank_are_answered():
+def test_largest_rank_of_unknown_dims_is_inferred():
     assert infer(write_question(RESHAPE, "? " * 64, "0 " * 63 + "-1", True)).dims == (None,) * 64
     divided = infer(write_question(STATIC_RESHAPE, "? " * 12, "0 " * 11 + "-1", True)).dims
     assert divided == (*[Dim(Interval(1, None))] * 11, None)
 
 
-def test_an_expected_minus_one_is_a_value():
+def test_expected_minus_one_is_rejected_as_a_dim():
     question = Question(RESHAPE, (2, 6), (3, -1), False, None, (3, -1))
     with pytest.raises(InvalidRequestError, match=r"expected_shape\.dims\[1\] is -1; write None, or \? as text"):
         inference.infer_shape(question)
@@ -193,7 +193,7 @@ PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
 }
 
 
-def test_the_first_rule_that_is_broken_is_blamed():
+def test_first_broken_rule_is_reported():
     assert [describe_answer(question).split()[0] for question, _ in ORDER] == [reason for _, reason in ORDER]
     partial = {row: describe_answer(write_question(RESHAPE, *row)).split()[0] for row in PARTIAL_ORDER}
     assert partial == PARTIAL_ORDER
@@ -219,12 +219,12 @@ HEAVY = [
 ]
 
 
-def test_a_question_that_needs_no_search_is_answered_at_once():
+def test_query_without_search_is_solved_at_once():
     begun = [begin_answer(ShapeRequest(write_question(RESHAPE, row[0], row[1], True, row[2]))) for row in LIGHT]
     assert [type(answer) for answer in begun] == [ShapeAnswer] * len(LIGHT)
 
 
-def test_a_question_that_needs_a_search_is_finished_later():
+def test_query_that_needs_a_search_is_left_unsolved():
     for row in HEAVY:
         request = ShapeRequest(write_question(RESHAPE, row[0], row[1], True, row[2]))
         begun = begin_answer(request)
@@ -233,7 +233,7 @@ def test_a_question_that_needs_a_search_is_finished_later():
 
 
 @pytest.mark.parametrize("special_zero", [None, True])
-def test_a_question_against_the_first_rules_is_refused_at_once(special_zero: bool | None):
+def test_query_against_rule_one_is_rejected_at_once(special_zero: bool | None):
     question = write_question(RESHAPE, "? " * 65 if special_zero else "?", "?", special_zero)
     with pytest.raises(ReshapeError):
         begin_answer(ShapeRequest(question))
@@ -257,7 +257,7 @@ SEARCHES: list[tuple[str, str, str | None, int]] = [
 ]
 
 
-def test_a_refusal_takes_no_more_searches_than_it_must():
+def test_error_takes_the_fewest_searches():
     for data, target, expected, searches in SEARCHES:
         request = ShapeRequest(write_question(RESHAPE, data, target, True, expected))
         with patch.object(inference, "solve", wraps=solve) as search, pytest.raises(InvalidRequestError):
@@ -265,13 +265,13 @@ def test_a_refusal_takes_no_more_searches_than_it_must():
         assert search.call_count == searches, (data, target, expected)
 
 
-def test_an_answer_in_closed_form_takes_no_step():
+def test_closed_form_takes_no_steps():
     budget = StepBudget()
     answer_question(ShapeRequest(write_question(RESHAPE, "N S 768", "-1 768", True)), budget=budget)
     assert budget.left == MAX_STEPS
 
 
-def test_an_answer_has_only_what_was_asked_for():
+def test_result_has_only_requested_parts():
     question = write_question(RESHAPE, "2 3", "-1", True)
     assert answer_question(ShapeRequest(question)) == ShapeAnswer((6,))
     answer = answer_question(ShapeRequest(question, explain=True, strides=(3, 1)))
@@ -283,7 +283,7 @@ def test_an_answer_has_only_what_was_asked_for():
 
 
 @pytest.mark.parametrize("explain", [True, False])
-def test_a_refusal_is_explained_only_if_that_is_asked(explain: bool):
+def test_error_is_explained_only_when_requested(explain: bool):
     with pytest.raises(InvalidRequestError) as caught:
         answer_question(ShapeRequest(write_question(RESHAPE, "7", "2 -1", True), explain))
     assert ("accepted" in caught.value.metadata) is explain

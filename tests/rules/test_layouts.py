@@ -51,7 +51,7 @@ SPANS: dict[tuple[Dims, Dims], int] = {
 }
 
 
-def test_a_strided_tensor_has_exactly_the_bytes_of_its_span():
+def test_strided_tensor_size_must_match_its_span():
     assert {row: compute_span(*row) for row in SPANS} == SPANS
     for ((dims, strides), span), data_type in itertools.product(
         SPANS.items(), (DataType.I8, DataType.BF16, DataType.F64)
@@ -65,7 +65,7 @@ def test_a_strided_tensor_has_exactly_the_bytes_of_its_span():
             assert error.metadata == {"have": str(other), "want": str(size)}
 
 
-def test_a_dense_tensor_has_exactly_the_bytes_of_its_volume():
+def test_dense_tensor_size_must_match_its_volume():
     shapes: list[Dims] = [(), (1,), (2, 3), (3, 3), (0, 3), (0, MAX, MAX), (MAX, MAX)]
     for data_type, dims in itertools.product(DataType, shapes):
         # Of u3 and u6, elements go on in groups that fill three bytes; of others, in groups that fill one, or more.
@@ -95,7 +95,7 @@ REFUSALS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
 ]
 
 
-def test_strides_are_refused():
+def test_invalid_strides_are_rejected():
     for dims, strides, size, reason, field, metadata in REFUSALS:
         error = refuse(DataType.F32, dims, strides, size)
         assert error is not None, (dims, strides)
@@ -122,7 +122,7 @@ def have_overlap(dims: Dims, strides: Dims) -> bool:
 
 @examples(500)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=4))
-def test_an_overlap_is_found_exactly_if_two_elements_share_a_place(axes: list[tuple[int, int]]):
+def test_overlap_is_found_exactly_when_elements_share_a_position(axes: list[tuple[int, int]]):
     dims, strides = tuple(dim for dim, _ in axes), tuple(stride for _, stride in axes)
     assert find_reason(dims, strides) == (Reason.STRIDES_OVERLAP if have_overlap(dims, strides) else None)
     if not have_overlap(dims, strides):  # before the bytes arrive, not all overlaps are found, but nothing else
@@ -142,11 +142,11 @@ LARGE: dict[tuple[Dims, Dims], bool] = {
 
 
 @pytest.mark.timeout(60)
-def test_layouts_of_megabytes_are_judged_at_once():
+def test_large_layouts_are_checked_quickly():
     assert {row: find_reason(*row) == Reason.STRIDES_OVERLAP for row in LARGE} == LARGE
 
 
-def test_more_elements_than_places_are_refused_before_the_bytes_arrive():
+def test_too_few_positions_are_rejected_before_the_bytes_arrive():
     with pytest.raises(InvalidRequestError, match="the same position") as caught:
         check_volume((2**20, 2**20), (1, 1), "data")
     assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_OVERLAP, "data.strides")
@@ -161,7 +161,7 @@ MARKED: list[tuple[Dims, Dims, int]] = [
 ]
 
 
-def test_no_more_places_are_marked_than_must_be():
+def test_overlap_check_marks_few_positions():
     for dims, strides, places in MARKED:
         with patch.object(layouts, "_mark_places", wraps=layouts._mark_places) as mark:
             assert find_reason(dims, strides) is None

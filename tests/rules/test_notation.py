@@ -43,11 +43,11 @@ def read_or_refuse(text: str) -> str:
     return "a dim" if dim is None or isinstance(dim, int | Dim) else repr(dim)
 
 
-def test_a_dim_is_read():
+def test_parse_dim_accepts_the_notation():
     assert {text: parse_dim(text) for text in TEXTS} == TEXTS
 
 
-def test_a_text_that_is_not_a_dim_is_refused_in_a_short_sentence():
+def test_invalid_dim_text_has_a_short_error():
     assert {text[:12]: read_or_refuse(text) for text in (*NO_DIMS, *LONG)} == {
         text[:12]: "DIM_SYNTAX_INVALID" for text in (*NO_DIMS, *LONG)
     }
@@ -55,7 +55,7 @@ def test_a_text_that_is_not_a_dim_is_refused_in_a_short_sentence():
 
 @examples(300)
 @given(st.text(max_size=12) | st.text("N2*/^().:?- ", max_size=12))
-def test_any_text_is_a_dim_or_refused(text: str):
+def test_any_text_is_parsed_or_rejected(text: str):
     assert read_or_refuse(text) in {"a dim", "DIM_SYNTAX_INVALID"}
 
 
@@ -70,13 +70,13 @@ intervals = st.builds(
 
 @examples(300)
 @given(st.integers(-(10**39), 10**39) | st.none() | intervals.map(Dim) | terms)
-def test_a_written_dim_is_read_as_the_same(dim: AnyDim):
+def test_written_dim_is_parsed_to_the_same_dim(dim: AnyDim):
     assert parse_dim(format_dim(dim)) == dim
 
 
 @examples(200)
 @given(terms, st.lists(terms | st.none() | st.integers(-1, 9), max_size=4))
-def test_a_received_dim_and_a_shape_are_read_as_they_were_written(dim: Dim, dims: list[AnyDim]):
+def test_received_shapes_survive_a_text_round_trip(dim: Dim, dims: list[AnyDim]):
     (received,) = decode_dims([encode_dim(dim)], "shape")
     assert parse_dim(format_dim(received)) == dim
     assert parse_shape(",".join(map(format_dim, dims)), "data") == tuple(dims)

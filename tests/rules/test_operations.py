@@ -44,7 +44,7 @@ def find(check: Check, operation: Operation, data_type: DataType) -> DataType | 
         return f"{error.reason} {error.field} {error.metadata['data_type']}"
 
 
-def test_each_operation_admits_its_types():
+def test_operations_accept_their_types():
     assert OPERATIONS == NAMES
     for check, operation, admitted in ADMITTED:
         assert {one: find(check, operation, one) for one in DataType} == {
@@ -52,7 +52,7 @@ def test_each_operation_admits_its_types():
         }, operation
 
 
-def test_a_refused_type_names_what_is_admitted_and_the_operation_that_takes_it():
+def test_type_error_lists_types_and_the_right_operation():
     for check in (check_data_type, check_shape_data_type):
         with pytest.raises(InvalidRequestError, match=r"; reshape takes every (integer )?type$"):
             check(DYNAMIC_RESHAPE, DataType.I64)
@@ -63,7 +63,7 @@ def test_a_refused_type_names_what_is_admitted_and_the_operation_that_takes_it()
     assert caught.value.metadata == {"data_type": "f64", "admitted": "f16, bf16, f32"}
 
 
-def test_each_operation_has_its_largest_rank():
+def test_operations_have_their_largest_rank():
     for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)):
         assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
         with pytest.raises((InvalidRequestError, LimitError)) as caught:

@@ -9,19 +9,19 @@ from tensor_reshape.rules.questions import Equality, Question, is_known
 Sides = list[tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None]]
 
 
-def test_a_question_is_known_if_all_of_it_are_numbers():
+def test_query_is_known_if_all_dims_are_numbers():
     known: Sides = [([2, 3], [3, -1]), ((), ()), ([-5], [2**70])]
     others: Sides = [([2, None], [-1]), ([2], [Dim(Interval(2, 2))]), (None, [2]), ([2], None), ([True], [1])]
     assert [is_known(Question(RESHAPE, *row, special_zero=True)) for row in known] == [True] * len(known)
     assert [is_known(Question(RESHAPE, *row, special_zero=True)) for row in others] == [False] * len(others)
 
 
-def test_equal_questions_are_one_key():
+def test_equal_queries_have_equal_hashes():
     one, other = (Question(RESHAPE, (2, 3), (6,), special_zero=True) for _ in range(2))
     assert len({one, other, one._replace(operation=STATIC_RESHAPE)}) == 2
 
 
-def test_an_equality_is_written_as_a_sentence():
+def test_equality_prints_as_text():
     sides = make_expression(2, [Symbol("N")]), make_expression(1, [Symbol("M")])
     assert str(Equality(*sides, unless_empty=False)) == "2*N = M"
     assert str(Equality(*sides, unless_empty=True)) == "2*N = M unless the tensor is empty"

@@ -36,7 +36,7 @@ def test_a_dim_is_a_number_null_or_an_object():
     ]
 
 
-def test_an_answer_has_the_keys_that_were_asked_for():
+def test_json_result_has_the_requested_keys():
     assert answer([2, 3], [6]) == {"shape": [6]}
     assert answer([2, 3], None) == {"shape": None}
     assert answer([2, 3], [6], strides=[3, 1])["view"] == {"possibility": "possible", "strides": [1]}
@@ -49,7 +49,7 @@ def test_an_answer_has_the_keys_that_were_asked_for():
 
 @examples(100)
 @given(LAWFUL_REQUESTS)
-def test_a_record_is_json_whose_names_are_read_back(request: ShapeRequest):
+def test_json_names_survive_a_round_trip(request: ShapeRequest):
     try:
         record = describe_answer(answer_question(request))
     except InvalidRequestError:

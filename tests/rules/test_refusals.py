@@ -25,7 +25,7 @@ ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
 ]
 
 
-def test_a_refusal_of_an_item_names_it_and_shows_the_question():
+def test_item_error_names_the_item_and_the_query():
     for error, reason, index, metadata in ITEMS:
         assert (error.reason, error.field) == (reason, f"shape[{index}]")
         assert error.message.startswith(f"shape[{index}] is {TARGET[index]}: ")
@@ -34,13 +34,13 @@ def test_a_refusal_of_an_item_names_it_and_shows_the_question():
     assert refusals.refuse_value(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
 
 
-def test_a_refusal_of_a_volume_has_both_volumes():
+def test_volume_error_has_both_volumes():
     error = refusals.refuse_volume(QUESTION, "N*3", 7)
     assert (error.reason, error.field) == (Reason.VOLUME_MISMATCH, "shape")
     assert error.metadata == {"have": "N*3", "want": "7"} | SHOWN
 
 
-def test_a_refusal_of_an_expected_shape_has_both_shapes():
+def test_expected_shape_error_has_both_shapes():
     rank, dim, volume = (
         refusals.refuse_expected_rank([3, 4], [None]),
         refusals.refuse_expected(1, 4, 5),
@@ -52,7 +52,7 @@ def test_a_refusal_of_an_expected_shape_has_both_shapes():
     assert volume.metadata == {"have": "[?, 3]", "want": "[2, ?]", "volume": "N"}
 
 
-def test_an_expression_that_no_dim_can_be_is_out_of_range_or_contradicts_itself():
+def test_impossible_expression_is_rejected():
     above = refusals.refuse_expression("data.dims[0]", 0, DATA[0], Interval(2**63, 2**63 - 1))
     assert (above.reason, above.metadata["min"]) == (Reason.DIM_OUT_OF_RANGE, str(2**63))
     outside = refusals.refuse_expression("shape[1]", 1, DATA[0], Interval(5, 4))

@@ -27,11 +27,11 @@ NO_SIZES = {
 }
 
 
-def test_a_size_is_bytes_or_a_whole_number_of_a_binary_unit():
+def test_parse_size_accepts_bytes_and_binary_units():
     assert {text: parse_size(text) for text in READ} == READ
 
 
-def test_another_text_is_refused_with_advice():
+def test_invalid_size_error_gives_advice():
     for text, advice in NO_SIZES.items():
         with pytest.raises(ValueError, match="is not a size") as caught:
             parse_size(text)
@@ -39,16 +39,16 @@ def test_another_text_is_refused_with_advice():
 
 
 @given(st.integers(0, 2**60))
-def test_a_written_size_is_read_as_the_same(size: int):
+def test_format_size_round_trips(size: int):
     assert parse_size(format_size(size)) == size
 
 
-def test_a_size_is_written_in_the_largest_unit_that_divides_it():
+def test_format_size_uses_the_largest_exact_unit():
     texts = {0: "0", 1000: "1000", 2**20: "1MiB", 16842752: "16448KiB", 2**40 * 1024: "1024TiB"}
     assert {size: format_size(size) for size in texts} == texts
 
 
-def test_a_size_for_people_is_cut_to_two_digits():
+def test_round_size_cuts_to_two_digits():
     texts = {
         0: "0 B",
         1000: "1000 B",

@@ -28,7 +28,7 @@ KINDS: list[tuple[AnyDim, Kind, Kind]] = [
 ]
 
 
-def test_an_item_has_one_kind():
+def test_each_item_has_one_kind():
     for item, *kinds in KINDS:
         assert [read([item], special_zero=flag).kinds[0] for flag in (True, False)] == kinds, item
 
@@ -43,7 +43,7 @@ REFUSED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
 ]
 
 
-def test_a_refusal_is_held_with_the_items_before_it():
+def test_target_error_keeps_earlier_items():
     for items, kinds, reason in REFUSED:
         target = read(items)
         assert target.refusal is not None
@@ -58,6 +58,6 @@ SIDES: list[tuple[list[AnyDim], list[AnyDim], list[AnyDim]]] = [
 ]
 
 
-def test_both_sides_have_what_is_not_cancelled():
+def test_balance_omits_cancelled_dims():
     for items, left, right in SIDES:
         assert [list(side) for side in balance(read(items), [7])] == [left, right], items

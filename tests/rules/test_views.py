@@ -111,13 +111,13 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
 }
 
 
-def test_a_view_follows_from_what_is_known():
+def test_view_is_decided_from_partial_shapes():
     found = {row: ask(write_question(RESHAPE, row[0], row[2], True), row[1]) for row in VIEWS}
     assert found == VIEWS
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_elements_below_one_byte_have_no_strides_to_ask_about(explain: bool):
+def test_view_query_rejects_packed_types(explain: bool):
     for data in ("2 3", "? 3", "N 3"):
         question = write_question(RESHAPE, data, "-1", True)._replace(data_type=DataType.U4)
         with pytest.raises(InvalidRequestError) as caught:

@@ -46,5 +46,5 @@ REMOTE = [
 ]
 
 
-def test_only_loopback_addresses_and_sockets_are_of_this_machine():
+def test_only_loopback_and_unix_addresses_are_local():
     assert [target for target in LOCAL + REMOTE if is_local(target)] == LOCAL

@@ -62,5 +62,5 @@ def test_freed_memory_of_all_threads_is_released():
 
 
 @pytest.mark.parametrize("switch", ["keep_freed_memory", "release_freed_memory"])
-def test_a_switch_needs_glibc(switch: str):
+def test_memory_switch_needs_glibc(switch: str):
     assert run(SWITCH.format(switch=switch)) == ["True", "False"]

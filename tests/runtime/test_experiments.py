@@ -26,7 +26,7 @@ def test_no_release_is_known_without_grpcio(monkeypatch: pytest.MonkeyPatch):
     assert (experiments.find_version(), experiments.are_known()) == ("", False)
 
 
-def test_a_look_at_the_release_imports_no_grpc():
+def test_find_version_does_not_import_grpc():
     program = (
         "import sys; from tensor_reshape.runtime import experiments as e; print(e.are_known(), 'grpc' in sys.modules)"
     )

@@ -18,7 +18,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_name_is_listed_then_found_and_kept(package: ModuleType):
+def test_lazy_name_is_listed_and_cached(package: ModuleType):
     assert {"Fraction", "Missing"} <= {*dir(package)}
     found = package.Fraction
     assert found(1, 2) == 0.5
@@ -26,6 +26,6 @@ def test_a_name_is_listed_then_found_and_kept(package: ModuleType):
 
 
 @pytest.mark.parametrize("name", ["Fractoin", "Missing", "__path__"])
-def test_a_name_that_is_not_there_is_an_attribute_error(package: ModuleType, name: str):
+def test_missing_lazy_name_raises_attribute_error(package: ModuleType, name: str):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
         getattr(package, name)

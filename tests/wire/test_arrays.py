@@ -50,7 +50,7 @@ def assert_survives(array: Array) -> TensorView:
     return tensor
 
 
-def test_an_element_lies_in_memory_as_on_the_wire_or_takes_a_byte():
+def test_elements_have_the_same_bytes_in_memory_and_messages():
     for data_type, dtype in DTYPES.items():
         assert (dtype.name, 8 * dtype.itemsize) == (data_type.numpy_name, max(data_type.bits, 8))
         assert dtype == dtype.newbyteorder("<")
@@ -66,7 +66,7 @@ def is_kept_in_a_file(dtype: np.dtype[np.generic]) -> bool:
         return False
 
 
-def test_a_npy_file_keeps_the_type_of_an_array_unless_it_has_no_name_for_it():
+def test_npy_file_keeps_the_element_type():
     assert {data_type for data_type, dtype in DTYPES.items() if not is_kept_in_a_file(dtype)} == set(UNNAMED_IN_FILES)
 
 
@@ -96,7 +96,7 @@ LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]]
 
 
 @pytest.mark.parametrize("data_type", NAMED_TYPES, ids=str)
-def test_every_array_survives_bit_for_bit(data_type: DataType):
+def test_arrays_survive_a_round_trip(data_type: DataType):
     array = build_pattern(data_type, 24).reshape(2, 3, 4)
     for name, (lay, _, _) in LAYOUTS.items():
         assert assert_survives(np.asarray(lay(array))).data_type is data_type, name
@@ -107,7 +107,7 @@ def test_every_array_survives_bit_for_bit(data_type: DataType):
         assert gather(tensor) == gather(view_array(np.ascontiguousarray(LAYOUTS[name][0](array)), "data")), name
 
 
-def test_an_array_without_gaps_goes_as_it_lies_in_memory():
+def test_contiguous_array_is_sent_without_a_copy():
     array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     for name, (lay, strides, count) in LAYOUTS.items():
         tensor = view_array(np.asarray(lay(array)), "data")
@@ -134,7 +134,7 @@ def arrays(draw: st.DrawFn) -> Array:
 
 
 @given(arrays())
-def test_any_view_of_an_array_survives_bit_for_bit(array: Array):
+def test_numpy_views_survive_a_round_trip(array: Array):
     assert_survives(array)
 
 
@@ -150,7 +150,7 @@ def strided_tensors(draw: st.DrawFn) -> TensorView:
 
 
 @given(strided_tensors())
-def test_elements_are_gathered_as_numpy_makes_them_contiguous(tensor: TensorView):
+def test_strided_elements_are_gathered_like_numpy(tensor: TensorView):
     size = tensor.data_type.bits // 8
     strides = [stride * size for stride in tensor.strides or ()]
     items = np.frombuffer(tensor.payload or bytes(size), f"V{size}")
@@ -162,7 +162,7 @@ def test_dense_elements_are_not_copied():
     assert gather(TensorView(DataType.F32, (2, 3), None, payload)) is payload
 
 
-def test_a_stride_that_is_never_taken_may_have_any_length():
+def test_stride_of_a_dim_of_one_is_ignored():
     shapes: list[tuple[int, ...]] = [(1,), (1, 1), (1, 2)]
     for data_type, dims, stride in product((DataType.U8, DataType.BF16, DataType.F64), shapes, (2**60, MAX)):
         payload = memoryview(build_pattern(data_type, prod(dims)).tobytes())
@@ -206,14 +206,14 @@ UNSUPPORTED: list[np.dtype[Any]] = [
 ]
 
 
-def test_other_types_are_refused():
+def test_unsupported_numpy_types_are_rejected():
     for dtype in UNSUPPORTED:
         with pytest.raises(InvalidRequestError) as caught:
             view_array(np.zeros(2, dtype), "data")
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"), dtype
 
 
-def test_a_type_is_found_by_all_its_names_and_with_metadata():
+def test_dtype_is_found_by_all_its_names():
     types = {
         DataType.I64: ("int", "longlong", "intp"),
         DataType.F64: ("float",),

@@ -64,7 +64,7 @@ def describe(result: ShapeAnswer | ReshapeError) -> tuple[object, ...]:
 
 
 @given(items)
-def test_a_batch_is_read_back_and_is_what_the_generated_class_writes(batch: list[BatchItem]):
+def test_batch_encoding_matches_the_generated_class(batch: list[BatchItem]):
     raw = encode_batch(batch)
     assert read(raw) == batch
     assert reshape_pb2.BatchInferShapeRequest.FromString(raw).SerializeToString() == raw
@@ -82,7 +82,7 @@ BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
 ]
 
 
-def test_an_item_that_cannot_be_read_is_refused_alone():
+def test_unreadable_item_affects_only_itself():
     for content, refusal in BROKEN:
         found = list(map(show, read(BATCH + wrap(content) + BATCH)))
         assert found == [GOOD, LINKED, refusal, GOOD, LINKED], content[:20]
@@ -97,7 +97,7 @@ def test_bytes_that_are_not_a_batch_are_malformed():
         assert refuse(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
 
 
-def test_a_batch_has_a_largest_size_and_a_largest_number_of_items():
+def test_batch_size_and_item_count_are_limited():
     assert read(b"") == []
     largest = wrap(bytes(MAX_BATCH_BYTES - 5))
     assert (len(largest), len(decode_batch_request(largest))) == (MAX_BATCH_BYTES, 1)
@@ -126,14 +126,14 @@ def test_results_are_read_back_in_their_order():
     assert len(message.SerializeToString()) == len(raw)
 
 
-def test_a_response_that_would_be_too_long_has_refusals_instead():
+def test_oversized_batch_response_contains_errors():
     *answers, refused = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
     assert answers == [ANSWER] * 2
     assert isinstance(refused, LimitError)
     assert (refused.reason, refused.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
 
 
-def test_an_answer_that_cannot_be_encoded_is_refused_alone_or_raised():
+def test_unencodable_result_affects_only_its_item():
     bugs: list[Exception] = []
     unsendable = ShapeAnswer((2**64,))
     results: list[ShapeAnswer | ReshapeError] = [ANSWER, unsendable, ANSWER]
@@ -144,7 +144,7 @@ def test_an_answer_that_cannot_be_encoded_is_refused_alone_or_raised():
         encode_batch_response([unsendable], MIB)
 
 
-def test_an_item_whose_reading_hits_a_bug_is_refused_alone():
+def test_bug_in_an_item_affects_only_itself():
     bugs: list[Exception] = []
     items = [encode_batch_item(GOOD), cast("bytes", None), encode_batch_item(GOOD)]
     first, refused, last = decode_batch_items(items, bugs.append)

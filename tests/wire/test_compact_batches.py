@@ -21,7 +21,7 @@ def multiply(*names: str, below: Sequence[str] = ()) -> Dim:
 
 @examples(300)
 @given(st.lists(DIMS, max_size=5))
-def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
+def test_encoded_dims_match_the_generated_class(dims: list[object]):
     answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
     raw = encode_dims(answer.dims or ())
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
@@ -29,11 +29,11 @@ def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
 
 @examples(500)
 @given(DIMS, DIMS)
-def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
+def test_cached_dims_have_unique_keys(one: AnyDim, other: AnyDim):
     assert (compact_batches._identify_dim(one) == compact_batches._identify_dim(other)) <= (one == other)
 
 
-def test_dims_with_odd_names_are_kept_apart():
+def test_dims_with_odd_names_have_different_keys():
     pairs: list[tuple[AnyDim, AnyDim]] = [
         (name_dim("a", 1, 2), name_dim("a,1:b", 1, 2)),
         (multiply("a,1:b"), multiply("a", "b")),
@@ -45,7 +45,7 @@ def test_dims_with_odd_names_are_kept_apart():
         assert compact_batches._identify_dim(one) != compact_batches._identify_dim(other), (one, other)
 
 
-def test_what_is_kept_has_keyed_hashes():
+def test_cache_keys_have_keyed_hashes():
     encode_dims([5, 10**6, None, name_dim("N", 2, 3), multiply("a", "b")])
     assert {type(key) for key in (*compact_batches._ENCODED, *compact_batches._DIMS)} <= {str, bytes}
 
@@ -60,7 +60,7 @@ def build_item(dims: list[tensor_pb2.Dim]) -> bytes:
     return reshape_pb2.BatchInferShapeItem(question=question).SerializeToString()
 
 
-def test_a_long_dim_is_read_and_not_kept():
+def test_long_dim_is_not_cached():
     long = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N" * 64))
     request = read_compact_item(build_item([long]))
     assert request is not None
@@ -68,7 +68,7 @@ def test_a_long_dim_is_read_and_not_kept():
     assert long.SerializeToString() not in compact_batches._DIMS
 
 
-def test_kept_dims_are_bounded_whatever_is_asked():
+def test_dim_cache_is_bounded():
     count = 8  # dims of an item, which stays short
     for number in range(10**6, 10**6 + 2 * compact_batches._CACHED, count):
         dims = [*range(number, number + count)]

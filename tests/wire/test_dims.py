@@ -60,13 +60,13 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
 }
 
 
-def test_a_dim_is_written_and_read_as_the_contract_says():
+def test_dim_encoding_follows_the_api():
     for name, (dim, message) in KINDS.items():
         assert encode_dim(dim) == message, name
         assert read_message(message) == dim, name
 
 
-def test_a_dim_of_a_later_kind_is_refused_as_unknown():
+def test_unknown_dim_kind_is_rejected():
     with pytest.raises(InvalidRequestError) as caught:
         read(b"\x7a\x00")  # a field that this version does not have
     assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, "shape[0]")
@@ -80,7 +80,7 @@ def test_dims_and_terms_are_read_back(dims: list[AnyDim], expression: Expression
     assert decode_expression(tensor_pb2.Expression.FromString(term)) == expression
 
 
-def test_a_number_that_s64_cannot_hold_is_not_written():
+def test_number_above_s64_is_not_encoded():
     for number in (2**63, -(2**63) - 1):
         with pytest.raises(ValueError, match="out of range"):
             encode_dim(number)

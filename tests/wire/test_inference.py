@@ -49,19 +49,19 @@ def refuse(**fields: object) -> tuple[str, str]:
 
 
 @given(REQUESTS)
-def test_a_request_is_read_back_and_is_what_the_generated_class_writes(request: ShapeRequest):
+def test_request_encoding_matches_the_generated_class(request: ShapeRequest):
     raw = build_infer_request(request).SerializeToString()
     assert decode_infer_request(raw) == request
     assert reshape_pb2.InferShapeRequest.FromString(raw).SerializeToString() == raw
 
 
 @given(answers)
-def test_an_answer_is_read_back(answer: ShapeAnswer):
+def test_infer_response_round_trips(answer: ShapeAnswer):
     assert decode_infer_response(build_infer_response(answer).SerializeToString()) == answer
 
 
 @given(REQUESTS, st.lists(st.integers(-1, 4) | DIMS, max_size=3), lawful_shapes, st.integers(0, MAX))
-def test_every_answer_can_be_sent(
+def test_every_result_can_be_encoded(
     request: ShapeRequest, target: list[AnyDim], data: tuple[AnyDim, ...] | None, stride: int
 ):
     lawful = Question(operation=RESHAPE, data=data, target=target, special_zero=True)
@@ -73,7 +73,7 @@ def test_every_answer_can_be_sent(
         assert build_infer_response(decode_infer_response(message.SerializeToString())) == message
 
 
-def test_strides_of_a_view_that_s64_cannot_hold_do_not_fail_the_call():
+def test_view_strides_above_s64_become_unknown():
     for data, target, strides in [
         ([0], [0, 2**62, 2**62, 4], [1]),  # of an empty output
         ([2**62, 2**62], [4, 2**60, 2**62], [2**62, 1]),  # of a volume beyond s64
@@ -83,7 +83,7 @@ def test_strides_of_a_view_that_s64_cannot_hold_do_not_fail_the_call():
         assert [dim.value for dim in message.shape.dims] == target
 
 
-def test_a_request_that_cannot_be_read_is_refused():
+def test_unreadable_request_is_rejected():
     no_type = tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(1000))
     assert refuse(data=None) == (Reason.FIELD_MISSING, "data")
     assert refuse(data=no_type) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")

@@ -17,7 +17,7 @@ CONTRACT = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
 TABLE = [*OPERATION_METHODS.values(), INFER_SHAPE, BATCH_INFER_SHAPE, STREAM_RESHAPE, SERVER_INFO]
 
 
-def test_every_method_of_the_contract_has_its_row():
+def test_method_table_covers_the_api():
     assert SERVICE == "tensor_reshape.v1.ReshapeService"
     contract = [
         (f"/{SERVICE}/{method.name}", method.input_type.full_name, method.output_type.full_name)
@@ -43,6 +43,6 @@ def test_a_tensor_on_a_stream_begins_with_a_field_named_as_its_operation():
     assert streams == {STREAM_RESHAPE.name}
 
 
-def test_a_path_is_a_service_and_a_method():
+def test_method_path_has_service_and_method():
     parts = {"/a.b/C": ("a.b", "C"), "/a/b/C": ("a/b", "C"), "C": ("", "C")}
     assert {path: split_method(path) for path in parts} == parts

@@ -40,7 +40,7 @@ def values(draw: st.DrawFn) -> tuple[DataType, list[int]]:
 
 
 @given(values(), st.integers(0, 255))
-def test_elements_are_packed_one_behind_the_other(sample: tuple[DataType, list[int]], noise: int):
+def test_packed_elements_are_contiguous(sample: tuple[DataType, list[int]], noise: int):
     data_type, items = sample
     packed = bytearray(pack_plainly(data_type, items))
     elements = bytes(widen(data_type, item) for item in items)
@@ -55,7 +55,7 @@ def test_elements_are_packed_one_behind_the_other(sample: tuple[DataType, list[i
 
 
 @pytest.mark.parametrize("data_type", PACKED, ids=str)
-def test_every_element_is_what_ml_dtypes_makes_of_its_value(data_type: DataType):
+def test_packed_elements_match_ml_dtypes(data_type: DataType):
     every = bytes(range(256))
     elements = np.frombuffer(unpack_bytes(data_type, every, 256 * data_type.group_items), DTYPES[data_type])
     twin = elements.astype(np.float32).astype(DTYPES[data_type])
@@ -70,7 +70,7 @@ def test_unpacked_types_pass_through():
 
 
 @pytest.mark.parametrize("data_type", PACKED, ids=str)
-def test_a_tensor_of_any_size_is_packed_as_its_pieces_are(data_type: DataType):
+def test_packing_in_chunks_equals_packing_at_once(data_type: DataType):
     elements = np.random.default_rng(3).integers(0, 256, 600_001, np.uint8)
     pieces = [pack(data_type, elements[begin : begin + 1000]).tobytes() for begin in range(0, elements.size, 1000)]
     packed = pack(data_type, elements)

@@ -75,7 +75,7 @@ def read(call: ReshapeCall) -> tuple[object, ...]:
 
 
 @given(reshape_calls)
-def test_the_beginning_of_a_tensor_on_a_stream_is_its_request_without_the_bytes(call: ReshapeCall):
+def test_stream_header_is_the_request_without_bytes(call: ReshapeCall):
     raw = encode_begin(call, view_target(call.question))
     message = reshape_pb2.StreamReshapeRequest.FromString(raw)
     assert (message.WhichOneof("part"), message.SerializeToString()) == (call.question.operation.name, raw)
@@ -85,7 +85,7 @@ def test_the_beginning_of_a_tensor_on_a_stream_is_its_request_without_the_bytes(
 
 
 @given(reshape_calls)
-def test_a_request_is_read_back_and_is_what_the_generated_class_writes(call: ReshapeCall):
+def test_request_encoding_matches_the_generated_class(call: ReshapeCall):
     operation = call.question.operation
     raw = reshapes.encode_reshape_request(call, view_target(call.question))
     assert read(reshapes.decode_reshape_request(operation, raw)) == read(call)
@@ -97,7 +97,7 @@ def test_a_request_is_read_back_and_is_what_the_generated_class_writes(call: Res
         assert kind.FromString(message.SerializeToString()) == message
 
 
-def test_a_target_of_any_integer_type_is_read():
+def test_shape_tensor_of_any_integer_type_is_read():
     for data_type in RESHAPE.shape_data_types:
         bits = data_type.bits
         signed = data_type <= DataType.I64
@@ -106,7 +106,7 @@ def test_a_target_of_any_integer_type_is_read():
     assert reshapes.read_target(DYNAMIC_RESHAPE, view_items(())) == []
 
 
-def test_a_target_is_read_through_its_strides():
+def test_strided_shape_tensor_is_read():
     rows = [(b"\3\0\4\0\5", 3, 2, [3, 4, 5]), (b"\1", 64, 0, [1] * 64), (b"\7", 1, MAX, [7])]
     for payload, length, stride, items in rows:
         tensor = TensorView(DataType.U8, (length,), (stride,), memoryview(payload))
@@ -114,7 +114,7 @@ def test_a_target_is_read_through_its_strides():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
-def test_the_bytes_of_a_message_stay_where_they_were_received(operation: Operation):
+def test_decoded_payload_is_a_view_of_the_message(operation: Operation):
     raw = encode(operation, 16 * MIB)
     payload = reshapes.decode_reshape_request(operation, raw).data.payload
     assert (payload.obj is raw, payload.nbytes) == (True, 16 * MIB)
@@ -124,7 +124,7 @@ def test_the_bytes_of_a_message_stay_where_they_were_received(operation: Operati
     assert measure_peak(lambda: reshapes.decode_reshape_response(answer)) < MIB
 
 
-def test_a_message_is_copied_once():
+def test_encoding_copies_the_payload_once():
     call = build_call(STATIC_RESHAPE, 16 * MIB)
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(call.data)) < 17 * MIB
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
@@ -146,7 +146,7 @@ def refuse(operation: Operation, raw: bytes) -> str:
     return f"{caught.value.reason} {caught.value.field}".strip()
 
 
-def test_a_request_without_its_parts_is_refused():
+def test_request_without_required_fields_is_rejected():
     for operation in OPERATIONS.values():
         broken = [b"\x00", b"\x7a", b"\x0b", b"\x7a\x05abc", b"\xff" * 12]
         assert {refuse(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
@@ -174,7 +174,7 @@ TARGETS: dict[tuple[Operation, int, tuple[int, ...], tuple[int, ...], int], str]
 
 
 @pytest.mark.timeout(60)
-def test_a_shape_tensor_that_is_not_a_target_is_refused():
+def test_invalid_shape_tensor_is_rejected():
     found = {}
     for operation, number, shape, strides, size in TARGETS:
         tensor = tensor_pb2.Tensor(
@@ -191,7 +191,7 @@ def pad(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
-def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
+def test_header_limit_excludes_the_payload(behind: bool):
     free = MAX_HEADER_BYTES - len(STATIC) + 4
     fits, above = (STATIC + pad(size) if behind else pad(size) + STATIC for size in (free, free + 1))
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
@@ -202,7 +202,7 @@ def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
 
 
 @pytest.mark.timeout(60)
-def test_a_flood_of_fields_is_refused_before_anything_is_made_of_it():
+def test_flood_of_fields_is_rejected_before_parsing():
     inner = b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20)
     for flood in (b"\x10\x01" * (2 << 20), b"\x22\x00" * (2 << 20), inner):
         assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEADER_TOO_LARGE"}, flood[:3]
@@ -221,7 +221,7 @@ def test_a_request_may_have_2048_fields(tail: bytes):
     assert refuse(STATIC_RESHAPE, build(2049)) == "HEADER_TOO_LARGE"
 
 
-def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():
+def test_tensor_of_2_gib_is_rejected_before_copying():
     with mmap(-1, 2**31) as pages, memoryview(pages) as payload:  # pages that nobody touches take no memory
         data = TensorView(DataType.U8, (2**31,), None, payload)
         question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)

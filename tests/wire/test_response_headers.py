@@ -56,14 +56,14 @@ small_tensors = tensors.filter(lambda tensor: measure(*tensor) < 2**16)
 
 @examples(1000)
 @given(tensors)
-def test_every_reader_takes_the_numbers_of_an_aligned_header(tensor: tuple[DataType, list[int]]):
+def test_padded_numbers_are_read_by_every_parser(tensor: tuple[DataType, list[int]]):
     header = encode_response_header(*tensor, measure(*tensor))
     assert len(header) % ALIGNMENT == 0
     findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
     assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
 
 
-def test_headers_are_aligned_at_all_sizes_near_a_longer_length():
+def test_headers_are_aligned_near_varint_boundaries():
     wrong = [
         (rank, size)
         for rank in (1, 2, 12, 20, 64)
@@ -75,7 +75,7 @@ def test_headers_are_aligned_at_all_sizes_near_a_longer_length():
 
 
 @given(small_tensors, st.randoms())
-def test_the_generated_classes_read_the_same_and_write_little_less(tensor: tuple[DataType, list[int]], random: Random):
+def test_padded_header_is_equal_for_the_generated_class(tensor: tuple[DataType, list[int]], random: Random):
     data_type, dims = tensor
     payload = random.randbytes(measure(*tensor))
     raw = encode_response_header(data_type, dims, len(payload)) + payload
@@ -87,7 +87,7 @@ def test_the_generated_classes_read_the_same_and_write_little_less(tensor: tuple
         assert output.data == payload
 
 
-def test_an_answer_and_its_array_lie_aligned():
+def test_response_payload_is_aligned():
     for data_type, shape in product(DataType, SHAPES):
         payload = memoryview(bytes(measure(data_type, shape)))
         raw = encode_reshape_response(TensorView(data_type, shape, None, payload))

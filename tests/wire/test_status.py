@@ -53,7 +53,7 @@ def refuse(reason: Reason) -> ReshapeError:
     return kind.of(reason, SMALL, "shape[1]", index=1, value=-2, shape=(1, -2))
 
 
-def test_a_refusal_arrives_as_it_was():
+def test_error_round_trips_through_status_details():
     refusals = [refuse(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
     for error in (*refusals, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
@@ -62,7 +62,7 @@ def test_a_refusal_arrives_as_it_was():
     assert encode_refusal(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
 
 
-def test_a_reason_or_a_class_to_come_has_the_code_of_its_parent():
+def test_unknown_reason_has_the_code_of_its_class():
     class OddTargetError(InvalidRequestError):
         pass
 
@@ -74,7 +74,7 @@ def test_a_reason_or_a_class_to_come_has_the_code_of_its_parent():
     assert (type(error.reason), error.reason) == (str, "SOMETHING_NEW")
 
 
-def test_a_client_in_any_language_finds_the_standard_details():
+def test_status_details_are_google_rpc_messages():
     status = encode_refusal(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1))
     message = read_details(status)
     info, request = ErrorInfo(), BadRequest()
@@ -96,7 +96,7 @@ def find_retry_seconds(error: ReshapeError | None) -> float | None:
     return error.retry_seconds
 
 
-def test_only_a_limit_that_may_be_free_later_has_a_retry_time():
+def test_only_retryable_reasons_have_a_retry_delay():
     passing = {Reason.SERVER_BUSY, Reason.STALLED, Reason.QUOTA_EXCEEDED}
     assert {reason: find_pushback(refuse(reason)) for reason in Reason} == {
         reason: "200" if reason in passing else None for reason in Reason
@@ -110,7 +110,7 @@ def test_only_a_limit_that_may_be_free_later_has_a_retry_time():
         assert find_retry_seconds(travel(refusal)) == milliseconds / 1000
 
 
-def test_a_retry_time_of_another_server_is_never_negative():
+def test_negative_retry_delay_becomes_zero():
     times = {(0, 0): 0, (3, 500_000_000): 3.5, (0, 1): 1e-9, (-5, 0): 0, (0, -5): 0, (2**40, 0): 1e9}
     for (seconds, nanos), expected in times.items():
         delay = RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos))
@@ -144,7 +144,7 @@ def test_a_status_stays_below_7_kib_of_ascii(text: str):
 
 
 @given(st.text(), st.text(), st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.text()))
-def test_a_clipped_refusal_is_still_a_refusal(message: str, field: str, metadata: dict[str, str]):
+def test_clipped_error_is_still_decodable(message: str, field: str, metadata: dict[str, str]):
     twin = travel(InvalidRequestError(message, reason=Reason.NOT_DIVISIBLE, field=field, metadata=metadata))
     assert twin is not None
     assert twin.reason is Reason.NOT_DIVISIBLE
@@ -182,14 +182,14 @@ NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
 }
 
 
-def test_foreign_details_are_not_a_refusal():
+def test_foreign_details_are_not_an_error_of_this_service():
     for name, metadata in NOT_OURS.items():
         assert [decode_refusal(code, metadata) for code in CODES.values()] == [None] * len(CODES), name
     others = set(StatusCode) - set(CODES.values())
     assert [decode_refusal(code, pack(OURS)) for code in others] == [None] * len(others)
 
 
-def test_foreign_details_beside_ours_are_ignored():
+def test_additional_foreign_details_are_ignored():
     for details in ([OURS], [DebugInfo(), OURS], [OURS, DebugInfo()], [FOREIGN, OURS], [OURS, FOREIGN]):
         error = decode_refusal(StatusCode.INVALID_ARGUMENT, pack(*details))
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})

@@ -42,7 +42,7 @@ def read_chunk(message: object) -> Chunk:
 
 
 @given(offsets, payloads)
-def test_a_chunk_is_what_the_generated_classes_write_and_is_read_back(offset: int, payload: bytes):
+def test_chunk_encoding_matches_the_generated_class(offset: int, payload: bytes):
     raw = encode_chunk(offset, memoryview(payload))
     assert raw == reshape_pb2.StreamReshapeRequest(chunk=payload, offset=offset).SerializeToString()
     assert raw == reshape_pb2.StreamReshapeResponse(chunk=payload, offset=offset).SerializeToString()
@@ -52,14 +52,14 @@ def test_a_chunk_is_what_the_generated_classes_write_and_is_read_back(offset: in
             assert (chunk.offset, bytes(chunk.payload)) == (want, payload)
 
 
-def test_a_chunk_is_a_view_of_the_message_and_keeps_it():
+def test_chunk_payload_is_a_view_of_the_message():
     for offset in OFFSETS:
         raw = encode_chunk(offset, memoryview(b"abc"))
         chunk = read_chunk(decode_stream_request(raw))
         assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
 
 
-def test_a_chunk_that_another_peer_would_write_otherwise_is_not_kept():
+def test_unusual_chunk_encoding_is_not_passed_on():
     forms = {
         "an offset of zero": b"\x20\x00\x7a\x01a",
         "an offset with zeros in front": b"\x20\x81\x00\x7a\x01a",
@@ -97,12 +97,12 @@ REFUSALS: list[tuple[bytes, Reason, str]] = [
 
 
 @pytest.mark.timeout(60)
-def test_a_message_that_cannot_be_read_is_refused():
+def test_unreadable_message_is_rejected():
     for raw, reason, field in REFUSALS:
         assert refuse(raw) == (reason, field), raw[:20]
 
 
-def test_the_last_part_of_a_message_counts():
+def test_last_part_of_a_stream_message_counts():
     assert bytes(read_chunk(decode_stream_request(begin() + b"\x7a\x01a")).payload) == b"a"
     assert isinstance(decode_stream_request(b"\x7a\x01a" + begin()), ReshapeCall)
 
@@ -114,7 +114,7 @@ def pad(size: int) -> bytes:
 
 @pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])
 @pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
-def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
+def test_header_size_of_stream_messages_is_limited(message: bytes, behind: bool):
     free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)

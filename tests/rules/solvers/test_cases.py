@@ -66,7 +66,7 @@ def test_all_cases_spend_one_budget():
     assert case.budget.left < 4000 - 64
 
 
-def test_a_case_does_not_change_the_ranges_of_the_question():
+def test_case_does_not_change_the_ranges_of_the_query():
     case = build(RESHAPE, "0..2 0..2 6", "? ? -1")
     before = list(case.system.ranges)
     solve(case)

@@ -29,7 +29,7 @@ EQUAL: dict[tuple[str, str, str | None], str] = {
 }
 
 
-def test_names_go_where_their_dims_go():
+def test_output_dims_keep_their_names():
     assert {row: format_dims(infer(write_question(RESHAPE, *row, True)).dims) for row in NAMED} == NAMED
 
 

@@ -9,7 +9,7 @@ from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
 
-def test_both_ends_are_those_of_all_quotients():
+def test_split_bounds_equal_enumerated_quotients():
     random = Random(1)
     for _ in range(40):
         lows = random.choices(range(1, 20), k=random.randint(1, 4))
