@@ -65,7 +65,7 @@ def test_connections_without_a_call_are_closed(monkeypatch: pytest.MonkeyPatch):
         assert call_anew(address)
 
 
-def test_only_peers_that_answer_pings_keep_their_connection(monkeypatch: pytest.MonkeyPatch):
+def test_connection_without_ping_replies_is_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "KEEPALIVE_SECONDS", 1.0)
     with run_runner() as runner, Connection(runner.addresses[0]) as polite:
         with connect(runner.addresses[0], PREFACE + SETTINGS) as stranger:

@@ -38,7 +38,7 @@ def test_messages_and_streams_come_back_whole(address: str):
             assert np.array_equal(output.reshape(-1), array), transfer
 
 
-def test_watches_and_reflection_answer_before_the_call_ends(address: str):
+def test_proxy_passes_watch_and_reflection_messages_at_once(address: str):
     with Connection(address) as connection:
         for path, message in ((HEALTH_WATCH, b""), (REFLECTION, b"\x3a\x00")):
             stream = connection.open(path)
@@ -56,7 +56,7 @@ def test_clients_that_cancel_many_calls_go_on(address: str):
         assert connection.call(STATIC, SMALL).is_ok
 
 
-def test_the_server_counts_for_the_callers_behind_the_proxy(proxy: Proxy, tmp_path: Path):
+def test_quotas_count_clients_behind_the_proxy(proxy: Proxy, tmp_path: Path):
     flags = ("--max-calls-per-caller-per-second", "0.001", "--trusted-proxy", "127.0.0.1")
     with ExitStack() as stack:
         server = stack.enter_context(run_server(*flags))

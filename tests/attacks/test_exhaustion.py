@@ -27,7 +27,7 @@ def leave_no_thread(server: BareServer) -> None:
     server.limit(resource.RLIMIT_AS, read_memory(server.process.pid, "VmSize") + MIB)
 
 
-def test_calls_are_answered_and_a_stop_works_if_no_thread_can_be_started():
+def test_server_works_when_no_thread_can_be_started():
     with run_bare_server() as server:
         assert call_anew(server.address)
         leave_no_thread(server)
@@ -67,7 +67,7 @@ runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 """
 
 
-def test_a_server_whose_serving_thread_has_ended_ends_with_1():
+def test_server_exits_with_1_when_its_receiving_thread_ends():
     command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
     quiet = {**os.environ, "GRPC_VERBOSITY": "NONE"}  # as the command line of the server has it
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=quiet) as process:
@@ -112,7 +112,7 @@ class Flood:
             time.sleep(1)
 
 
-def test_a_flood_within_an_address_space_of_a_gibibyte_ends_nothing():
+def test_flood_with_limited_memory_does_not_end_the_server():
     limits = {resource.RLIMIT_AS: 1024 * MIB}
     with run_bare_server(limits=limits) as server:
         Flood(server.address, 16 * MIB).run()

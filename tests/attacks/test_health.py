@@ -99,7 +99,7 @@ def test_stop_does_not_wait_for_silent_calls():
         assert server.stop() == 0  # which waits for less than the grace
 
 
-def test_one_silent_call_too_many_is_refused(server: ServerProcess):
+def test_health_rejects_one_silent_call_too_many(server: ServerProcess):
     with Connection(server.address) as connection:
         streams = [connection.open(HEALTH_CHECK) for _ in range(MAX_SILENT + 1)]
         assert connection.await_end(streams[0]).status == "8"

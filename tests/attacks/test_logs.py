@@ -38,7 +38,7 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
         os.close(reader)
 
 
-def test_a_log_that_takes_nothing_keeps_nobody_waiting(stderr: int):
+def test_blocked_log_does_not_delay_calls(stderr: int):
     with run_bare_server("--log-level", "debug", stderr=stderr) as server:
         with Connection(server.address) as connection:
             for _ in range(2000):  # a line each, twice what a pipe and the queue hold
@@ -65,7 +65,7 @@ def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path):
     assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
-def test_a_stranger_writes_no_line_of_the_log():
+def test_client_cannot_forge_log_lines():
     with run_server() as server:
         with Connection(server.address) as connection:
             connection.send(FORGED_GOAWAY)

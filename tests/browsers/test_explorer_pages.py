@@ -40,7 +40,7 @@ def is_mark_within(field: Locator, start: str, length: str) -> bool:
     return bool(box[start] < mark[start] < box[start] + box[length])
 
 
-def test_a_link_shows_its_question_and_the_answer(page: Page, link: str):
+def test_link_shows_its_query_and_result(page: Page, link: str):
     visit(page, link, VIEW)
     expect(page.get_by_label("Data shape")).to_have_value("N,3,4")
     expect(page.get_by_label("Operation")).to_have_value("reshape")
@@ -51,12 +51,12 @@ def test_a_link_shows_its_question_and_the_answer(page: Page, link: str):
     expect(page.locator("#drawing svg")).to_be_visible()
 
 
-def test_without_a_question_the_first_example_is_shown(page: Page, link: str):
+def test_page_without_a_query_shows_the_first_example(page: Page, link: str):
     visit(page, link, "")
     see_shape(page, "[32, 64]")
 
 
-def test_each_change_is_answered(page: Page, link: str):
+def test_each_change_updates_the_result(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_label("Data shape").fill("2,3,4")
     see_shape(page, "[2, 12]")
@@ -75,7 +75,7 @@ def test_each_change_is_answered(page: Page, link: str):
     see_shape(page, "[3, 2, 0]")
 
 
-def test_an_error_stands_at_its_item_with_what_is_accepted(page: Page, link: str):
+def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
     visit(page, link, REFUSED)
     target = page.get_by_label("Target shape")
     expect(page.locator("mark")).to_have_text("-1")
@@ -88,7 +88,7 @@ def test_an_error_stands_at_its_item_with_what_is_accepted(page: Page, link: str
     expect(page.locator("mark")).to_have_count(0)
 
 
-def test_the_underline_goes_where_its_input_is_scrolled(page: Page, link: str):
+def test_underline_follows_a_scrolled_input(page: Page, link: str):
     visit(page, link, f"?data={quote(','.join(['1000'] * 30))}%2Cx+y&shape=-1&special_zero=true")
     data = page.get_by_label("Data shape")
     data.focus()
@@ -97,7 +97,7 @@ def test_the_underline_goes_where_its_input_is_scrolled(page: Page, link: str):
     assert is_mark_within(data, "x", "width")
 
 
-def test_back_and_forward_go_from_question_to_question(page: Page, link: str):
+def test_back_and_forward_change_the_query(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_role("link", name="Names become a product").click()
     see_shape(page, "[N, C*H*W]")
@@ -114,7 +114,7 @@ def test_back_and_forward_go_from_question_to_question(page: Page, link: str):
     see_shape(page, "[N, C*H*W]")
 
 
-def test_the_link_and_the_code_are_copied(page: Page, link: str):
+def test_link_and_code_can_be_copied(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_role("button", name="Copy a link").click()
     expect(page.locator("#announcement")).to_have_text("Copied")
@@ -125,7 +125,7 @@ def test_the_link_and_the_code_are_copied(page: Page, link: str):
     assert page.evaluate("navigator.clipboard.readText()") == copied
 
 
-def test_the_keyboard_alone_is_enough(page: Page, link: str):
+def test_page_works_with_the_keyboard_only(page: Page, link: str):
     visit(page, link, QUESTION)
     order = ["skip", "data", "shape", "special_zero", "operation", "expected", "strides", "copy-link", "drawing"]
     for name in order:
@@ -142,7 +142,7 @@ def test_the_keyboard_alone_is_enough(page: Page, link: str):
     expect(page.get_by_label("Target shape")).to_have_value("-1")
 
 
-def test_the_latest_question_wins(page: Page, link: str):
+def test_latest_query_wins(page: Page, link: str):
     visit(page, link, QUESTION)
     held: list[Route] = []
 
@@ -163,14 +163,14 @@ def test_the_latest_question_wins(page: Page, link: str):
     see_shape(page, "[3, 3]")
 
 
-def test_what_strangers_put_into_a_link_is_text(page: Page, link: str):
+def test_link_content_is_shown_as_text(page: Page, link: str):
     query = "&".join(f"{name}={quote(HOSTILE[0] + HOSTILE[1])}" for name in ("data", "shape", "expected", "operation"))
     visit(page, link, f"?{query}&special_zero=true")
     expect(page.locator("#summary")).to_contain_text("onerror")
     assert page.locator("main script, main img, main iframe").count() == 0
 
 
-def test_a_text_of_any_kind_and_length_can_be_typed(page: Page, link: str):
+def test_page_accepts_any_text(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_label("Target shape").fill("?")
     for text in HOSTILE:
@@ -194,14 +194,14 @@ def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme:
 
 
 @pytest.mark.parametrize("query", [REFUSED, UNREAD, VIEW, LONG])
-def test_the_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
+def test_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
     visit(page, link, query)
     for width in (320, 390, 800, 1600):
         page.set_viewport_size({"width": width, "height": 900})
         assert find_overflow(page) == 0
 
 
-def test_a_server_that_is_gone_is_said(browser: Browser):
+def test_page_reports_a_stopped_server(browser: Browser):
     page = browser.new_page()
     with run_explorer() as link:
         visit(page, link, QUESTION)

@@ -91,13 +91,13 @@ def test_refused_line_refuses_only_the_lines_that_depend_on_it(server: ServerPro
     assert answers[4] == {"shape": [6]}
 
 
-def test_link_to_no_earlier_line_or_beside_data_is_refused(server: ServerProcess):
+def test_invalid_data_from_is_rejected(server: ServerProcess):
     lines = [{"data_from": data_from, "shape": [-1], "special_zero": False} for data_from in (0, 5, -1, 2**70)]
     answers = infer_batch(server, *lines, {**SIX, "data_from": 0})
     assert [read_refusal(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
 
 
-def test_refused_lines_leave_the_others_alone(server: ServerProcess):
+def test_rejected_lines_do_not_affect_others(server: ServerProcess):
     *answers, last = infer_batch(server, *(line for line, _, _ in REFUSALS), SIX)
     assert [read_refusal(answer) for answer in answers] == [row[1:] for row in REFUSALS]
     assert last == {"shape": [6]}
@@ -143,7 +143,7 @@ def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], l
     return [answer for _, answer in answer_lines(lines_read, count_and_answer)], calls
 
 
-def test_calls_are_as_large_as_a_server_answers_soon():
+def test_batch_calls_have_a_limited_size():
     answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
     assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
     link = {"data_from": 0, "shape": [3, -1], "special_zero": False}

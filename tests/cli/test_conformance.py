@@ -91,7 +91,7 @@ MISTAKES: list[tuple[list[str], str]] = [
 ]
 
 
-def test_errors_of_usage_say_what_is_wrong():
+def test_usage_errors_say_what_is_wrong():
     for arguments, told in MISTAKES:
         outcome = run_command("conformance", *arguments)
         assert (outcome.code, told in " ".join(outcome.errors)) == (2, True), arguments

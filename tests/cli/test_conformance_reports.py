@@ -54,7 +54,7 @@ def test_page_has_the_smallest_examples_of_each_kind_and_their_count():
     assert build_page([many]).count(b"because") == 40
 
 
-def test_page_has_answers_of_an_implementation_as_text():
+def test_html_report_escapes_the_results():
     page = build_page([RESULTS]).decode()
     assert "<script>" not in page
     assert "SIGSEGV: &lt;script&gt;alert(1)&lt;/script&gt;\\ud800\\x1b[31m]]&gt;&amp;\\x00" in page

@@ -12,7 +12,7 @@ PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "
 PLAIN |= {"tls": False, "allow_plaintext_token": False}
 
 
-def test_what_the_client_rejects_is_an_error_of_usage(tmp_path: Path):
+def test_client_argument_errors_are_usage_errors(tmp_path: Path):
     (tmp_path / "file").write_text("something")
     for lonely in ("tls_certificate", "tls_key"):
         with pytest.raises(click.UsageError, match="must be given together"):

@@ -25,7 +25,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_only_a_terminal_is_drawn_on(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
+def test_drawings_appear_only_on_a_terminal(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
     assert find_console(terminal) is not None
     assert find_console(io.StringIO()) is None
     monkeypatch.setenv("TERM", "dumb")

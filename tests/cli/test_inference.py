@@ -46,12 +46,12 @@ def test_infer_prints_dims_in_the_notation_of_the_rules(server: ServerProcess):
     }
 
 
-def test_infer_answers_for_the_named_operation(server: ServerProcess):
+def test_infer_uses_the_named_operation(server: ServerProcess):
     arguments = ("--data", "4,0,2", "--shape", "-1,0", "--special-zero", "--operation", "reshape")
     assert infer(server, *arguments).text == "8,0"
 
 
-def test_expected_shape_is_checked_and_narrows_the_answer(server: ServerProcess):
+def test_expected_shape_is_checked_and_narrows_the_result(server: ServerProcess):
     assert (infer(server, *KNOWN, "--expect", "2,?").code, infer(server, *KNOWN, "--expect", "3,?").code) == (0, 3)
     unknown = ("--data", "...", "--shape", "...", "--no-special-zero")
     assert infer(server, *unknown, "--expect", "N,2..8,?").text == "N,2..8,?"
@@ -75,7 +75,7 @@ def test_equalities_follow_an_explanation(server: ServerProcess):
     assert read(server, *arguments)["equalities"] == [{"left": "B", "right": "D", "unless_empty": True}]
 
 
-def test_strides_add_a_view_to_the_answer(server: ServerProcess):
+def test_strides_add_a_view_to_the_result(server: ServerProcess):
     for strides, text, view in (
         ("12,4,1", "view: possible, strides 12,1", {"possibility": "possible", "strides": [12, 1]}),
         ("12,1,3", "view: impossible", {"possibility": "impossible", "strides": None}),
@@ -94,7 +94,7 @@ def test_refusal_is_one_line_or_json_with_its_explanation(server: ServerProcess)
     assert (outcome.code, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, "3", True)
 
 
-def test_wrong_usage_says_what_is_wrong():
+def test_wrong_usage_has_a_clear_error():
     two = ("--data", "2", "--shape", "2", "--special-zero")
     for arguments, word in (
         (("--shape", "2", "--special-zero"), "--data"),

@@ -16,7 +16,7 @@ def test_pipe_has_no_bar():
         assert advance is None
 
 
-def test_only_a_long_transfer_has_a_bar_unless_it_is_unwanted(server: ServerProcess, tmp_path: Path):
+def test_only_long_transfers_show_a_progress_bar(server: ServerProcess, tmp_path: Path):
     def reshape(name: str, *options: str) -> tuple[int, str]:
         asked = ("--server", server.address, "--shape=2,-1", "--no-special-zero", "-o", tmp_path / "output.npy")
         return run_on_terminal(PROGRAM, "reshape", tmp_path / name, *asked, *options, env={"TERM": "xterm"})
@@ -30,7 +30,7 @@ def test_only_a_long_transfer_has_a_bar_unless_it_is_unwanted(server: ServerProc
     assert reshape("small.npy") == (0, "")
 
 
-def test_run_of_questions_has_a_bar_only_on_a_terminal():
+def test_conformance_run_shows_progress_only_on_a_terminal():
     asked = ("conformance", "--rule", "copies", "--command", "sh -c 'while read -r line; do echo {}; done'")
     _, drawn = run_on_terminal(PROGRAM, *asked, env={"TERM": "xterm"})
     assert re.search(r"\d+/\d+ \S*0:00:0", strip_styles(drawn))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for it
 
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
-def test_shortest_call_is_on_the_page_and_prints_what_its_comments_say(
+def test_shortest_program_of_each_page_prints_its_comments(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
     text = (ROOT / program.page).read_text()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for it
 @pytest.mark.parametrize(
     ("name", "table"), [(program.name, table) for program in find_programs() for table in program.tables]
 )
-def test_client_gets_what_the_rules_say_in_every_row(
+def test_each_client_gets_the_results_of_the_rules(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], name: str, table: str
 ):
     program = find_program(name)

@@ -18,7 +18,7 @@ CASE = {
 }
 
 
-def test_case_is_a_question_for_each_operation_without_its_answer():
+def test_case_becomes_a_query_without_its_answer():
     static, reshape = split_case(CASE)
     assert (static.id, reshape.id) == ("inferred/six@static_reshape", "inferred/six@reshape")
     asked = {"id": static.id, "operation": "static_reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
@@ -36,7 +36,7 @@ def test_kit_is_found_once_by_size_and_rule():
     assert list_questions([]) == []
 
 
-def test_kit_of_the_repository_is_the_one_that_is_asked():
+def test_runner_uses_the_cases_of_the_repository():
     schema = json.loads((ROOT / "conformance" / "schema.json").read_text())
     assert tuple(schema["$defs"]["case"]["properties"]["rule"]["enum"]) == RULES
     assert read_version() == (ROOT / "conformance" / "VERSION").read_text().strip()

@@ -32,7 +32,7 @@ def ask(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str = "m
     return reply.failure if reply.record is None else reply.record
 
 
-def test_function_is_asked_in_its_own_process_and_may_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_function_runs_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told = ask(tmp_path, monkeypatch, "question['shape'] = [6]; return {'shape': [6], 'pid': os.getpid()}")
     assert isinstance(told, dict)
     assert (told["id"], told["shape"]) == ("inferred/six@reshape", [6])
@@ -40,7 +40,7 @@ def test_function_is_asked_in_its_own_process_and_may_print(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("code", ["os.abort()", "ctypes.string_at(0)", "1 / 0", "raise SystemExit", "return 5"])
-def test_failure_of_a_function_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
+def test_failure_of_a_function_has_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
     assert ask(tmp_path, monkeypatch, code) in {Verdict.CRASH, Verdict.GARBAGE}
 
 
@@ -49,7 +49,7 @@ def test_function_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_function("json.decoder:JSONDecoder.decode").__name__ == "decode"
 
 
-def test_exceptions_may_be_answers():
+def test_exceptions_count_as_responses():
     def refuse(question: Json) -> Json:
         raise ValueError(question["id"])
 

@@ -36,7 +36,7 @@ def test_existing_instance_is_found():
         assert output in {None, found.output}, question
 
 
-def test_no_instance_is_found_outside_the_tight_answer():
+def test_no_instance_lies_outside_the_tight_result():
     for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 elements are no rows of 4
         assert find_outside(read([[2, 4], 6], [-1, 4]), 0, part) is None, part
     names = [f"N{index}:2..1000" for index in range(12)]

@@ -16,12 +16,12 @@ CASES = {path: [json.loads(line) for line in path.read_text().splitlines()] for 
 
 
 @pytest.mark.repository  # it asks the rules all questions again, which takes 20 s
-def test_each_answer_is_that_of_the_rules():
+def test_each_case_agrees_with_the_rules():
     assert [case["id"] for path in FILES for case in CASES[path] if is_stale(case)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=["/".join(path.parts[-2:]) for path in FILES])
-def test_each_case_is_as_the_schema_says(path: Path):
+def test_each_case_follows_the_schema(path: Path):
     # Most lines of the full size are alike but for their numbers, and each takes a millisecond.
     cases = CASES[path][:: 20 if path.parent.name == "full" else 1]
     assert [(case["id"], error.message) for case in cases for error in VALIDATOR.iter_errors(case)] == []
@@ -60,7 +60,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_schema_rejects_what_is_no_case():
+def test_schema_rejects_invalid_cases():
     Draft202012Validator.check_schema(SCHEMA)
     cases = {case["id"]: case for path in FILES if path.parent.name == "core" for case in CASES[path]}
     for name, change in WRONG:

@@ -23,7 +23,7 @@ def ask(implementation: str, *questions: dict[str, Any]) -> list[dict[str, Any]]
     return answers
 
 
-def test_inference_gives_the_answers_of_onnx():
+def test_inference_agrees_with_onnx():
     unanswered = "Dimension could not be inferred: incompatible shapes"
     limits = {"unsupported": "ONNX bounds no rank and no element type, as the graph operations do."}
     ones, dynamic = [1] * 13, {"operation": "dynamic_reshape"}

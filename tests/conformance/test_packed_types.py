@@ -36,7 +36,7 @@ def test_recorded_cases_have_every_packed_type_and_f8e8m0():
     assert len(LAYOUTS) == 162
 
 
-def test_server_answers_a_generated_stub_with_the_bytes_of_the_execution(server: ServerProcess):
+def test_server_returns_the_recorded_bytes(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
         for case in (*CASES, *LAYOUTS):

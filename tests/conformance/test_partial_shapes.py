@@ -64,7 +64,7 @@ def list_symbolic() -> list[tuple[Case, ShapeAnswer]]:
     return [(case, answer) for case, answer in list_answered() if "symbols" in case["recorded"]]
 
 
-def test_every_answer_is_as_narrow_as_the_recorded_one():
+def test_results_are_as_narrow_as_recorded():
     assert (len(PARTIAL), len(SYMBOLIC)) == (1795, 747)
     errors = [case for case in CASES if "error" in case["recorded"]]
     assert [name_case(case) for case in errors if infer_case(case) is not None] == []
@@ -79,7 +79,7 @@ def test_case_that_only_we_reject_has_no_instance():
     assert [name for name in others if any(find_any(read_partial_case(refused[name])))] == []
 
 
-def test_many_answers_are_narrower_than_those_of_the_libraries():
+def test_many_results_are_narrower_than_library_results():
     assert count_tighter()["strictly tighter: a narrower dim"] >= 226
 
 

@@ -28,7 +28,7 @@ def test_answers_belong_to_their_ids_or_are_in_order():
     assert why[2] == "no JSON object: {oh"
 
 
-def test_lines_without_a_known_id_are_ignored_beside_ids():
+def test_lines_with_unknown_ids_are_ignored():
     code = f"""
         print("loading", [1], flush=True)
         for question in questions(): print("warning"); {ANSWER}; tell({{'id': 'x'}})
@@ -59,7 +59,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_crash_is_the_reply_to_its_question_only(crash: str):
+def test_crash_affects_only_its_query(crash: str):
     answers, why, _ = ask(f"""
         for question in questions():
             if question['id'].startswith('inferred/2'): {crash}
@@ -77,7 +77,7 @@ def test_crash_of_a_program_that_reads_all_first_is_found():
     assert ask(code, count=40)[0] == [*[RIGHT] * 13, "crash", *[RIGHT] * 26]
 
 
-def test_hang_is_the_reply_to_its_question_only(monkeypatch: pytest.MonkeyPatch):
+def test_hang_affects_only_its_query(monkeypatch: pytest.MonkeyPatch):
     code = """
         for question in questions():
             if question['id'].startswith('inferred/{number}'): time.sleep(1000)
@@ -116,7 +116,7 @@ def test_reply_to_endless_output_is_short():
         assert (set(told), max(map(len, why)) < 1000) == ({failure}, True), code
 
 
-def test_line_without_an_answer_is_garbage():
+def test_line_without_a_result_is_garbage():
     for value in (
         "[" * 50_000,
         '{"id": 1}',
@@ -135,7 +135,7 @@ def test_line_without_an_answer_is_garbage():
         assert all(one == "garbage" or "shape" not in one for one in told[1:]), value[:40]
 
 
-def test_program_that_ends_early_is_asked_the_rest_again(tmp_path: Path):
+def test_program_that_ends_early_is_restarted_for_the_rest(tmp_path: Path):
     told, _, _ = ask(f"for number, question in zip(range(2), questions()): {ANSWER}")
     assert told == [RIGHT] * 5
     # One that fails at times is not one that is dead after many answers.

@@ -21,7 +21,7 @@ def test_answers_are_counted_by_rule_and_verdict():
     assert "partial/not-offered@reshape" not in {one.id for one in RESULTS.differences}
 
 
-def test_difference_is_kept_whole_and_the_shortest_question_is_the_example():
+def test_shortest_query_is_the_example_of_a_difference():
     (one,) = make_results((make_question(), {"id": "inferred/six@reshape", "shape": [7]})).differences
     assert one._asdict() == {
         "id": "inferred/six@reshape",

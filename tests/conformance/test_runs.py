@@ -23,7 +23,7 @@ SHELL = "while read -r line; do echo '{\"shape\": [6]}'; done"
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_jobs_share_the_questions(jobs: int):
+def test_jobs_share_the_queries(jobs: int):
     code = "for question in questions(): tell({'id': question['id'], 'shape': [6], 'pid': os.getpid()})"
     questions, told = make_questions(9), list[None]()
     replies, _ = ask_program(Program(write_program(code), 60, jobs), questions, lambda: told.append(None))
@@ -45,7 +45,7 @@ def test_program_may_be_in_any_language(program: str, code: str):
     assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
 
 
-def test_two_command_lines_agree_with_the_whole_of_core():
+def test_command_line_agrees_with_all_core_cases():
     questions = list_questions(["core"])
     command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
     judgements = judge_replies(questions, ask_program(Program(command, 60, 2), questions)[0])

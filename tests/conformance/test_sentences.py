@@ -38,7 +38,7 @@ def test_question_is_a_line():
     assert write_question({"operation": "reshape", "data": [], "shape": []}) == "reshape of [] to []"
 
 
-def test_any_answer_is_a_line_of_bounded_length():
+def test_any_result_fits_in_one_short_line():
     for answer, text in ANSWERS:
         assert write_answer(answer) == text, answer
     assert len(write_shape(list(range(100_000)))) < 500

@@ -106,14 +106,14 @@ def test_new_name_for_two_dims_that_may_differ_is_wrong():
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
 
 
-def test_only_another_reason_is_reported():
+def test_only_a_different_reason_is_reported():
     assert find_other_reason(REFUSED, {"error": {"reason": "OTHER"}}) == "OTHER"
     records: list[Json] = [REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}]
     for record in records:
         assert find_other_reason(REFUSED, record) == ""
 
 
-def test_right_answers_of_the_kit_agree_with_themselves():
+def test_correct_results_have_no_differences():
     assert {verdict for verdict in Verdict if not verdict.is_difference} == {"agrees", "tighter", "unsupported"}
     questions = list_questions(["core"])
     assert [question.id for question in questions if judge(question, question.right).verdict != "agrees"] == []

@@ -10,7 +10,7 @@ from tensor_reshape.drawings import draw_locally
 TITLE = "{http://www.w3.org/2000/svg}title"
 
 
-def test_an_answer_and_a_refusal_are_drawn():
+def test_results_and_errors_are_drawn():
     answered = draw_locally(ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True))
     refused = draw_locally(ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=False))
     titles = [fromstring(drawing).findtext(TITLE) for drawing in (answered, refused)]
@@ -23,7 +23,7 @@ def test_an_answer_and_a_refusal_are_drawn():
     assert answered._repr_svg_() == answered  # IPython's name for what a notebook shows
 
 
-def test_a_query_that_is_no_question_is_not_drawn():
+def test_invalid_query_is_not_drawn():
     with pytest.raises(InvalidRequestError):
         draw_locally(ShapeQuery(data_shape=["3..x"], shape=[6], special_zero=False))
     with pytest.raises(ValueError, match="in place of data_from"):

@@ -83,7 +83,7 @@ RESHAPES: list[Callable[[AnyClient], object]] = [
 
 @pytest.mark.parametrize("given", [{}, {"token": UNKNOWN}], ids=str)
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_caller_without_a_known_token_is_unauthenticated(kind: str, given: dict[str, Any], guarded: Guarded):
+def test_call_without_a_valid_token_is_unauthenticated(kind: str, given: dict[str, Any], guarded: Guarded):
     with guarded.open_client(kind, **given) as client:
         for ask in (*QUERIES, *RESHAPES):
             with pytest.raises(UnauthenticatedError) as caught:
@@ -92,7 +92,7 @@ def test_a_caller_without_a_known_token_is_unauthenticated(kind: str, given: dic
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_caller_may_call_only_the_permitted_methods(kind: str, guarded: Guarded):
+def test_caller_may_only_use_permitted_methods(kind: str, guarded: Guarded):
     with guarded.open_client(kind, token=BATCH) as client:
         for ask in (*QUERIES, *RESHAPES):
             ask(client)
@@ -105,7 +105,7 @@ def test_a_caller_may_call_only_the_permitted_methods(kind: str, guarded: Guarde
             assert caught.value.reason is Reason.PERMISSION_DENIED
 
 
-def test_a_permission_is_taken_back_without_a_restart(guarded: Guarded):
+def test_permission_can_be_revoked_without_a_restart(guarded: Guarded):
     path = guarded.directory / "authorization.toml"
     replace_file(path, AUTHORIZATION.replace(f'"{SERVICE}/InferShape", ', ""))
     guarded.server.await_records(1, "reloaded", what="authorization")
@@ -115,7 +115,7 @@ def test_a_permission_is_taken_back_without_a_restart(guarded: Guarded):
     guarded.server.await_records(2, "reloaded", what="authorization")
 
 
-def test_the_command_line_shows_the_token_of_a_file(guarded: Guarded, tmp_path: Path):
+def test_command_line_sends_the_token_of_a_file(guarded: Guarded, tmp_path: Path):
     np.save(tmp_path / "rows.npy", ROWS)
     reach: list[str | Path] = ["--server", guarded.server.address, "--tls-ca", guarded.files.authority]
     files: list[str | Path] = [tmp_path / "rows.npy", "-o", tmp_path / "out.npy"]
@@ -175,7 +175,7 @@ def test_health_is_open_and_reflection_closed_by_default(guarded: Guarded):
         assert [find_code(channel, path, BEARER) for path in REFLECTIONS] == ["UNIMPLEMENTED"] * 2
 
 
-def test_the_command_line_sends_a_plain_text_token_if_allowed(local_server: ServerProcess, tmp_path: Path):
+def test_command_line_sends_a_plain_text_token_if_allowed(local_server: ServerProcess, tmp_path: Path):
     (tmp_path / "token").write_text(BATCH)
     reach: list[str | Path] = ["--server", local_server.address, "--token-file", tmp_path / "token"]
     assert run_command("info", *reach, "--allow-plaintext-token").code == 0
@@ -204,7 +204,7 @@ def test_tokens_are_rotated_by_all_workers_without_a_failed_call(tmp_path: Path)
                 late.infer_shape([6], [6], special_zero=False)
 
 
-def test_plain_text_tokens_are_refused_on_a_public_address(tmp_path: Path):
+def test_plain_text_tokens_are_rejected_on_network_addresses(tmp_path: Path):
     (tmp_path / "tokens").write_text(f"web:{BATCH}")
     with pytest.raises(RuntimeError, match="needs TLS"):
         run_server("--token-file", str(tmp_path / "tokens"), "--workers", "2", listen=("0.0.0.0:0",)).__enter__()

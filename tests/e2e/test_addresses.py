@@ -35,14 +35,14 @@ def refuse(address: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["port", "unix socket with a percent-encoded path", "name of a taken address"])
-def test_a_second_server_is_refused_and_the_first_goes_on(first: ServerProcess, kind: str):
+def test_second_server_on_an_address_is_rejected(first: ServerProcess, kind: str):
     addresses = {"port": first.address, "name of a taken address": f"localhost:{first.address.rpartition(':')[2]}"}
     address = addresses.get(kind, first.addresses[2])
     assert refuse(address).startswith(f"Error: cannot listen on {address}: ")
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
-def test_a_unix_socket_is_served_again_after_kill_and_stop(tmp_path: Path):
+def test_unix_socket_can_be_reused_after_kill_and_stop(tmp_path: Path):
     listen = (f"unix:{tmp_path}/s",)
     with run_server(listen=listen) as first:
         first.process.kill()
@@ -55,18 +55,18 @@ def test_a_unix_socket_is_served_again_after_kill_and_stop(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["missing/s", "s" * 200])
-def test_an_impossible_unix_socket_is_not_called_in_use(tmp_path: Path, name: str):
+def test_impossible_unix_socket_has_the_right_error(tmp_path: Path, name: str):
     assert "in use" not in refuse(f"unix:{tmp_path}/{name}")
 
 
-def test_a_file_that_is_not_a_socket_is_left_alone(tmp_path: Path):
+def test_regular_file_is_not_replaced_by_a_socket(tmp_path: Path):
     file = tmp_path / "file"
     file.write_text("precious")
     refuse(f"unix:{file}")
     assert file.read_text() == "precious"
 
 
-def test_an_ambiguous_address_is_refused():
+def test_ambiguous_address_is_rejected():
     for address in ("::1:0", "::1:50077", "[::1:0", ":50051", "host", "127.0.0.1:" + "1" * 5000):
         with pytest.raises(ConfigError, match="host:port"):
             pytest.fail(f"{address}: {Config(listen=(address,))}")

@@ -70,7 +70,7 @@ def test_halves_of_messages_keep_others_served_and_the_memory_bounded(tight_serv
     assert read_memory(pid, "VmHWM") < base + BUDGET * 1.15
 
 
-def test_a_flood_of_large_messages_stays_within_the_memory(tight_server: ServerProcess):
+def test_flood_of_large_messages_stays_within_the_budget(tight_server: ServerProcess):
     pid, request = tight_server.process.pid, build_reshape(1_000_000)
     with grpc.insecure_channel(tight_server.address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/Reshape")
@@ -107,12 +107,12 @@ def full_address() -> Iterator[str]:
         yield runner.addresses[0]
 
 
-def test_an_excess_call_is_refused_before_its_message_is_sent(full_address: str):
+def test_call_above_the_limit_is_rejected_before_its_message(full_address: str):
     with Connection(full_address) as connection:
         assert connection.await_end(connection.open(STATIC)).status == "8"
 
 
-def test_probes_are_answered_above_the_number_of_calls(full_address: str):
+def test_health_responds_above_max_calls(full_address: str):
     with grpc.insecure_channel(full_address) as channel:
         for name, fields in (("ServerLive", {}), ("ServerReady", {}), ("ModelReady", {"name": "reshape"})):
             ((_, answer),) = send_request(channel, name, find_class(f"{name}Request")(**fields), 30).ListFields()
@@ -122,7 +122,7 @@ def test_probes_are_answered_above_the_number_of_calls(full_address: str):
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_an_excess_call_is_refused_at_its_deadline(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_call_above_the_limit_ends_at_its_deadline(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Deadline, "is_within", lambda *_: True)  # up with the first attempt; `client` waits for more
     with open_client(kind, full_address) as client:
         # Streams often: the refusal may overtake the first message of the stream, or be overtaken.
@@ -144,7 +144,7 @@ POLICY = {
 }
 
 
-def test_a_busy_server_says_when_to_retry(full_address: str):
+def test_server_busy_error_has_a_retry_delay(full_address: str):
     with grpc.insecure_channel(full_address) as channel:
         status = catch_status(lambda: send_raw(channel, "InferShape", INFER))
     assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -156,7 +156,7 @@ def test_a_busy_server_says_when_to_retry(full_address: str):
     assert time.monotonic() - begun >= 2 * 0.2
 
 
-def test_a_call_is_repeated_until_another_leaves():
+def test_sdk_retries_until_a_slot_is_free():
     with (
         run_patient(1) as runner,
         grpc.insecure_channel(runner.addresses[0]) as channel,
@@ -172,7 +172,7 @@ def test_a_call_is_repeated_until_another_leaves():
         assert call.result(60) == (6,)
 
 
-def test_the_least_budget_is_enough_for_every_kind_of_call():
+def test_smallest_budget_serves_every_kind_of_call():
     config = Config(
         listen=(ANY_PORT,),
         max_message_bytes=4096,

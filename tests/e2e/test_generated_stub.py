@@ -27,7 +27,7 @@ def flatten(stub: ReshapeServiceStub, dims: list[int], strides: list[int], data:
     return stub.StaticReshape(reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)).output.data
 
 
-def test_each_operation_answers_a_dense_tensor(stub: ReshapeServiceStub):
+def test_each_operation_returns_a_dense_tensor(stub: ReshapeServiceStub):
     output = stub.StaticReshape(reshape_pb2.StaticReshapeRequest.FromString(STATIC)).output
     assert output == tensor_pb2.Tensor(data_type=F32, dims=[3, 2], data=SIX.tobytes())
     dynamic = reshape_pb2.DynamicReshapeRequest(shape=make_target(-1, 0), special_zero=True, data=TENSOR)
@@ -78,7 +78,7 @@ def test_every_form_of_a_message_is_read(channel: grpc.Channel):
     assert reshape(channel, twice) == ([2, 3], SIX.tobytes())
 
 
-def test_the_payload_is_the_last_field():
+def test_payload_is_the_last_field_of_a_response():
     messages = [*reshape_pb2.DESCRIPTOR.message_types_by_name.values(), tensor_pb2.Tensor.DESCRIPTOR]
     fields = {f"{message.name}.{field.name}": field.number for message in messages for field in message.fields}
     assert max(fields.values()) == 15
@@ -100,7 +100,7 @@ def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInf
     return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)
 
 
-def test_a_batch_answers_and_refuses_item_by_item(stub: ReshapeServiceStub):
+def test_batch_has_a_result_for_each_item(stub: ReshapeServiceStub):
     items = [make_item(-1), make_item(-1, data_from=0), make_item(7)]
     results = stub.BatchInferShape(reshape_pb2.BatchInferShapeRequest(items=items)).results
     assert [result.WhichOneof("result") for result in results] == ["answer", "answer", "refusal"]
@@ -110,7 +110,7 @@ def test_a_batch_answers_and_refuses_item_by_item(stub: ReshapeServiceStub):
     assert (refusal.metadata["rule"], "product is 6" in refusal.metadata["accepted"]) == ("4", True)
 
 
-def test_a_symbol_may_be_written_twice_with_other_bounds(stub: ReshapeServiceStub):
+def test_symbol_bounds_are_intersected(stub: ReshapeServiceStub):
     bounded = tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=5))
     expression = tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N"), bounded])
     request = make_item(-1).question

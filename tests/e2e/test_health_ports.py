@@ -46,7 +46,7 @@ def test_probe_needs_no_certificate_until_the_server_drains(files: Certificates)
         assert server.wait() == 0
 
 
-def test_workers_answer_probes_on_the_health_port(files: Certificates):
+def test_workers_serve_the_health_port(files: Certificates):
     with run_demanding(files, "--workers", "2") as (server, address):
         with Client(address) as client:
             assert client.check_health() is HealthStatus.SERVING

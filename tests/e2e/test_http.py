@@ -41,7 +41,7 @@ def both(observed: tuple[ServerProcess, Collector]) -> ServerProcess:
     return observed[0]
 
 
-def test_http_has_the_answers_of_grpc(both: ServerProcess):
+def test_http_and_grpc_return_the_same_results(both: ServerProcess):
     with Client(both.address) as client:
         answer = client.infer_shape([2, "N"], [-1], special_zero=True)
         assert client.infer_shapes([ShapeQuery(data_shape=[2, "N"], shape=[-1], special_zero=True)]) == [answer]
@@ -52,7 +52,7 @@ def test_http_has_the_answers_of_grpc(both: ServerProcess):
     ]
 
 
-def test_a_call_is_counted_logged_and_traced_as_over_grpc(observed: tuple[ServerProcess, Collector]):
+def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, Collector]):
     both, collector = observed
     question = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
     headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "seen"}
@@ -81,7 +81,7 @@ def test_its_connections_are_counted_while_they_have_a_call(both: ServerProcess)
     await_count(0)
 
 
-def test_two_workers_share_the_port_and_end_with_the_server():
+def test_workers_share_the_http_port():
     with run_server("--workers", "2", "--http-listen", ANY, "--access-log", "1") as server:
         address = find_http(server)
         workers = set[int]()
@@ -97,7 +97,7 @@ def test_two_workers_share_the_port_and_end_with_the_server():
         connect(address)
 
 
-def test_a_draining_server_says_so_and_finishes_its_calls():
+def test_draining_server_reports_it_over_http():
     with run_server("--http-listen", ANY, "--drain-seconds", "60") as server:
         address = find_http(server)
         with connect(address) as busy, connect(address) as idle:
@@ -143,7 +143,7 @@ def find_named(server: ServerProcess) -> str:
     return find_http(server).replace("127.0.0.1", "localhost")
 
 
-def test_a_token_permits_its_methods_and_health_is_open(tmp_path: Path):
+def test_http_token_permits_its_methods(tmp_path: Path):
     files = issue_certificates(tmp_path)
     (tmp_path / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
     (tmp_path / "permitted.toml").write_text(

@@ -34,7 +34,7 @@ def build_messages() -> Iterator[bytes]:
 
 
 @pytest.mark.measured
-def test_a_stream_keeps_the_elements_above_4_gib(server: ServerProcess):
+def test_stream_above_4_gib_keeps_its_elements(server: ServerProcess):
     with grpc.insecure_channel(server.address, ROOM) as channel:
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
         answers = method(build_messages(), timeout=100)

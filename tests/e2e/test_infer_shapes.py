@@ -35,12 +35,12 @@ QUERIES: list[tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any], 
 ]
 
 
-def test_the_known_part_of_a_shape_is_answered(any_client: AnyClient):
+def test_partial_shapes_are_inferred(any_client: AnyClient):
     answers = [str(any_client.infer_shape(data, target, **more)) for data, target, more, _ in QUERIES]
     assert answers == [text for *_, text in QUERIES]
 
 
-def test_an_answer_and_a_refusal_are_explained_on_demand(any_client: AnyClient):
+def test_results_and_errors_are_explained_on_request(any_client: AnyClient):
     copied, inferred, literal = any_client.infer_shape([2, "N", 4], [0, -1, 2], special_zero=True, explain=True).origins
     assert [copied.kind, inferred.kind, literal.kind] == [Kind.COPIED, Kind.INFERRED, Kind.LITERAL]
     assert (copied.data_index, inferred.dividend, inferred.divisor) == (0, "N*8", "4")
@@ -53,7 +53,7 @@ def test_an_answer_and_a_refusal_are_explained_on_demand(any_client: AnyClient):
     assert not {"rule", "accepted"} & set(error.metadata)
 
 
-def test_an_answer_says_whether_the_output_can_be_a_view(any_client: AnyClient):
+def test_result_says_whether_a_view_is_possible(any_client: AnyClient):
     view = any_client.infer_shape([2, 4], [2, 2, 2], data_strides=[8, 1]).view
     assert view == (ViewPossibility.POSSIBLE, (8, 2, 1))
     assert any_client.infer_shape([3, 2], [6], data_strides=[1, 3]).view == (ViewPossibility.IMPOSSIBLE, None)
@@ -70,11 +70,11 @@ def test_ten_thousand_linked_queries_are_one_call(any_client: AnyClient):
 LONG = [ShapeQuery(data_shape=[number, 2], shape=[-1], special_zero=False) for number in range(10_000)]
 
 
-def test_the_pieces_of_a_long_batch_are_answered_in_order(any_client: AnyClient):
+def test_split_batch_keeps_its_order(any_client: AnyClient):
     assert any_client.infer_shapes(LONG) == [(2 * number,) for number in range(10_000)]
 
 
-def test_a_batch_runs_concurrently_with_other_calls(client: Client):
+def test_batch_does_not_block_other_calls(client: Client):
     with ThreadPoolExecutor(4) as threads:
         batches = [threads.submit(client.infer_shapes, LONG, timeout=60) for _ in range(2)]
         single = [threads.submit(client.infer_shape, [2, 3], [-1], special_zero=False) for _ in range(200)]
@@ -82,13 +82,13 @@ def test_a_batch_runs_concurrently_with_other_calls(client: Client):
         assert [call.result() for call in batches] == [[(2 * number,) for number in range(10_000)]] * 2
 
 
-def test_the_largest_batch_is_answered(channel: grpc.Channel):
+def test_largest_batch_is_accepted(channel: grpc.Channel):
     response = send_raw(channel, "BatchInferShape", b"\x0a\x00" * 65536, timeout=60)
     results = reshape_pb2.BatchInferShapeResponse.FromString(response).results
     assert [result.refusal.reason for result in results] == ["FIELD_MISSING"] * 65536
 
 
-def test_answers_above_the_messages_of_a_server_are_refused_singly(small_server: ServerProcess):
+def test_oversized_batch_results_become_errors(small_server: ServerProcess):
     explained = [ShapeQuery(data_shape=[1], shape=[1] * 9, special_zero=False, explain=True)] * 60
     with Client(small_server.address) as client:
         answers = client.infer_shapes(explained)

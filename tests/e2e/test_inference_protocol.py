@@ -21,7 +21,7 @@ def test_each_model_reshapes(channel: grpc.Channel):
         assert list(response.raw_output_contents) == [SIX]
 
 
-def test_a_large_tensor_comes_back(channel: grpc.Channel):
+def test_large_tensor_is_returned(channel: grpc.Channel):
     payload = bytes(range(256)) * 8192
     request = build_request(shape=[len(payload)], payload=payload, datatype="UINT8", target="[2,-1]")
     assert list(send_request(channel, "ModelInfer", request).raw_output_contents) == [payload]
@@ -35,7 +35,7 @@ def test_a_large_tensor_comes_back(channel: grpc.Channel):
     ],
     ids=["unknown model", "broken rule"],
 )
-def test_a_refusal_has_the_reason_of_the_rules(
+def test_inference_protocol_errors_have_the_reason(
     channel: grpc.Channel, request_: InferMessage, code: grpc.StatusCode, kind: type[Exception], reason: Reason
 ):
     status = catch_status(lambda: send_request(channel, "ModelInfer", request_))
@@ -43,7 +43,7 @@ def test_a_refusal_has_the_reason_of_the_rules(
     assert (status.code(), type(refusal), getattr(refusal, "reason", None)) == (code, kind, reason)
 
 
-def test_a_stream_answers_in_order_and_refuses_one_message_only(channel: grpc.Channel):
+def test_inference_stream_keeps_order_and_isolates_errors(channel: grpc.Channel):
     requests = [build_request(id="1"), build_request(id="2", target="[4]"), build_request(id="3")]
     stub = channel.stream_stream(
         find_path("ModelStreamInfer"),

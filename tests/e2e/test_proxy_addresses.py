@@ -40,12 +40,12 @@ def test_callers_behind_a_proxy_have_quotas_of_their_own(server: ServerProcess, 
     assert [is_admitted(address, caller) for caller in (one, other, one)] == [True, True, False]
 
 
-def test_a_caller_cannot_name_another_behind_a_proxy(server: ServerProcess):
+def test_client_cannot_forge_its_address_through_a_proxy(server: ServerProcess):
     address = server.addresses[0]
     admitted = [is_admitted(address, f"203.0.113.{number}", "198.51.100.99") for number in range(2)]
     assert admitted == [True, False]
 
 
-def test_callers_who_are_not_the_proxy_are_not_believed(server: ServerProcess):
+def test_forwarded_header_of_other_clients_is_ignored(server: ServerProcess):
     admitted = [is_admitted(server.addresses[2], f"192.0.2.{number}") for number in range(2)]
     assert admitted == [True, False]

@@ -49,7 +49,7 @@ def _accepts(stream: RawStream) -> bool:
     return True
 
 
-def test_calls_and_streams_above_the_quota_are_refused(strict: ServerProcess):
+def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
     with hold_call(strict.address) as channel:
         for _ in range(3):
             error = catch_remote(lambda: send_raw(channel, "InferShape", INFER))
@@ -81,7 +81,7 @@ def test_callers_with_tokens_have_a_quota_each(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_the_sdk_waits_as_long_as_a_quota_demands(slow: ServerProcess, kind: str):
+def test_sdk_waits_for_the_quota_retry_delay(slow: ServerProcess, kind: str):
     with open_client(kind, slow.address) as client:
         assert [client.infer_shape([2, 3], [6]).known for _ in range(2 * RATE)] == [(6,)] * 2 * RATE
 

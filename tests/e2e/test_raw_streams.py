@@ -15,7 +15,7 @@ STATIC = reshape_pb2.StaticReshapeRequest(
 )
 
 
-def test_a_generated_stub_reshapes_in_chunks(channel: grpc.Channel):
+def test_generated_stub_can_stream_chunks(channel: grpc.Channel):
     payload = np.arange(6, dtype="<f4").tobytes()
     requests = [
         reshape_pb2.StreamReshapeRequest(static_reshape=STATIC),
@@ -27,7 +27,7 @@ def test_a_generated_stub_reshapes_in_chunks(channel: grpc.Channel):
     assert [(answer.offset, answer.chunk) for answer in answers[1:]] == [(0, payload[:10]), (10, payload[10:])]
 
 
-def test_each_message_is_answered_before_the_next_is_sent(channel: grpc.Channel):
+def test_stream_responds_to_each_message(channel: grpc.Channel):
     with open_stream(channel, begin((6,), (2, 3))) as stream:
         assert stream.accept() == (2, 3)
         for offset in range(6):
@@ -47,7 +47,7 @@ def test_tensors_follow_each_other_on_one_call(channel: grpc.Channel):
         stream.finish()
 
 
-def test_a_stream_without_a_tensor_ends_well(channel: grpc.Channel):
+def test_empty_stream_succeeds(channel: grpc.Channel):
     with open_stream(channel) as stream:
         stream.finish()
 
@@ -62,7 +62,7 @@ BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
 
 
 @pytest.mark.parametrize(("messages", "closes", "reason", "field"), BAD.values(), ids=BAD.keys())
-def test_a_bad_stream_is_refused_and_the_next_call_served(
+def test_invalid_stream_does_not_affect_the_next_call(
     channel: grpc.Channel, messages: list[bytes], closes: bool, reason: Reason, field: str
 ):
     with open_stream(channel, *messages) as stream:
@@ -74,7 +74,7 @@ def test_a_bad_stream_is_refused_and_the_next_call_served(
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
 
 
-def test_the_chunks_before_a_refusal_are_answered(channel: grpc.Channel):
+def test_chunks_before_an_error_have_responses(channel: grpc.Channel):
     with open_stream(channel, begin(), chunk(0, SIX[:3]), chunk(9, b"a")) as stream:
         assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
         assert describe(stream.refuse())[1] == Reason.CHUNK_OUT_OF_ORDER

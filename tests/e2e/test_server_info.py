@@ -26,12 +26,12 @@ def test_both_clients_read_the_limits_and_features(kind: str, small_server: Serv
     assert {Feature.OPEN_INFERENCE, Feature.REFLECTION} <= info.features
 
 
-def test_a_server_says_that_the_core_of_grpc_serves(stub: reshape_pb2_grpc.ReshapeServiceStub):
+def test_server_info_reports_the_core(stub: reshape_pb2_grpc.ReshapeServiceStub):
     assert stub.ServerInfo(reshape_pb2.ServerInfoRequest()).grpc_api == "core"
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_an_error_of_size_names_the_remedy(kind: str, small_server: ServerProcess):
+def test_size_error_names_the_remedy(kind: str, small_server: ServerProcess):
     with open_client(kind, small_server.address, chunk_bytes=1024) as client:
         with pytest.raises(LimitError, match=r'above the server\'s 4 KiB: use transfer="stream"') as caught:
             client.static_reshape(LARGE, [-1])
@@ -74,7 +74,7 @@ def refuse_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = F
     ],
     ids=["explained", "not explained"],
 )
-def test_a_client_asks_once_and_only_for_an_error(kind: str, how: dict[str, bool], message: str):
+def test_client_requests_server_info_once_and_only_after_an_error(kind: str, how: dict[str, bool], message: str):
     asked: list[bytes] = []
     with run_stock(refuse_tensors(asked, **how)) as address, open_client(kind, address) as client:
         assert asked == []

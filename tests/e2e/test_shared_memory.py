@@ -57,7 +57,7 @@ def catch_reason(ask: Callable[[], object]) -> str:
     return describe(catch_remote(ask))[1]
 
 
-def test_an_input_and_an_output_are_in_their_regions(call: Call, directory: Path):
+def test_inputs_and_outputs_use_their_regions(call: Call, directory: Path):
     (directory / "file").write_bytes(b"before" + SIX)
     (directory / "out").write_bytes(bytes(64))
     call("SystemSharedMemoryRegister", name="in", key="/file", offset=4, byte_size=2 + len(SIX))

@@ -76,7 +76,7 @@ class Aborts:
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_deadline_within_a_stream_is_a_timeout(kind: str):
+def test_deadline_during_a_stream_is_a_timeout(kind: str):
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address, open_client(kind, address) as client:
         for timeout in (0.3, 0.1):
             with pytest.raises(CallTimeoutError):
@@ -94,7 +94,7 @@ LIES: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_wrong_answer_is_a_response_error(kind: str):
+def test_wrong_stream_response_is_a_response_error(kind: str):
     answers: list[bytes] = []
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -115,7 +115,7 @@ def test_a_wrong_answer_is_a_response_error(kind: str):
 @pytest.mark.parametrize("kind", CALLERS)
 @EITHER_TIME
 @pytest.mark.parametrize("abort", [abort_unavailable, abort_busy])
-def test_a_lost_or_rejected_stream_begins_again(kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]):
+def test_lost_or_rejected_stream_restarts(kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]):
     aborts = Aborts(abort, 2, late=late)
     with run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address, open_client(kind, address) as client:
         assert client.reshape(SIX, [6], transfer="stream").tolist() == SIX.tolist()
@@ -124,7 +124,7 @@ def test_a_lost_or_rejected_stream_begins_again(kind: str, late: bool, abort: Ca
 
 @pytest.mark.parametrize("kind", CALLERS)
 @EITHER_TIME
-def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
+def test_stream_retries_end_with_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)
     begin = time.monotonic()
     with (
@@ -156,7 +156,7 @@ def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
     assert output.tobytes() == array.tobytes()
 
 
-async def test_a_cancelled_stream_leaves_no_task_and_a_usable_client():
+async def test_cancelled_stream_leaves_a_usable_client():
     accepted = asyncio.Event()
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address:
         async with AsyncClient(address) as client:

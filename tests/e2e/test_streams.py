@@ -27,7 +27,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_tensor_survives_chunks_of_any_size(server: ServerProcess, kind: str):
+def test_stream_keeps_elements_with_any_chunk_size(server: ServerProcess, kind: str):
     for size, chunk_bytes in PIECES:
         array = make_bytes(size)
         with open_client(kind, server.address, chunk_bytes=chunk_bytes) as client:
@@ -36,14 +36,14 @@ def test_a_tensor_survives_chunks_of_any_size(server: ServerProcess, kind: str):
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_server_of_small_messages_takes_large_tensors(small_server: ServerProcess, kind: str):
+def test_server_with_small_messages_accepts_large_tensors(small_server: ServerProcess, kind: str):
     with open_client(kind, small_server.address, chunk_bytes=4000) as client:
         array = make_bytes(300_000)
         assert client.reshape(array, [-1], transfer="stream").tobytes() == array.tobytes()
 
 
 @pytest.mark.measured
-def test_a_stream_of_128_mib_takes_little_server_memory():
+def test_stream_of_128_mib_needs_little_server_memory():
     array = np.arange(16 * MIB)
     out = np.empty_like(array)
     with run_server() as server:

@@ -57,7 +57,7 @@ def infer(client: Client) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_client_that_trusts_the_authority_is_answered(
+def test_client_that_trusts_the_authority_is_served(
     kind: str, files: Certificates, server: ServerProcess, demanding_server: ServerProcess
 ):
     for address, credentials in ((server.address, trust(files)), (demanding_server.address, identify(files))):
@@ -66,7 +66,7 @@ def test_a_client_that_trusts_the_authority_is_answered(
 
 
 @pytest.mark.usefixtures("impatience")
-def test_other_clients_are_not_answered(
+def test_clients_without_the_right_certificate_are_rejected(
     files: Certificates, server: ServerProcess, demanding_server: ServerProcess, tmp_path: Path
 ):
     others = {
@@ -79,7 +79,7 @@ def test_other_clients_are_not_answered(
             pytest.fail(f"{name}: {infer(client)}")
 
 
-def test_the_command_line_shows_a_certificate(files: Certificates, demanding_server: ServerProcess):
+def test_command_line_sends_a_client_certificate(files: Certificates, demanding_server: ServerProcess):
     reach: list[str | Path] = ["--server", demanding_server.address, "--tls-ca", files.authority]
     outcome = run_command("health", *reach, "--tls-certificate", files.client, "--tls-key", files.client_key)
     assert (outcome.code, outcome.text) == (0, "SERVING")
@@ -214,7 +214,7 @@ CALLS: list[Callable[[Client], object]] = [
 ]
 
 
-def test_a_client_is_known_by_the_names_in_its_certificate(tmp_path: Path):
+def test_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
     authority = trustme.CA()
     files = issue_certificates(tmp_path, authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]

@@ -41,7 +41,7 @@ def reshape(client: Client) -> None:
     client.static_reshape(SIX, [2, 3], special_zero=False)
 
 
-def test_each_call_has_a_span_in_its_callers_trace(traced: tuple[ServerProcess, Collector]):
+def test_call_has_a_span_in_the_trace_of_its_client(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, metadata=[TRACEPARENT, ("x-request-id", "mine")]) as client:
         reshape(client)
@@ -63,7 +63,7 @@ def test_each_call_has_a_span_in_its_callers_trace(traced: tuple[ServerProcess, 
     assert collector.services == {"tensor-reshape"}
 
 
-def test_an_invalid_trace_begins_one_and_is_in_no_span(traced: tuple[ServerProcess, Collector]):
+def test_invalid_trace_header_starts_a_new_trace(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     values = ("", "00-zz", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "x" * 2000)
     others = (("tracestate", "s" * 600), ("authorization", "secret"), ("blob-bin", b"\xff"))
@@ -76,7 +76,7 @@ def test_an_invalid_trace_begins_one_and_is_in_no_span(traced: tuple[ServerProce
     assert "secret" not in str(spans)
 
 
-def test_a_trace_that_is_not_sampled_has_no_span(traced: tuple[ServerProcess, Collector]):
+def test_unsampled_trace_has_no_span(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, metadata=[("traceparent", f"00-{TRACE}-{PARENT}-00")]) as client:
         reshape(client)
@@ -96,7 +96,7 @@ def test_workers_send_their_spans_before_they_end():
         assert len(collector.await_spans(1)) == 1
 
 
-def test_a_silent_collector_delays_neither_calls_nor_the_end():
+def test_silent_trace_collector_delays_nothing():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         with run_server("--tracing", env={**variables, "OTEL_BSP_MAX_QUEUE_SIZE": "512"}) as server:
@@ -107,7 +107,7 @@ def test_a_silent_collector_delays_neither_calls_nor_the_end():
 
 
 @pytest.mark.parametrize("caller", CLIENTS)
-def test_a_tracing_client_has_its_calls_in_its_trace(traced: tuple[ServerProcess, Collector], caller: str):
+def test_client_calls_belong_to_its_trace(traced: tuple[ServerProcess, Collector], caller: str):
     server, collector = traced
     with open_client(caller, server.address, tracing=True) as client, TRACER.start_as_current_span("mine") as span:
         client.reshape(SIX, [2, 3])
@@ -120,7 +120,7 @@ def test_a_tracing_client_has_its_calls_in_its_trace(traced: tuple[ServerProcess
     assert parents == {(context.trace_id.to_bytes(16, "big"), context.span_id.to_bytes(8, "big"))}
 
 
-def test_a_trace_in_the_metadata_of_a_call_wins(traced: tuple[ServerProcess, Collector]):
+def test_trace_in_call_metadata_overrides(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, tracing=True) as client, TRACER.start_as_current_span("mine"):
         client.infer_shape((2, 3), (6,), special_zero=False, metadata=[TRACEPARENT])

@@ -32,7 +32,7 @@ def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.mark.parametrize("way", [*WAYS, "auto"])
-def test_the_output_lands_in_out(any_client: AnyClient, way: str):
+def test_output_is_written_to_out(any_client: AnyClient, way: str):
     for array, shape, out_type in (
         (SIX, (3, 2), np.float32),
         (SIX.astype(">f4"), (6,), np.float32),
@@ -64,7 +64,7 @@ WRONG_OUTS: dict[str, tuple[list[int], Array]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_output_that_does_not_fit_is_refused(client: Client, way: Way):
+def test_unsuitable_out_is_rejected(client: Client, way: Way):
     for name, (target, out) in WRONG_OUTS.items():
         with pytest.raises(ValueError, match="out is a writable row-major array"):
             pytest.fail(f"{name}: {client.static_reshape(SIX, target, special_zero=False, transfer=way, out=out)}")
@@ -82,7 +82,7 @@ def test_progress_ends_with_all_bytes(any_client: AnyClient, way: Way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_exception_in_progress_ends_only_its_call(any_client: AnyClient, way: str):
+def test_exception_in_progress_ends_only_its_call(any_client: AnyClient, way: str):
     def fail(arrived: int, total: int) -> None:
         if arrived:
             raise KeyError(total)
@@ -94,7 +94,7 @@ def test_an_exception_in_progress_ends_only_its_call(any_client: AnyClient, way:
     assert any_client.reshape(array, [-1], transfer=way).nbytes == array.nbytes
 
 
-def test_strides_decide_whether_an_array_is_viewed_copied_or_refused(any_client: AnyClient):
+def test_view_copies_or_rejects_by_strides(any_client: AnyClient):
     rows = np.arange(24, dtype=np.float32).reshape(4, 6)[::2]
     for copy in ("if_needed", "never"):
         view = any_client.static_reshape(rows, [2, 2, 3], transfer="view", copy=copy)
@@ -109,7 +109,7 @@ def test_strides_decide_whether_an_array_is_viewed_copied_or_refused(any_client:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_view_sends_no_element(small_server: ServerProcess, kind: str):
+def test_view_transfer_sends_no_elements(small_server: ServerProcess, kind: str):
     array = np.zeros(2**28, np.float32)  # pages that are not written to take no memory
     with open_client(kind, small_server.address) as client:
         view = client.static_reshape(array, [2**14, -1], transfer="view", copy="never")

@@ -109,7 +109,7 @@ def test_ended_or_hung_workers_are_replaced_without_a_failed_call():
     assert max(figures.slowest_seconds.values()) < END_SECONDS  # no call has waited for its deadline
 
 
-def test_all_workers_report_not_serving_while_they_drain(tmp_path: Path):
+def test_draining_workers_report_not_serving(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # is not taken for a message of the worker
     flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
     with run_server(*flags, env=env) as server, ExitStack() as stack:
@@ -146,7 +146,7 @@ def await_end(pid: int) -> None:
         os.close(descriptor)
 
 
-def test_no_worker_outlives_a_killed_supervisor():
+def test_workers_end_with_a_killed_supervisor():
     with run_server(*TWO) as server:
         workers = find_pid(server, 1), find_pid(server, 2)
         server.process.kill()

@@ -23,7 +23,7 @@ from server_processes import ServerProcess
 from tensor_reshape.client import Client
 
 
-def test_example_prints_what_its_page_shows_and_refuses_a_wrong_graph(server: ServerProcess):
+def test_graph_compiler_example_prints_its_page(server: ServerProcess):
     command = (sys.executable, ROOT / "examples/graph_compiler.py", server.address)
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (shown,) = [block.text for block in read_blocks(ROOT / "docs/how-to/examples.md") if block.language == "text"]

@@ -51,7 +51,7 @@ def call(port: int, path: str, body: bytes | None = None, timeout: str = "") -> 
         connection.close()
 
 
-def test_service_answers_images_and_shapes_over_one_client(service: int):
+def test_web_service_serves_images_and_shapes(service: int):
     assert call(service, "/means?shape=2,3,4", IMAGES) == (200, {"means": [5.5, 17.5]})
     assert call(service, "/shape?shape=5,3,16,16") == (200, {"rows": [5, 768]})
     with ThreadPoolExecutor(8) as pool:
@@ -77,7 +77,7 @@ def test_service_names_the_reason_of_a_refusal(service: int):
         ("/shape?shape=2", None, "soon", 400),
     ],
 )
-def test_service_refuses_what_it_cannot_read(service: int, path: str, body: bytes | None, timeout: str, status: int):
+def test_web_service_rejects_invalid_requests(service: int, path: str, body: bytes | None, timeout: str, status: int):
     assert call(service, path, body, timeout)[0] == status
 
 

@@ -59,7 +59,7 @@ def test_refusal_names_the_blamed_text_and_accepted_values(
     assert "answer" not in record
 
 
-def test_unreadable_question_is_neither_drawn_nor_written_as_code():
+def test_unreadable_query_has_no_drawing_or_code():
     assert list(show(TypedQuestion("x y", "1", special_zero="true"))) == ["refusal"]
 
 
@@ -100,7 +100,7 @@ def test_question_is_decided_by_the_service(typed: TypedQuestion):
 
 @examples(50)
 @given(HOSTILE_QUESTIONS)
-def test_texts_of_any_kind_are_answered_or_refused(typed: TypedQuestion):
+def test_any_text_gives_a_result_or_an_error(typed: TypedQuestion):
     record = show(typed)
     assert len(json.dumps(record)) < 1_000_000
     if "drawing" in record:

@@ -67,7 +67,7 @@ def test_runs_cover_every_dim_of_both_sides_in_order(data: list[AnyDim], output:
 
 
 @given(numbers, st.data())
-def test_the_dims_of_a_run_have_one_product(data: list[int], draw: st.DataObject):
+def test_dim_groups_have_equal_products(data: list[int], draw: st.DataObject):
     output = draw.draw(st.permutations(data))
     for run in find_runs(data, output, ()):
         assert prod(data[index] for index in run.data) == prod(output[index] for index in run.output)

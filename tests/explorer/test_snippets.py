@@ -52,7 +52,7 @@ def split_words(command: str) -> list[str]:
     return run.stdout.decode().split("\0")[:-1]
 
 
-def test_python_answers_the_same_with_and_without_a_server(server: ServerProcess):
+def test_python_snippets_give_the_same_result(server: ServerProcess):
     @FEW
     @given(TYPED_QUESTIONS)
     def check(typed: TypedQuestion) -> None:
@@ -87,7 +87,7 @@ def test_path_of_a_unix_socket_is_not_shown():
 
 @FEW
 @given(TYPED_QUESTIONS)
-def test_command_answers_the_same(typed: TypedQuestion):
+def test_command_snippet_gives_the_same_result(typed: TypedQuestion):
     record = show(typed)
     outcome = run_command(*split_words(find_snippet(record, "Command line")))
     if "answer" in record:
@@ -101,7 +101,7 @@ def test_command_answers_the_same(typed: TypedQuestion):
 
 @FEW
 @given(TYPED_QUESTIONS)
-def test_json_asks_the_same_question(typed: TypedQuestion):
+def test_json_snippet_is_the_same_query(typed: TypedQuestion):
     record = show(typed._replace(server="http://localhost:8080/"))
     assume(len(record["snippets"]) == 4)  # the contract holds its numbers
     words = split_words(find_snippet(record, "JSON, by HTTP"))

@@ -21,14 +21,14 @@ def refuse(typed: TypedQuestion) -> ReshapeError:
     return caught.value
 
 
-def test_link_is_a_question():
+def test_link_contains_the_query():
     typed = TypedQuestion.of(b"data=N%2C4%2C2..8&shape=0,-1&special_zero=true&operation=reshape&strides=[8,2,1]")
     question, explain, strides = read_question(typed)
     assert (question.operation, question.special_zero, explain, strides) == (RESHAPE, True, True, (8, 2, 1))
     assert (question.data, question.target) == ((name_dim("N"), 4, Dim(Interval(2, 8))), (0, -1))
 
 
-def test_missing_and_empty_fields_of_a_link_are_not_asked():
+def test_empty_fields_of_a_link_are_omitted():
     question, _, strides = read_question(TypedQuestion.of(b"data=2&shape=2&expected=&strides=%20"))
     assert (question.operation, question.special_zero) == (STATIC_RESHAPE, None)
     assert (question.expected, strides) == (None, None)
@@ -40,7 +40,7 @@ def test_unknown_names_in_a_link_are_ignored_and_the_last_value_counts():
     assert TypedQuestion.of(b"utm=1&_fields=2&data=1&data=2&__class__=3") == TypedQuestion(data="2")
 
 
-def test_link_of_any_bytes_is_a_question_or_refused():
+def test_any_link_is_a_query_or_an_error():
     for query in (b"\xff\xfe=1", b"data=%ff%fe", b"&&==&;%", b"data", b"%", b"data=" + b"%f0" * 9):
         typed = TypedQuestion.of(query)
         assert isinstance(refuse(typed), InvalidRequestError) if typed.data else typed == TypedQuestion(), query
@@ -61,12 +61,12 @@ def test_link_of_any_bytes_is_a_question_or_refused():
         (TypedQuestion(data="1" * (MAX_TEXT_CHARACTERS + 1)), Reason.HEADER_TOO_LARGE, Blamed("data")),
     ],
 )
-def test_unreadable_text_is_found_in_the_question(typed: TypedQuestion, reason: Reason, blamed: Blamed):
+def test_error_position_is_in_the_entered_text(typed: TypedQuestion, reason: Reason, blamed: Blamed):
     error = refuse(typed)
     assert (error.reason, find_blamed(typed, error)) == (reason, blamed)
 
 
-def test_long_text_is_refused_in_every_field():
+def test_long_text_is_rejected_in_every_field():
     for name in TypedQuestion._fields:
         error = refuse(TypedQuestion(**{name: "x" * 10_000}))
         assert (type(error), error.reason) == (LimitError, Reason.HEADER_TOO_LARGE), name

@@ -32,16 +32,16 @@ def test_markup_and_unprintable_characters_are_escaped():
         assert escape_text(text).startswith("\\"), ascii(text)
 
 
-def test_a_label_that_is_cut_ends_with_an_ellipsis():
+def test_cut_label_ends_with_an_ellipsis():
     assert clip_label("N" * 21) == "N" * 19 + "…"
     assert clip_label("N" * 20) == "N" * 20
 
 
-def test_a_struck_span_has_a_line_through_it():
+def test_struck_text_has_a_line_through_it():
     text = fromstring(draw_text((0, 0), [Span("4"), Span("0", is_struck=True)]))
     assert [span.get("text-decoration") for span in text] == ["line-through"]
 
 
-def test_only_a_standalone_file_has_colours_for_light_and_dark():
+def test_standalone_svg_has_light_and_dark_colours():
     assert "prefers-color-scheme:dark" in wrap_picture(("title", ""), (1, 1), [], is_standalone=True)
     assert "style" not in wrap_picture(("title", ""), (1, 1), [], is_standalone=False)

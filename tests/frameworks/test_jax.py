@@ -60,13 +60,13 @@ def test_every_bit_of_every_type_survives(any_client: AnyClient, data_type: Data
     assert packed[0] == packed[1] == packed[2]
 
 
-def test_an_array_is_read_where_it_lies():
+def test_jax_and_pyarrow_inputs_are_not_copied():
     array = jax.numpy.asarray(SIX).astype(jax.numpy.bfloat16)
     assert read_array(array, "data").ctypes.data == array.unsafe_buffer_pointer()
 
 
 @pytest.mark.parametrize("dtype", [DTYPES[DataType.F32], DTYPES[DataType.BF16]], ids=str)
-def test_a_stream_is_taken_over_without_a_copy(dtype: np.dtype[np.generic]):
+def test_jax_takes_a_stream_without_a_copy(dtype: np.dtype[np.generic]):
     asked = Arguments(RESHAPE, np.ones(4096, dtype), [-1], special_zero=False, expected_shape=None)
     delivery = Delivery(plan_reshape(asked), {"like": jax.numpy}, 0)
     landed = delivery.make_output()
@@ -85,7 +85,7 @@ def freeze(array: Array) -> Array:
     [lambda memory: memory, freeze, lambda memory: np.asarray(memoryview(memory).toreadonly())],
     ids=["the array", "a view that is read-only", "a buffer that is read-only"],
 )
-def test_an_array_does_not_change_with_the_memory_of_the_callers(any_client: AnyClient, view: Callable[[Array], Array]):
+def test_jax_output_does_not_share_writable_memory(any_client: AnyClient, view: Callable[[Array], Array]):
     memory = np.empty(4096 + 64, np.uint8)
     aligned = memory[-memory.ctypes.data % 64 :][:4096]  # jax copies what is not
     aligned[:] = 0
@@ -94,7 +94,7 @@ def test_an_array_does_not_change_with_the_memory_of_the_callers(any_client: Any
     assert not output.any()
 
 
-def test_an_array_of_jax_is_taken_over_without_a_copy(any_client: AnyClient):
+def test_jax_output_is_not_copied(any_client: AnyClient):
     array = jax.numpy.ones(4096)
     output: Any = any_client.reshape(array, [64, 64], transfer="view", like=array)
     assert output.unsafe_buffer_pointer() == array.unsafe_buffer_pointer()
@@ -103,12 +103,12 @@ def test_an_array_of_jax_is_taken_over_without_a_copy(any_client: AnyClient):
 @pytest.mark.parametrize(
     "how", [{"writable": True}, {"transfer": "view", "copy": "never"}], ids=["writable", "no copy"]
 )
-def test_an_option_that_jax_does_not_promise_is_refused(any_client: AnyClient, how: dict[str, object]):
+def test_copy_never_is_rejected_for_jax(any_client: AnyClient, how: dict[str, object]):
     with pytest.raises(ValueError, match="jax"):
         any_client.reshape(SIX, [-1], like=jax.numpy, **how)
 
 
-def test_a_type_that_jax_would_narrow_is_refused_before_a_call():
+def test_type_that_jax_narrows_is_rejected_before_a_call():
     jax.config.update("jax_enable_x64", False)
     try:
         for data_type in (DataType.F64, DataType.I64, DataType.U64):
@@ -118,12 +118,12 @@ def test_a_type_that_jax_would_narrow_is_refused_before_a_call():
         jax.config.update("jax_enable_x64", True)
 
 
-def test_a_value_that_is_only_traced_is_refused_in_the_words_of_jax(any_client: AnyClient):
+def test_traced_jax_value_is_rejected(any_client: AnyClient):
     with pytest.raises(TypeError, match="traced array"):
         jax.jit(lambda array: any_client.reshape(array, [-1], like=jax))(SIX)
 
 
-def test_an_array_on_several_devices_is_collected():
+def test_sharded_jax_array_is_collected():
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str(list(range(8))), done.stderr

@@ -11,7 +11,7 @@ from printed_comments import read_printed
 PROGRAM = ROOT / "examples/moving/in_openvino.py"
 
 
-def test_the_program_in_openvino_prints_what_its_comments_say():
+def test_openvino_program_prints_its_comments():
     pytest.importorskip("openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it")
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
 

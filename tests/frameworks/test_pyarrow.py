@@ -46,7 +46,7 @@ def test_every_container_of_numbers_is_read(any_client: AnyClient, array: object
     np.testing.assert_array_equal(output, TWO_BY_THREE.reshape(3, 2), strict=True)
 
 
-def test_an_array_is_read_where_it_lies_and_booleans_are_unpacked():
+def test_pyarrow_booleans_are_unpacked_and_others_not_copied():
     array = pyarrow.array(TWO_BY_THREE.ravel())
     assert read_array(array, "data").ctypes.data == array.buffers()[1].address
     assert read_array(pyarrow.array([True, False]), "data").tolist() == [True, False]
@@ -69,18 +69,18 @@ def test_an_array_is_read_where_it_lies_and_booleans_are_unpacked():
     ],
     ids=["null", "null in chunks", "null in a tensor", "table", "batch"],
 )
-def test_nulls_and_tables_are_refused(array: object, what: str):
+def test_nulls_and_tables_are_rejected(array: object, what: str):
     with pytest.raises(TypeError, match=what):
         read_array(array, "data")
 
 
-def test_a_tensor_over_memory_that_is_read_only_says_so(any_client: AnyClient):
+def test_read_only_pyarrow_tensor_is_marked(any_client: AnyClient):
     output: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow)
     writable: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow, writable=True)
     assert (output.is_mutable, writable.is_mutable) == (False, True)
 
 
-def test_a_type_that_pyarrow_lacks_is_refused_before_a_call():
+def test_type_that_pyarrow_lacks_is_rejected_before_a_call():
     for data_type in DTYPES.keys() - set(OF_NUMPY):
         with pytest.raises(TypeError, match=f"cannot hold {data_type}"):
             find_framework(pyarrow, data_type)

@@ -66,7 +66,7 @@ def test_every_bit_of_every_type_survives(any_client: AnyClient, name: str, way:
     ids=["dense", "transposed", "strided", "offset", "scalar", "expanded", "empty"],
 )
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tensor_is_read_where_it_lies_whatever_its_strides(
+def test_torch_input_with_strides_is_not_copied(
     any_client: AnyClient, name: str, change: Callable[[Torch], Torch], way: str
 ):
     tensor = change(torch.arange(24, dtype=torch.float32).to(getattr(torch, name)).reshape(2, 3, 4))
@@ -79,13 +79,13 @@ def test_a_tensor_is_read_where_it_lies_whatever_its_strides(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tensor_comes_back_as_an_array_without_like(any_client: AnyClient, way: str):
+def test_torch_input_without_like_returns_numpy(any_client: AnyClient, way: str):
     output = any_client.reshape(SIX.bfloat16(), [2, 3], transfer=way)
     assert (type(output), output.dtype, output.flags.writeable) == (np.ndarray, DTYPES[DataType.BF16], False)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_tensor_is_made_over_memory_that_must_not_be_written_to(any_client: AnyClient, way: str):
+def test_torch_output_never_shares_read_only_memory(any_client: AnyClient, way: str):
     for name, is_read_only in product(("float32", "bfloat16"), (False, True)):
         array = np.asarray(read_array(SIX.to(getattr(torch, name)), "data")).copy()
         array.flags.writeable = not is_read_only
@@ -96,14 +96,14 @@ def test_no_tensor_is_made_over_memory_that_must_not_be_written_to(any_client: A
         assert (array.tobytes() == before) == (way != "view" or is_read_only), (name, is_read_only)
 
 
-def test_a_view_is_the_memory_of_the_tensor(any_client: AnyClient):
+def test_view_shares_the_memory_of_the_tensor(any_client: AnyClient):
     for tensor in (SIX, SIX.bfloat16()):
         output: Torch = any_client.reshape(tensor, [2, 3], transfer="view", copy="never", like=tensor)
         assert output.data_ptr() == tensor.data_ptr()
 
 
 @pytest.mark.parametrize("way", ["inline", "stream"])
-def test_a_tensor_is_a_place_to_land_in(any_client: AnyClient, way: str):
+def test_torch_tensor_can_be_out(any_client: AnyClient, way: str):
     for name in NAMES:
         tensor = make_tensor(name, bytes(range(48)))
         out = torch.zeros(tensor.numel(), dtype=torch.uint8).to(tensor.dtype)
@@ -137,7 +137,7 @@ def test_every_operation_takes_tensors_of_integers_as_a_target(any_client: AnyCl
     ],
     ids=["grad", "parameter", "grad of bf16", "sparse", "mkldnn", "meta", "neg", "conj", "quantized", "nested", "list"],
 )
-def test_a_tensor_whose_memory_is_not_its_elements_says_what_to_pass(make: Callable[[], Torch], instead: str):
+def test_unusable_torch_tensor_error_says_what_to_pass(make: Callable[[], Torch], instead: str):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch wants other types of tensors used, which users' models do not yet
         tensor = make()
@@ -146,25 +146,25 @@ def test_a_tensor_whose_memory_is_not_its_elements_says_what_to_pass(make: Calla
             read_array(tensor, field)
 
 
-def test_a_tensor_whose_elements_torch_does_not_show_is_refused():
+def test_torch_tensor_without_readable_memory_is_rejected():
     with pytest.raises(TypeError, match=r"^data is a torch tensor whose elements cannot be read"):
         torch.vmap(lambda tensor: read_array(tensor, "data"))(torch.ones(2, 3))
 
 
-def test_a_function_that_torch_compiles_calls_one_that_is_not_compiled(any_client: AnyClient):
+def test_compiled_torch_function_can_call_the_client(any_client: AnyClient):
     reshape = torch.compiler.disable(lambda tensor: any_client.reshape(tensor, [-1], like=tensor))
     compiled = torch.compile(lambda tensor: reshape(tensor + 1) * 2, backend="eager")
     assert compiled(SIX).tolist() == [2, 4, 6, 8, 10, 12]
 
 
-def test_a_type_that_is_not_served_is_refused(any_client: AnyClient):
+def test_unsupported_torch_type_is_rejected(any_client: AnyClient):
     for dtype in (torch.complex64, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
         with pytest.raises(InvalidRequestError) as caught:
             any_client.reshape(torch.zeros(2, dtype=dtype), [-1])
         assert caught.value.reason is Reason.DATA_TYPE_UNSUPPORTED, dtype
 
 
-def test_a_type_that_torch_cannot_compute_with_is_refused_before_a_call():
+def test_type_without_torch_operations_is_rejected_before_a_call():
     with Client("localhost:1") as client:
         for data_type in filter(lambda each: each.is_packed, DTYPES):
             with pytest.raises(TypeError, match=f"torch cannot hold {data_type}"):

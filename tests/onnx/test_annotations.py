@@ -33,14 +33,14 @@ def test_shapes_of_outputs_of_reshape_are_read_with_their_graph():
     }
 
 
-def test_only_shapes_of_reshape_are_taken_out():
+def test_only_shapes_of_reshape_are_removed():
     model = make_model()
     strip_shapes(model)
     assert read_shapes(model, make_params()) == {}
     assert model.graph.output[1].type.tensor_type.HasField("shape")
 
 
-def test_what_is_written_is_read_back():
+def test_written_annotations_round_trip():
     model, params = make_model(), make_params()
     strip_shapes(model)
     params.read_declared(make_model().graph.output[0].type.tensor_type.shape)
@@ -49,7 +49,7 @@ def test_what_is_written_is_read_back():
     assert read_shapes(model, params) == shapes
 
 
-def test_a_shape_that_the_model_has_stays():
+def test_existing_shape_of_the_model_is_kept():
     model, params = make_model(), make_params()
     write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (N, 5)

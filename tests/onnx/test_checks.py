@@ -69,7 +69,7 @@ def test_computed_targets_are_followed_and_close_open_dims():
     assert len({find_key(finding.node) for finding in findings}) == 2
 
 
-def test_an_answer_is_known_to_the_nodes_behind_it():
+def test_result_is_used_by_later_nodes():
     # onnx knows nothing of h, nor of the MatMul behind it; only when h is known, is the last.
     nodes = """
     t = Identity(given) h = Reshape(x, t) m = MatMul(h, w)
@@ -78,7 +78,7 @@ def test_an_answer_is_known_to_the_nodes_behind_it():
     assert str(find(model)[-1].answer) == "[2*N]"
 
 
-def test_data_that_onnx_leaves_open_is_the_answer_to_another_node():
+def test_input_shape_comes_from_an_earlier_reshape():
     first = "s = Constant<value_ints=[0,-1]>() h = Reshape(x, s) r = Relu(h)"
     nodes = f"{first} t = Constant<value_ints=[-1]>() y = Reshape(r, t)"
     report, calls = check_and_record(parse(nodes))
@@ -95,7 +95,7 @@ DECLARED = {
 }
 
 
-def test_a_model_that_declares_another_output_disagrees():
+def test_wrong_declared_output_is_reported():
     for declared, text in DECLARED.items():
         report = check_model(parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)", "float[2,3,2] x", declared))
         (finding,) = report.findings
@@ -104,7 +104,7 @@ def test_a_model_that_declares_another_output_disagrees():
         assert bool(finding.disagreements) == bool(text), declared
 
 
-def test_more_nodes_than_a_call_takes_are_asked_in_several():
+def test_many_nodes_are_checked_in_several_calls():
     count = MAX_CALL_QUERIES + 5
     nodes = [helper.make_node("Reshape", [f"t{number}", "s"], [f"t{number + 1}"]) for number in range(count)]
     graph = helper.make_graph(
@@ -119,7 +119,7 @@ def test_more_nodes_than_a_call_takes_are_asked_in_several():
     assert {str(finding.answer) for finding in report.findings} == {"[4, N]"}
 
 
-def test_nothing_is_asked_again_if_nothing_is_gained():
+def test_check_stops_when_nothing_improves():
     for model, sizes in (
         (parse("y = Reshape(x, s)", "float[N,4] x, int64[2] s"), [1, 1]),
         (parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)"), [1]),
@@ -128,7 +128,7 @@ def test_nothing_is_asked_again_if_nothing_is_gained():
         assert [*map(len, calls)] == sizes
 
 
-def test_the_answers_go_into_a_copy_of_the_model():
+def test_results_are_written_to_a_copy_of_the_model():
     report, annotated = annotate_model(ATTENTION)
     assert report.to_json() == check_model(ATTENTION).to_json()
     shapes = {info.name: [dim.dim_value or dim.dim_param for dim in info.type.tensor_type.shape.dim]
@@ -158,7 +158,7 @@ def make_computed(nodes: str, last: str = "y = Reshape(x, t)") -> onnx.ModelProt
     return parse(f"{head} {nodes} {last}", constants=constants)
 
 
-def test_an_item_that_may_copy_another_dim_is_unknown():
+def test_item_that_may_copy_another_dim_is_unknown():
     for nodes, shape in TARGETS.items():
         (finding,) = find(make_computed(nodes))
         assert str(finding.answer).replace("768*N*S", "N*S*768") == shape
@@ -176,7 +176,7 @@ def test_shapes_that_onnx_infers_behind_a_copying_item_are_not_used():
     assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is no refusal
 
 
-def test_products_are_known_behind_what_onnx_infers():
+def test_products_of_dims_pass_through_inferred_nodes():
     nodes = "h = Reshape(x, minus) a = Add(h, h) t = Concat<axis=0>(minus, two)"
     assert str(find(make_computed(nodes, "y = Reshape(a, t)"))[1].answer) == "[384*N*S, 2]"
 

@@ -24,7 +24,7 @@ def read(param: int | str, *others: str) -> AnyDim:
     return dim
 
 
-def test_a_param_is_a_name_a_product_of_names_of_the_model_or_unknown():
+def test_dim_param_is_a_name_a_product_or_unknown():
     names = ["N", "seq + past", "floor(height/8)", "unk__6", "onnx::Add_3_dim_0", "Add/Add_1_dim_0"]
     assert [read(name) for name in names] == [name_dim(name) for name in names]
     products = ["batch*heads", "4*batch", "batch/2", "batch*batch"]
@@ -38,7 +38,7 @@ def test_a_size_is_known_from_zero_to_the_largest_dim():
     assert [read(size) for size in (0, 1, MAX_DIM)] == [0, 1, MAX_DIM]
 
 
-def test_a_param_that_is_not_a_legal_name_gets_another_which_is_written_back():
+def test_invalid_dim_param_is_replaced_and_restored():
     for param in ("N" * 65, "a\nb", "a\tb", "x" * 5000):
         params = DimParams([param, "dim_0"])
         (dim,) = params.read_declared(make_shape(param))
@@ -49,14 +49,14 @@ def test_a_param_that_is_not_a_legal_name_gets_another_which_is_written_back():
         assert params.write_shape([parse_dim(f"4*{format_dim(dim)}")]).dim[0].dim_param == ""
 
 
-def test_an_unknown_dim_has_a_name_that_the_model_does_not_have():
+def test_unknown_dim_gets_an_unused_name():
     params = DimParams(["x_dim_0"])
     first, second = params.read_shape(("", "x"), make_shape("", "N"))
     assert (format_dim(first), format_dim(second)) == ("x_dim_0_", "N")
     assert params.read_shape(("", "x"), make_shape("", "N")) == (first, second)
 
 
-def test_a_dim_is_open_unless_the_model_names_it():
+def test_unnamed_dim_of_the_model_is_open():
     params = DimParams(["N"])
     named, made, other = params.read_shape(("", "x"), make_shape("N", "", "unk__0"))
     assert [params.is_open(dim) for dim in (4, named, parse_dim("4*N"))] == [False] * 3
@@ -76,6 +76,6 @@ def test_tensors_of_one_name_in_two_graphs_have_dims_of_two_names():
     assert [format_dim(dim) for (dim,) in dims] == ["v_dim_0", "v_dim_0_", "v_dim_0"]
 
 
-def test_a_dim_that_only_has_bounds_is_given_a_name():
+def test_bounded_dim_gets_a_name():
     (dim,) = DimParams([]).name_dims(("", "x"), [parse_dim("1..")])
     assert format_dim(dim) == "x_dim_0"

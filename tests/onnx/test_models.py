@@ -27,7 +27,7 @@ def test_a_model_is_a_path_bytes_or_a_message(tmp_path: Path):
     assert PLAIN.SerializeToString() == before
 
 
-def test_a_source_that_is_not_a_model_is_refused(tmp_path: Path):
+def test_source_that_is_not_a_model_is_rejected(tmp_path: Path):
     for raw in (b"", b"PK\x03\x04", b"\xff" * 40, b"\x08\x07", b'{"graph": 1}'):
         with pytest.raises(ModelError, match="not an ONNX model"):
             load_model(raw)
@@ -37,7 +37,7 @@ def test_a_source_that_is_not_a_model_is_refused(tmp_path: Path):
 
 @examples(200)
 @given(st.data())
-def test_a_model_of_broken_bytes_is_checked_or_refused(data: st.DataObject):
+def test_corrupt_model_is_checked_or_rejected(data: st.DataObject):
     raw = bytearray(PLAIN.SerializeToString())
     for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=4)):
         raw[place] = data.draw(st.integers(0, 255))
@@ -64,7 +64,7 @@ def test_weights_in_other_files_are_not_opened(tmp_path: Path):
     assert str(finding.answer) == "[N, 2, 3]"
 
 
-def test_a_failed_inference_of_onnx_is_noted_and_the_rest_is_checked():
+def test_failed_onnx_inference_is_noted():
     model = load_model(PLAIN.SerializeToString())
     model.ClearField("opset_import")
     report = check_model(model)
@@ -105,7 +105,7 @@ def test_functions_are_expanded_where_they_are_called():
     assert [str(finding.answer) for finding in check_model(model).findings] == ["[N, 12]", "[N, 12]"]
 
 
-def test_two_calls_of_a_function_have_dims_of_their_own():
+def test_each_call_of_a_function_has_its_own_dims():
     model = parser.parse_model(
         FUNCTIONS.replace("y = f.f0(x)", "v = f.f0(x) w = Relu(x) y = f.f0(w)")
         + """<domain: "f", opset_import: ["" : 17]>
@@ -130,14 +130,14 @@ def test_names_of_dims_in_graphs_of_a_function_are_not_taken():
     assert (str(first.answer), "found" in str(second)) == ("[12*N]", False)
 
 
-def test_functions_that_grow_without_end_are_refused_before_they_are_expanded():
+def test_exploding_functions_are_rejected_before_expansion():
     start = time.process_time()
     with pytest.raises(ModelError, match=str(MAX_NODES)):
         check_model(make_functions(60, calls=2))
     assert time.process_time() - start < 5  # 2^60 nodes would take longer than anybody waits
 
 
-def test_functions_that_call_themselves_or_are_deep_are_refused():
+def test_recursive_functions_are_rejected():
     for count in (1, 2):
         model = make_functions(count, calls=1)
         last = model.functions[-1].node[0]

@@ -18,7 +18,7 @@ MODEL = parser.parse_model(
 REPORT = check_model(MODEL)
 
 
-def test_a_report_counts_its_nodes_by_what_is_to_be_said_of_them():
+def test_report_counts_nodes_by_verdict():
     counts = {verdict: REPORT.count(verdict) for verdict in Verdict if REPORT.count(verdict)}
     assert counts == {Verdict.KNOWN: 1, Verdict.REFUSED: 1, Verdict.DISAGREES: 1}
     assert not REPORT.is_good

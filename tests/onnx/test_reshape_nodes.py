@@ -45,7 +45,7 @@ NODES: list[tuple[onnx.ModelProto, str]] = [
 ]
 
 
-def test_a_node_is_read():
+def test_reshape_node_is_read():
     assert [describe(model) for model, _ in NODES] == [text for _, text in NODES]
 
 
@@ -56,24 +56,24 @@ def make_with_default(ir_version: int) -> onnx.ModelProto:
     return model
 
 
-def test_a_constant_that_callers_may_replace_is_unknown():
+def test_overridable_constant_is_unknown():
     assert describe(make_with_default(8)) == "[N, 3, 4] under [?, ?], special zero"
     assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"  # every constant was an input
 
 
-def test_a_shape_that_callers_may_replace_is_the_one_of_the_input():
+def test_overridable_shape_is_that_of_the_input():
     model = parse("z = Shape(w) y = Reshape(x, z)", "<float[3] w = {1,2,3}>", inputs="float[N,3,4] x, float[K] w")
     assert [format_dims(node.target) for node in find(model)] == ["[K]"]
 
 
-def test_a_reshape_of_another_domain_is_none():
+def test_reshape_of_another_domain_is_ignored():
     model = parse(f"{CONSTANT} y = Reshape(x, s)")
     model.graph.node[1].domain = "com.example"
     model.graph.node.append(helper.make_node("LSTM", ["x"], ["", "h"]))  # an output without a name
     assert find(model) == []
 
 
-def test_a_node_knows_the_node_whose_output_is_its_data_behind_what_keeps_the_shape():
+def test_node_finds_its_source_through_shape_preserving_nodes():
     nodes = find(
         parse(f"{CONSTANT} a = Reshape(x, s) b = Relu(a) c = Transpose(b) d = Reshape(b, s) y = Reshape(c, s)")
     )
@@ -85,7 +85,7 @@ IF = """y = If (c) <
     else_branch = inner () => (e) { s2 = Constant<value_ints=[-1,12]>() e = Reshape(x, s2) } >"""
 
 
-def test_graphs_in_nodes_see_what_is_outside_of_them():
+def test_nested_graphs_see_outer_values():
     nodes = find(parse(f"{CONSTANT} {IF}", inputs="float[N,3,4] x, bool c"))
     assert [(node.graph, node.output, format_dims(node.shape)) for node in nodes] == [
         ("y.then_branch", "t", "[0, -1]"),
@@ -102,7 +102,7 @@ def test_values_of_another_graph_or_behind_a_hiding_name_are_unknown():
         assert nodes[1].shape is None, new
 
 
-def test_a_graph_in_a_graph_is_called_from_outside_in():
+def test_nested_graphs_are_named_from_the_outside():
     node = helper.make_node("If", ["c"], ["z"])
     assert (name_graph("", node, "then_branch"), name_graph("y.body", node, "then_branch")) == (
         "z.then_branch",
@@ -111,5 +111,5 @@ def test_a_graph_in_a_graph_is_called_from_outside_in():
     assert name_graph("", helper.make_node("Loop", [], ["", "z"]), "body") == "z.body"
 
 
-def test_a_cycle_is_read_once():
+def test_cyclic_graph_is_read_once():
     assert len(find(parse(f"{CONSTANT} a = Reshape(y, s) y = Reshape(a, s)"))) == 2

@@ -138,7 +138,7 @@ ODD_TENSORS: list[dict[str, object]] = [
 ]
 
 
-def test_a_constant_that_is_odd_large_or_elsewhere_is_unknown():
+def test_unusual_constant_is_unknown():
     for fields in ODD_TENSORS:
         tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # odd on purpose
         assert read_tensor(tensor) is None, fields

@@ -30,7 +30,7 @@ def count_verdicts(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(finding.verdict.value for finding in findings)
 
 
-def test_the_shapes_of_files_are_those_that_onnx_infers():
+def test_shipped_models_agree_with_onnx():
     findings = [finding for path in FILES for finding in check_model(path).findings]
     counts = count_verdicts(findings)
     assert {"disagrees", "refused"}.isdisjoint(counts)

@@ -53,7 +53,7 @@ def test_wheel_holds_every_portion_whole_and_nothing_else(wheel_files: dict[str,
     assert [name for name in wheel_files if re.search(r"(^|/)(tests/|test_|conftest)", name)] == []
 
 
-def test_sdist_holds_what_it_takes_to_build_and_nothing_generated(wheel: Path):
+def test_sdist_contains_all_sources_and_nothing_generated(wheel: Path):
     (sdist,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         paths = {PurePosixPath(name.partition("/")[2]) for name in archive.getnames()}

@@ -42,7 +42,7 @@ def test_readme_applies_every_manifest():
     assert named == {f"deploy/kserve/{path.name}" for path in FOLDER.glob("*.yaml")}
 
 
-def test_service_asks_for_the_runtime_and_its_protocol(manifests: dict[str, Manifest]):
+def test_inference_service_uses_the_runtime_and_protocol(manifests: dict[str, Manifest]):
     runtime, model = manifests["serving-runtime"], manifests["inference-service"]["spec"]["predictor"]["model"]
     (form,) = runtime["spec"]["supportedModelFormats"]
     assert model["runtime"] == runtime["metadata"]["name"]

@@ -94,7 +94,7 @@ def test_variables_are_settings_of_the_server(overlay: str):
 
 
 @every_overlay
-def test_ports_are_where_the_server_listens_and_probes_ask_one_without_tls(overlay: str, config: Config):
+def test_probes_use_the_plain_text_health_port(overlay: str, config: Config):
     container = find_container(overlay)
     ports, (address,) = list_ports(container), config.listen
     addresses = {"grpc": address, "health": config.health_listen, "metrics": config.metrics_listen}
@@ -124,7 +124,7 @@ def derive_memory(config: Config) -> int:
 
 
 @every_overlay
-def test_memory_is_what_the_server_takes(overlay: str, config: Config):
+def test_memory_limits_match_the_server(overlay: str, config: Config):
     resources = find_container(overlay)["resources"]
     assert parse_bytes(resources["limits"]["memory"]) == derive_memory(config)
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
@@ -145,7 +145,7 @@ def test_selectors_select_the_pods(overlay: str):
 
 
 @every_overlay
-def test_only_the_autoscaler_scales_and_pods_are_replaced_one_by_one(overlay: str):
+def test_deployment_is_scaled_by_the_autoscaler_and_rolled_slowly(overlay: str):
     deployment, autoscaler = find(overlay, "Deployment"), find(overlay, "HorizontalPodAutoscaler")["spec"]
     named = {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": deployment["metadata"]["name"]}
     assert autoscaler["scaleTargetRef"] == named
@@ -215,7 +215,7 @@ def test_certificates_are_a_secret_that_only_the_user_reads(overlay: str):
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
 
 
-def test_certificate_is_of_the_service_and_goes_where_the_pods_look():
+def test_certificate_matches_the_service_and_mount():
     certificate, service = find("production", "Certificate")["spec"], find("production", "Service")["metadata"]
     (volume,) = find_pod("production")["spec"]["volumes"]
     assert certificate["secretName"] == volume["secret"]["secretName"]

@@ -35,7 +35,7 @@ def test_lock_pins_one_version_and_its_hashes_without_an_index(name: str):
     assert "://" not in (ROOT / name).read_text()
 
 
-def test_locks_meet_what_the_image_and_the_build_need():
+def test_locks_satisfy_image_and_build():
     extras = PROJECT["project"]["optional-dependencies"]
     of_the_image = [*PROJECT["project"]["dependencies"], *extras["server"], *extras["tracing"]]
 

@@ -90,7 +90,7 @@ def test_calls_of_lost_clients_hold_no_place_at_a_server(address: str, client: C
     client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=60)
 
 
-def test_health_is_answered_and_not_watched(client: Client, address: str):
+def test_proxy_serves_health_checks_without_watches(client: Client, address: str):
     assert client.check_health() is HealthStatus.SERVING
     with grpc.insecure_channel(address) as channel:
         watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/grpc.health.v1.Health/Watch")

@@ -93,7 +93,7 @@ def test_wheel_has_the_time_of_the_commit(dist: Path, repository: Repository):
     assert [time[:5] for time in times] == [tuple(map(int, committed))]
 
 
-def test_bill_of_materials_is_valid_and_lists_what_is_pinned(dist: Path):
+def test_bill_of_materials_lists_the_pinned_packages(dist: Path):
     # Imported here: each process imports all test files to find their tests, and this import takes two seconds.
     from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
     from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
@@ -106,7 +106,7 @@ def test_bill_of_materials_is_valid_and_lists_what_is_pinned(dist: Path):
 
 
 @pytest.mark.usefixtures("dist")
-def test_release_is_refused_when_a_file_does_not_name_the_version(repository: Repository):
+def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repository):
     for refusal, (file, old, new) in NOT_THE_VERSION.items():
         path = repository.folder / file
         text = path.read_text()
@@ -118,7 +118,7 @@ def test_release_is_refused_when_a_file_does_not_name_the_version(repository: Re
 
 
 @pytest.mark.usefixtures("dist")
-def test_release_is_refused_with_uncommitted_changes_or_an_existing_tag(repository: Repository):
+def test_release_is_rejected_with_changes_or_an_existing_tag(repository: Repository):
     extra = repository.folder / "extra"
     extra.touch()
     assert "not committed" in repository.refuse_to_release()

@@ -90,7 +90,7 @@ def test_python_code_of_a_page_runs(server: ServerProcess, page: Path):
 
 @pytest.mark.timeout(400)  # each command is a process of its own, which takes seconds where others compute
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
-def test_commands_of_a_page_print_what_it_shows(server: ServerProcess, tmp_path: Path, page: Path):
+def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
     """The commands of a page follow each other in one folder."""
     shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
     folder = Path(sys.executable).parent
@@ -147,7 +147,7 @@ def read_data_types(cell: str) -> list[DataType]:
     return [data_type for first, *last in ends for data_type in DataType if first <= data_type <= (*last, first)[0]]
 
 
-def test_server_answers_the_grpcurl_command_as_the_page_shows(server: ServerProcess):
+def test_grpcurl_command_prints_the_shown_response(server: ServerProcess):
     (command,) = [block.text for block in find_blocks("sh") if "grpcurl" in block.text]
     (method,), (body,) = re.findall(r"/(\w+)$", command.strip()), re.findall(r"-d '(.*?)'", command, re.DOTALL)
     blocks = [block.text for block in find_blocks("json") if "clients.md" in block.name]
@@ -160,7 +160,7 @@ def test_server_answers_the_grpcurl_command_as_the_page_shows(server: ServerProc
     assert MessageToDict(answer) == shown
 
 
-def test_server_answers_the_curl_command_as_the_page_shows():
+def test_curl_command_prints_the_shown_response():
     (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
     shown = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
     ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)

@@ -62,7 +62,7 @@ def test_each_module_has_a_test_file_of_its_name():
     assert [module for module in sorted(PRODUCT.keys() - TESTED_ELSEWHERE.keys()) if not find_test_files(module)] == []
 
 
-def test_no_source_root_closes_the_namespace_and_each_portion_is_a_typed_package():
+def test_source_roots_form_a_typed_namespace_package():
     for root in SOURCE_ROOTS:
         namespace = ROOT / root / "tensor_reshape"
         # It would hide the portions of the other roots at run time, and no type checker would notice.

@@ -32,7 +32,7 @@ def run_pyright(folder: Path, *arguments: str) -> dict[str, Any]:
     return report
 
 
-def test_pyright_finds_only_what_a_program_ignores(tmp_path: Path):
+def test_pyright_reports_no_new_errors(tmp_path: Path):
     right, wrong, lines = tmp_path / "right.py", tmp_path / "wrong.py", PROGRAM.splitlines()
     right.write_text(PROGRAM)
     wrong.write_text("\n".join(line.partition(IGNORE)[0] for line in lines))  # as many lines

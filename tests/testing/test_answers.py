@@ -8,7 +8,7 @@ from tensor_reshape.testing.answers import answer
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
-def test_a_request_that_a_server_refuses_is_refused():
+def test_fake_rejects_what_a_server_rejects():
     with pytest.raises(InvalidRequestError) as malformed:
         answer(INFER_SHAPE.path, b"\xff")
     with pytest.raises(LimitError) as large:

@@ -98,7 +98,7 @@ def show(outcome: object) -> object:
 
 
 @pytest.mark.parametrize("fake", FAKES)
-def test_a_fake_gives_what_a_real_server_gives(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
+def test_fake_returns_the_results_of_a_server(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
     with open_client(CLIENTS[FAKES.index(fake)], server.address) as real:
         expected = {name: find_outcome(real, call) for name, call in CALLS.items()}
     monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # nothing of it could connect
@@ -134,7 +134,7 @@ ENDS: dict[str, Callable[[AnyClient], object]] = {
 
 @pytest.mark.parametrize("kind", FAKES)
 @pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
-def test_the_next_call_fails_and_the_one_after_it_does_not(kind: str, call: Callable[[AnyClient], object]):
+def test_fail_next_affects_one_call(kind: str, call: Callable[[AnyClient], object]):
     with open_client(kind, "nobody:1") as client:
         client.fail_next()
         with pytest.raises(UnavailableError, match="failure requested"):
@@ -143,7 +143,7 @@ def test_the_next_call_fails_and_the_one_after_it_does_not(kind: str, call: Call
 
 
 @pytest.mark.parametrize("kind", FAKES)
-def test_a_closed_fake_refuses_calls(kind: str):
+def test_closed_fake_rejects_calls(kind: str):
     with open_client(kind, "nobody:1") as client:
         client._await(client._client.close())
         for call in ENDS.values():
@@ -184,7 +184,7 @@ def test_any_exception_may_be_set_as_the_next_failure():
         client.check_health()
 
 
-def test_a_refusal_before_sending_leaves_the_failure_for_the_next_call():
+def test_local_error_does_not_use_up_fail_next():
     with FakeClient() as client:
         client.fail_next()
         with pytest.raises(ReshapeError):
@@ -193,7 +193,7 @@ def test_a_refusal_before_sending_leaves_the_failure_for_the_next_call():
             client.reshape(SIX, [6], special_zero=False)
 
 
-def test_a_fake_takes_the_options_of_a_client_and_reports_progress():
+def test_fake_accepts_client_options_and_reports_progress():
     with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
         assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # it was streamed
         assert repr(client) == "<FakeClient of host:1>"

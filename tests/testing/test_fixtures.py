@@ -23,7 +23,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_the_program_of_the_page_passes_without_a_warning(tmp_path: Path):
+def test_program_of_the_testing_page_passes(tmp_path: Path):
     program = next(block.text for block in read_blocks(PAGE) if block.language == "python")
     (tmp_path / "test_program.py").write_text(program)
     assert f"{program.count('def test_')} passed" in run_pytest(tmp_path)

@@ -18,7 +18,7 @@ OPTIONS = "--drain-seconds", "0", "--max-message-bytes", "1024", "--access-log",
 IGNORED = "--log-format", "text", "--log-level", "error"
 
 
-def test_a_server_listens_on_a_free_port_with_the_options_of_the_command():
+def test_run_server_passes_options_and_picks_a_port():
     with run_server(*OPTIONS, *IGNORED) as server:
         host, _, port = server.address.rpartition(":")
         assert (host, int(port) > 0) == ("127.0.0.1", True)
@@ -31,20 +31,20 @@ def test_a_server_listens_on_a_free_port_with_the_options_of_the_command():
     assert server.process.returncode == 0
 
 
-def test_a_server_that_says_nothing_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch):
+def test_silent_server_start_times_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tensor_reshape.testing.servers._START_SECONDS", 0.01)
     with pytest.raises(RuntimeError, match="ended with -9"), run_server():
         pass
 
 
-def test_a_server_that_does_not_start_is_an_error_with_its_output():
+def test_failed_start_error_has_the_server_output():
     with pytest.raises(RuntimeError, match=r"(?s)ended with 2.*--no-such-option"), run_server("--no-such-option"):
         pass
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the end of another's child is awaited as Linux has it")
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_server_ends_with_the_killed_process_that_started_it(workers: str):
+def test_server_ends_with_its_killed_parent(workers: str):
     lines = (
         "import sys, time",
         "from tensor_reshape.testing import run_server",

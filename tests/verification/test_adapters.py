@@ -52,7 +52,7 @@ if __name__ == "__main__":
 """
 
 
-def test_an_adapter_says_what_it_is_and_answers_each_question_before_a_crash(tmp_path: Path):
+def test_adapter_describes_itself_and_survives_crashes(tmp_path: Path):
     folder = tmp_path / "conformance/adapters/toy"
     folder.mkdir(parents=True)
     folder.with_suffix(".toml").write_text(TOY_LIBRARY)
@@ -92,13 +92,13 @@ def test_dims_are_read_with_all_that_is_said_of_them():
     assert read_question({**ASKED, "data": objects}).data == read
 
 
-def test_what_a_question_leaves_out_is_nothing():
+def test_missing_keys_of_a_case_are_none():
     assert read_question({"operation": "reshape", "data": None, "shape": None}) == Question(
         operation="reshape", data=None, shape=None, special_zero=None
     )
 
 
-def test_dims_of_an_answer_are_those_of_the_format():
+def test_adapter_dims_follow_the_format():
     assert write_dims([3, Unknown(), Unknown(1, 8, "N"), Unknown(2)]) == [
         3,
         None,
@@ -107,12 +107,12 @@ def test_dims_of_an_answer_are_those_of_the_format():
     ]
 
 
-def test_each_question_of_the_kit_can_be_read():
+def test_adapters_read_every_case():
     for question in list_questions(list(Size)):
         assert read_question(question.asked).operation == question.asked["operation"]
 
 
-def test_adapters_pin_what_they_ask():
+def test_adapters_pin_their_libraries():
     for name, library in LIBRARIES.items():
         pins = [line for line in (ADAPTERS / name / "requirements.txt").read_text().splitlines() if line[:1].isalnum()]
         assert [pin for pin in pins if "==" not in pin] == [], name
@@ -158,7 +158,7 @@ def test_each_report_is_of_a_deviation():
     assert sorted(reports) == sorted(path.stem for path in REPORTS.glob("*.md"))
 
 
-def test_reports_have_programs_what_they_print_and_what_is_expected():
+def test_reports_have_program_output_and_expectation():
     for path in REPORTS.glob("*.md"):
         text, programs = path.read_text(), read_programs(path.stem)
         assert read_title(path.stem), path
@@ -167,7 +167,7 @@ def test_reports_have_programs_what_they_print_and_what_is_expected():
         assert "**Expected.**" in text, path
 
 
-def test_no_adapter_imports_this_project():
+def test_adapters_do_not_import_the_project():
     sources: Sequence[Path] = sorted(ADAPTERS.rglob("*.py"))
 
     assert [str(path) for path in sources if "tensor_reshape" in path.read_text()] == []

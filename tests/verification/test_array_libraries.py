@@ -26,7 +26,7 @@ def test_dims_without_a_name_are_symbols_of_their_own():
     assert first != second
 
 
-def test_a_product_has_the_symbols_of_its_factors():
+def test_product_contains_the_symbols_of_its_factors():
     symbols = Symbols()
 
     product, factor = symbols.read([Unknown(name="4*C^2"), Unknown(2, 3, "C")])
@@ -37,7 +37,7 @@ def test_a_product_has_the_symbols_of_its_factors():
     assert symbols.write(product) == Unknown(16, 36, "4*C^2")
 
 
-def test_a_symbol_has_a_number_where_its_bounds_are_equal():
+def test_symbol_with_equal_bounds_is_a_number():
     for (low, high), written in {(0, None): Unknown(0, None, "N"), (8, 8): 8, (3, 10): Unknown(3, 10, "N")}.items():
         symbols = Symbols()
         (dim,) = symbols.read([Unknown(low, high, "N")])
@@ -45,7 +45,7 @@ def test_a_symbol_has_a_number_where_its_bounds_are_equal():
         assert symbols.write(dim) == written
 
 
-def test_a_product_with_a_dim_that_is_0_is_0_though_another_has_no_bound():
+def test_product_with_a_zero_is_zero():
     symbols = Symbols()
     empty, other = symbols.read([Unknown(0, 0), Unknown()])
 
@@ -54,24 +54,24 @@ def test_a_product_with_a_dim_that_is_0_is_0_though_another_has_no_bound():
     assert symbols.find_bounds(Monomial(1, {**empty.powers, **other.powers})) == (0, 0)
 
 
-def test_what_no_symbol_can_be_is_not_asked():
+def test_impossible_symbols_are_skipped():
     for dim in (Unknown(name="N/2"), Unknown(1, None, "4*C"), Unknown(5, 2), Unknown(0, 2**63)):
         with pytest.raises(Unsupported):
             Symbols().read([dim])
 
 
-def test_special_zero_is_not_asked_where_an_item_may_be_a_copy():
+def test_cases_with_possible_copies_are_skipped():
     for item in (0, Unknown()):
         check_is_offered(ask(item, special_zero=False))
         with pytest.raises(Unsupported):
             check_is_offered(ask(item, special_zero=True))
 
 
-def test_special_zero_makes_no_difference_where_every_item_is_a_length_or_a_minus_one():
+def test_special_zero_is_irrelevant_without_zeros():
     check_is_offered(ask(-1, Unknown(0, 3), special_zero=True))
 
 
-def test_a_span_reaches_from_the_first_element_to_the_last():
+def test_span_covers_first_to_last_element():
     assert [find_span(*tensor) for tensor in (([2, 3], [3, 1]), ([2, 3], [1, 1]), ([2, 0], [5, 5]), ([], []))] == [
         6,
         4,
@@ -90,6 +90,6 @@ def test_a_span_reaches_from_the_first_element_to_the_last():
         (Question(operation="reshape", data=(2,), shape=(Unknown(),), special_zero=False), "may be an instruction"),
     ],
 )
-def test_what_no_exported_function_stands_for_is_not_offered(asked: Question, told: str):
+def test_unsupported_operations_are_not_offered(asked: Question, told: str):
     with pytest.raises(Unsupported, match=told):
         read_for_export(asked)

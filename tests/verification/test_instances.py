@@ -27,7 +27,7 @@ def make_answer(text: str) -> ShapeAnswer:
 
 
 @pytest.mark.parametrize("style", sorted(STYLES.keys() - {"unknown rank"}))  # of which brute force never tries all
-def test_an_end_is_reached_just_where_brute_force_reaches_it(style: str):
+def test_instance_search_agrees_with_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):
         question = choose_question(random, STYLES[style])
@@ -48,17 +48,17 @@ def test_an_end_is_reached_just_where_brute_force_reaches_it(style: str):
     assert judged
 
 
-def test_an_instance_is_found_among_huge_dims():
+def test_instance_with_huge_dims_is_found():
     found = instances.find_instance(make_question(f"{HUGE},{HUGE},7", f"{HUGE},49,-1"), 2, (3**20, 3**20))
     assert found is not None
     assert found.output[1:] == (49, 3**20)
 
 
-def test_an_instance_has_the_values_of_its_names():
+def test_instances_respect_symbol_values():
     assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted((3, 4), (6, 2), (("N", 3),))
 
 
-def test_the_search_ends_when_its_tries_are_used_up():
+def test_instance_search_stops_at_its_limit():
     prime = f"{2**30}..{2**31}"
     question = make_question(",".join([prime] * 4), f"{2**31 - 1},{prime},{prime},{prime},-1")
     assert instances.find_instance(question, 4, (2, 2), tries=3) is None

@@ -11,7 +11,7 @@ from verification.kit.questions import list_questions
 CORE = read_size("core")
 
 
-def test_right_answers_fail_no_case():
+def test_correct_cases_pass():
     asked = [(case, question) for case in CORE for question in list_questions(case)]
     assert [question["id"] for case, question in asked if not is_right(case, answer_rightly(question))] == []
 
@@ -33,7 +33,7 @@ def test_cases_that_are_known_to_be_wider_are_found():
     assert (findings.wrong, {name.partition("@")[0] for name in findings.loose}) == ({}, set(WIDER))
 
 
-def test_a_wrong_answer_is_found():
+def test_wrong_case_is_found():
     rows: list[tuple[str, dict[str, Any], str]] = [
         ("volume/same", {"shape": [3, 2]}, "wrong"),
         ("volume/same", {"error": {"reason": "VOLUME_MISMATCH"}}, "wrong"),
@@ -54,7 +54,7 @@ def test_a_wrong_answer_is_found():
     assert found == rows
 
 
-def test_a_stale_answer_is_found_and_renewed():
+def test_stale_case_is_found_and_renewed():
     path = list_files("hostile")[0]
     cases = read_cases(path)
     wrong = {**cases[0], "answer": {"shape": [7]}}

@@ -24,7 +24,7 @@ def find_names(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
-def test_a_lemma_holds_for_all_integers(lemma: Lemma):
+def test_lemma_holds_for_all_integers(lemma: Lemma):
     verdicts = {finding.claim: finding.verdict for finding in prove(lemma, 0.5 if lemma.covered_by else 60)}
     # One that may stay open is covered by other tests; none is false.
     admitted = {Verdict.PROVED, Verdict.OPEN} if lemma.covered_by else {Verdict.PROVED}
@@ -57,7 +57,7 @@ def planted() -> Claims:
     yield "one factor", (a * x == a * y) == (x == y)
 
 
-def test_a_false_lemma_is_refuted_by_an_example():
+def test_false_lemma_has_a_counterexample():
     (finding,) = prove(planted)
     assert finding.verdict is Verdict.REFUTED
     assert "a = 0" in finding.counterexample
@@ -70,6 +70,6 @@ def too_hard() -> Claims:
     yield "Fermat", (x + 1) ** (n + 3) + (y + 1) ** (n + 3) != (z + 1) ** (n + 3)
 
 
-def test_a_lemma_that_the_prover_cannot_decide_is_not_proved():
+def test_undecided_lemma_is_not_proved():
     (finding,) = prove(too_hard, 0.1)
     assert finding.verdict is not Verdict.PROVED
