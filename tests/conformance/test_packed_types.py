@@ -76,13 +76,13 @@ def test_array_has_the_elements_and_bytes_of_openvino():
 
 
 def read_picture(picture: str, raw: bytes, count: int) -> list[int]:
-    """Returns elements as a picture of their bits says: in each later byte of a group are higher bits."""
+    """Returns the elements that a picture of bits describes. Later bytes of a group have higher bits."""
     drawn = picture.split()
     elements = [0] * count
     for begin in range(0, len(raw), len(drawn)):
         first = begin // len(drawn) * (int(max("".join(drawn))) + 1)
         found: dict[int, str] = {}
-        for digits, byte in zip(drawn, raw[begin : begin + len(drawn)], strict=True):
+        for digits, byte in zip(drawn, raw[begin : begin + len(drawn)], strict=False):
             for index in sorted(set(digits)):
                 bits = "".join(bit for bit, digit in zip(f"{byte:08b}", digits, strict=True) if digit == index)
                 found[first + int(index)] = bits + found.get(first + int(index), "")

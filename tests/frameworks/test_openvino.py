@@ -1,12 +1,15 @@
-"""The program of examples/moving in OpenVINO, which uses it in its own process, prints what its comments say."""
+"""The OpenVINO program of examples/moving prints what its comments say, and packed tensors match those of OpenVINO."""
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from documents import ROOT
 from printed_comments import read_printed
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.packed_elements import pack
 
 PROGRAM = ROOT / "examples/moving/in_openvino.py"
 
@@ -16,3 +19,26 @@ def test_openvino_program_prints_its_comments():
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
 
     assert done.stdout.split() == read_printed(PROGRAM), done.stderr
+
+
+@pytest.mark.parametrize("data_type", [one for one in DataType if one.is_packed], ids=str)
+def test_packed_tensor_has_the_size_of_an_openvino_tensor(data_type: DataType):
+    openvino = pytest.importorskip(
+        "openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it"
+    )
+    # Releases up to 2026.4 round the size of u3 and u6 up to a multiple of three bytes.
+    step = data_type.group_items if data_type in {DataType.U3, DataType.U6} else 1
+    for items in range(0, 6 * step, step):
+        tensor = openvino.Tensor(getattr(openvino.Type, str(data_type)), openvino.Shape([items]))
+        assert tensor.byte_size == data_type.count_bytes(items)
+
+
+@pytest.mark.parametrize("data_type", [DataType.U2, DataType.U4, DataType.I4], ids=str)
+def test_packed_elements_match_openvino(data_type: DataType):
+    openvino = pytest.importorskip(
+        "openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it"
+    )
+    helpers = pytest.importorskip("openvino.helpers", reason="OpenVINO is not installed")
+    elements = np.arange(2**data_type.bits, dtype=np.uint8)
+    want = helpers.pack_data(elements, getattr(openvino.Type, str(data_type)))
+    assert pack(data_type, elements).tobytes() == want.tobytes()

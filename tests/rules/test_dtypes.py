@@ -69,9 +69,14 @@ def test_a_group_of_elements_is_the_smallest_that_fills_whole_bytes():
         assert data_type.group_items * data_type.bits == 8 * data_type.group_bytes
         assert all(items * data_type.bits % 8 for items in range(1, data_type.group_items))
         assert data_type.is_packed == (data_type.bits < 8)
-        sizes = [data_type.count_bytes(items) for items in range(3 * data_type.group_items + 1)]
-        filled = [data_type.group_bytes] * data_type.group_items
-        assert sizes == [0, *filled, *(2 * size for size in filled), *(3 * size for size in filled)], data_type
+
+
+def test_elements_fill_the_fewest_whole_bytes():
+    assert [DataType.U3.count_bytes(items) for items in range(10)] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4]
+    assert [DataType.U6.count_bytes(items) for items in range(6)] == [0, 1, 2, 3, 3, 4]
+    assert [DataType.U4.count_bytes(items) for items in range(4)] == [0, 1, 1, 2]
+    assert DataType.U1.count_bytes(2**66 + 1) == 2**63 + 1
+    assert DataType.F64.count_bytes(3) == 24
 
 
 def test_format_data_types_orders_by_number():

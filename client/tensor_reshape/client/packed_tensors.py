@@ -1,6 +1,6 @@
 """Tensors of elements below one byte as packed bytes: for types that no array library has, and to avoid unpacking.
 
-The bytes are those of an `openvino.Tensor` of the same type and shape. A reshape does not change them.
+The bytes have the layout of `docs/concepts/element-types.md`. A reshape does not change them.
 """
 
 from collections.abc import Sequence

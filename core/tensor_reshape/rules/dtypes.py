@@ -4,8 +4,7 @@ The table contains every OpenVINO element type of a fixed size. The numbers are 
 Everything else follows from this table: to add a type, add a row here and a value there.
 
 Types below one byte are packed as in OpenVINO; `docs/concepts/element-types.md` draws the bits of each. A packed tensor
-is a sequence of groups. A group is the smallest number of elements that fills whole bytes, and the last group may be
-incomplete. OpenVINO 2026.4 counts the bytes of every type in this way.
+is one row of bits that ends in a whole byte. A group is the smallest number of elements that fills whole bytes.
 """
 
 from enum import Enum, IntEnum, auto
@@ -84,8 +83,8 @@ class DataType(IntEnum):
         return self.group_items > 1
 
     def count_bytes(self, items: int) -> int:
-        """Returns the bytes of so many contiguous elements, in whole groups."""
-        return -(-items // self.group_items) * self.group_bytes
+        """Returns the number of bytes of `items` contiguous elements."""
+        return -(-items * self.bits // 8)
 
     def __str__(self) -> str:
         """The name in the specifications: `f32`, `bf16`, `boolean`."""
