@@ -38,7 +38,12 @@ def test_packed_elements_match_openvino(data_type: DataType):
     openvino = pytest.importorskip(
         "openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it"
     )
-    helpers = pytest.importorskip("openvino.helpers", reason="OpenVINO is not installed")
     elements = np.arange(2**data_type.bits, dtype=np.uint8)
-    want = helpers.pack_data(elements, getattr(openvino.Type, str(data_type)))
-    assert pack(data_type, elements).tobytes() == want.tobytes()
+    packed = openvino.Tensor(getattr(openvino.Type, str(data_type)), openvino.Shape([elements.size]))
+    packed.data.reshape(-1).view(np.uint8)[:] = pack(data_type, elements)
+    parameter = openvino.op.Parameter(packed.element_type, packed.shape)
+    converted = openvino.Tensor(openvino.Type.i32, packed.shape)
+    assert openvino.Model([openvino.opset1.convert(parameter, "i32")], [parameter], "model").evaluate(
+        [converted], [packed]
+    )
+    assert np.array_equal(converted.data % elements.size, elements)
