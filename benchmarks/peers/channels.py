@@ -35,7 +35,8 @@ def encode_messages(variant: str, job: Job) -> list[bytes]:
     if variant == "unary":
         return [encode(job).SerializeToString()]
     tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=job.array.shape)
-    begin = reshape_pb2.StaticReshapeRequest(shape=job.target, special_zero=False, data=tensor)
+    shape = reshape_pb2.TargetShape(items=job.target)
+    begin = reshape_pb2.StaticReshapeRequest(shape=shape, special_zero=False, data=tensor)
     data = job.array.view(np.uint8)
     parts: list[dict[str, Any]] = [{"static_reshape": begin}]
     parts += [{"chunk": data[at : at + MIB].tobytes(), "offset": at} for at in range(0, data.size, MIB)]

@@ -17,7 +17,7 @@ namespace v1 = tensor_reshape::v1;
 static v1::StreamReshapeResponse Accept(const v1::StreamReshapeRequest& request) {
   v1::StreamReshapeResponse response;
   response.mutable_output()->set_data_type(request.static_reshape().data().data_type());
-  *response.mutable_output()->mutable_dims() = request.static_reshape().shape();
+  *response.mutable_output()->mutable_dims() = request.static_reshape().shape().items();
   return response;
 }
 
@@ -28,7 +28,7 @@ class ReshapeServer final : public v1::ReshapeService::Service {
                              v1::StaticReshapeResponse* response) override {
     auto* output = response->mutable_output();
     output->set_data_type(request->data().data_type());
-    *output->mutable_dims() = request->shape();
+    *output->mutable_dims() = request->shape().items();
     output->set_data(request->data().data());
     return grpc::Status::OK;
   }

@@ -20,7 +20,7 @@ class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
     ) -> reshape_pb2.StaticReshapeResponse:
         """Reshapes with numpy."""
         del context
-        array = np.frombuffer(request.data.data, np.float32).reshape(request.shape)
+        array = np.frombuffer(request.data.data, np.float32).reshape(request.shape.items)
         output = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=array.shape, data=array.tobytes())
         return reshape_pb2.StaticReshapeResponse(output=output)
 
@@ -49,7 +49,8 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 def encode(job: Job) -> reshape_pb2.StaticReshapeRequest:
     """Returns the request."""
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=job.array.shape, data=job.array.tobytes())
-    return reshape_pb2.StaticReshapeRequest(shape=job.target, special_zero=False, data=data)
+    shape = reshape_pb2.TargetShape(items=job.target)
+    return reshape_pb2.StaticReshapeRequest(shape=shape, special_zero=False, data=data)
 
 
 def decode(response: reshape_pb2.StaticReshapeResponse) -> Array:

@@ -46,8 +46,8 @@ struct Tensor {
 static v1::StreamReshapeRequest Begin(const Tensor& tensor) {
   v1::StreamReshapeRequest request;
   auto* begin = request.mutable_static_reshape();
-  begin->add_shape(2);
-  begin->add_shape(tensor.data.size() / 2);
+  begin->mutable_shape()->add_items(2);
+  begin->mutable_shape()->add_items(tensor.data.size() / 2);
   begin->set_special_zero(false);
   begin->mutable_data()->set_data_type(v1::DATA_TYPE_F32);
   begin->mutable_data()->add_dims(tensor.data.size());

@@ -46,7 +46,7 @@ def test_server_returns_the_recorded_bytes(server: ServerProcess):
             )
             if "strides" in case:
                 asked = reshape_pb2.StaticReshapeRequest(
-                    data=data, shape=case["shape"], special_zero=case["special_zero"]
+                    data=data, shape=reshape_pb2.TargetShape(items=case["shape"]), special_zero=case["special_zero"]
                 )
                 output = stub.StaticReshape(asked, timeout=60).output
             else:

@@ -10,7 +10,8 @@ from tensor_reshape.v1.reshape_pb2_grpc import ReshapeServiceStub
 F32 = tensor_pb2.DATA_TYPE_F32
 SIX = np.arange(6, dtype="<f4")
 TENSOR = tensor_pb2.Tensor(data_type=F32, dims=[2, 3], data=SIX.tobytes())
-STATIC = reshape_pb2.StaticReshapeRequest(shape=[3, 2], special_zero=False, data=TENSOR).SerializeToString()
+TARGET = reshape_pb2.TargetShape(items=[3, 2])
+STATIC = reshape_pb2.StaticReshapeRequest(shape=TARGET, special_zero=False, data=TENSOR).SerializeToString()
 
 
 def make_shape(*dims: int) -> tensor_pb2.Shape:
@@ -24,7 +25,9 @@ def make_target(*items: int, dtype: str = "<i4") -> tensor_pb2.Tensor:
 
 def flatten(stub: ReshapeServiceStub, dims: list[int], strides: list[int], data: bytes) -> bytes:
     tensor = tensor_pb2.Tensor(data_type=F32, dims=dims, strides=strides, data=data)
-    return stub.StaticReshape(reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)).output.data
+    shape = reshape_pb2.TargetShape(items=[-1])
+    request = reshape_pb2.StaticReshapeRequest(shape=shape, special_zero=False, data=tensor)
+    return stub.StaticReshape(request).output.data
 
 
 def test_each_operation_returns_a_dense_tensor(stub: ReshapeServiceStub):
@@ -53,7 +56,7 @@ def encode_field(number: int, payload: bytes) -> bytes:
 UNKNOWN_FIELDS = b"\xa8\x1f\x05" + b"\xb2\x1f\x03abc" + b"\xbd\x1f\x00\x00\x00\x00" + b"\xc1\x1f" + bytes(8)
 RAW_TENSOR, RAW_DATA = TENSOR.SerializeToString(), encode_field(15, SIX.tobytes())
 RAW_HEAD = b"\x08\x0e" + encode_field(2, b"\x02\x03")  # of the tensor
-KNOWN = b"\x0a\x02\x03\x02\x10\x00"  # shape and special_zero
+KNOWN = b"\x0a\x04\x0a\x02\x03\x02\x10\x00"  # shape and special_zero
 FORMS: dict[str, bytes] = {
     "unknown fields in front": UNKNOWN_FIELDS + STATIC,
     "unknown fields behind": STATIC + UNKNOWN_FIELDS,
@@ -62,7 +65,7 @@ FORMS: dict[str, bytes] = {
     "the tensor first": encode_field(15, RAW_TENSOR) + KNOWN,
     "the bytes first, in the tensor": KNOWN + encode_field(15, RAW_DATA + RAW_HEAD),
     "a tensor in two pieces": encode_field(15, RAW_HEAD) + KNOWN + encode_field(15, RAW_DATA),
-    "dims one by one": b"\x08\x03\x08\x02\x10\x00" + encode_field(15, b"\x08\x0e\x10\x02\x10\x03" + RAW_DATA),
+    "dims one by one": b"\x0a\x04\x08\x03\x08\x02\x10\x00" + encode_field(15, b"\x08\x0e\x10\x02\x10\x03" + RAW_DATA),
 }
 
 
@@ -74,7 +77,9 @@ def reshape(channel: grpc.Channel, raw: bytes) -> tuple[list[int], bytes]:
 def test_every_form_of_a_message_is_read(channel: grpc.Channel):
     outputs = {name: reshape(channel, raw) for name, raw in FORMS.items()}
     assert outputs == dict.fromkeys(FORMS, ([3, 2], SIX.tobytes()))
-    twice = b"\x10\x00\x10\x01" + b"\x0a\x02\x00\x03" + encode_field(15, RAW_TENSOR)  # special_zero: the last counts
+    twice = (
+        b"\x10\x00\x10\x01" + b"\x0a\x04\x0a\x02\x00\x03" + encode_field(15, RAW_TENSOR)
+    )  # special_zero: the last counts
     assert reshape(channel, twice) == ([2, 3], SIX.tobytes())
 
 

@@ -11,7 +11,9 @@ from tensor_reshape.client import InvalidRequestError, Reason
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
 STATIC = reshape_pb2.StaticReshapeRequest(
-    shape=[2, -1], special_zero=False, data=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[6])
+    shape=reshape_pb2.TargetShape(items=[2, -1]),
+    special_zero=False,
+    data=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[6]),
 )
 
 

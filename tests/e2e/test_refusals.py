@@ -24,7 +24,9 @@ def make_tensor(array: Array) -> tensor_pb2.Tensor:
 def ask_static(target: list[int], **fields: Any) -> tuple[Message, Callable[[Client], object]]:
     """Returns a refused request and the same call of the SDK."""
     fields = {"special_zero": False, **fields}
-    request = reshape_pb2.StaticReshapeRequest(shape=target, data=make_tensor(SIX), **fields)
+    request = reshape_pb2.StaticReshapeRequest(
+        shape=reshape_pb2.TargetShape(items=target), data=make_tensor(SIX), **fields
+    )
     return request, lambda client: client.static_reshape(SIX, target, **fields)
 
 

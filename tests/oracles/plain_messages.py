@@ -98,9 +98,9 @@ def _read_request(operation: Operation, message: Message, limits: Limits) -> Rea
 
 
 def _read_target(operation: Operation, message: Message, limits: Limits) -> Sequence[int]:
-    if isinstance(message, reshape_pb2.StaticReshapeRequest):
-        return list(message.shape)
     _check_presence(message, "shape")
+    if isinstance(message, reshape_pb2.StaticReshapeRequest):
+        return list(message.shape.items)
     shape: tensor_pb2.Tensor = message.shape  # type: ignore[attr-defined]
     data_type, (dims, strides) = _read_type(shape, "shape"), _read_layout(shape)
     check_shape_data_type(operation, data_type)

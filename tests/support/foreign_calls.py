@@ -99,7 +99,7 @@ def make_tensor(data_type: DataType, dims: Sequence[int], data: bytes, strides: 
 def make_request(operation: Operation, target: Sequence[int], data: Tensor) -> Message:
     kind, _ = _KINDS[operation]
     if kind is reshape_pb2.StaticReshapeRequest:
-        return kind(shape=target, special_zero=True, data=data)
+        return kind(shape=reshape_pb2.TargetShape(items=target), special_zero=True, data=data)
     data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
     items = np.array(target, f"<i{data_type.group_bytes}").tobytes()
     return kind(shape=make_tensor(data_type, [len(target)], items), special_zero=True, data=data)

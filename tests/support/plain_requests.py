@@ -44,4 +44,5 @@ def _make_request(
     dims: Sequence[int], payload: bytes, strides: Sequence[int], target: Sequence[int]
 ) -> reshape_pb2.StaticReshapeRequest:
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=dims, strides=strides, data=payload)
-    return reshape_pb2.StaticReshapeRequest(shape=target, special_zero=False, data=data)
+    shape = reshape_pb2.TargetShape(items=target)
+    return reshape_pb2.StaticReshapeRequest(shape=shape, special_zero=False, data=data)

@@ -52,7 +52,8 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 CLIENTS, SECONDS, SIZE = 16, 4, 2**24
 DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[SIZE // 4], data=bytes(SIZE))
-REQUEST = reshape_pb2.StaticReshapeRequest(data=DATA, shape=[-1, 4], special_zero=True).SerializeToString()
+SHAPE = reshape_pb2.TargetShape(items=[-1, 4])
+REQUEST = reshape_pb2.StaticReshapeRequest(data=DATA, shape=SHAPE, special_zero=True).SerializeToString()
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
 
 def call(_):

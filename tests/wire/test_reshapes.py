@@ -137,7 +137,8 @@ def test_a_tensor_is_the_last_field_of_a_message():
 
 F32, I32 = tensor_pb2.DATA_TYPE_F32, tensor_pb2.DATA_TYPE_I32
 SCALAR = tensor_pb2.Tensor(data_type=F32, data=bytes(4))
-STATIC = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR).SerializeToString()
+EMPTY = reshape_pb2.TargetShape()
+STATIC = reshape_pb2.StaticReshapeRequest(shape=EMPTY, special_zero=True, data=SCALAR).SerializeToString()
 
 
 def refuse(operation: Operation, raw: bytes) -> str:
@@ -151,11 +152,17 @@ def test_request_without_required_fields_is_rejected():
         broken = [b"\x00", b"\x7a", b"\x0b", b"\x7a\x05abc", b"\xff" * 12]
         assert {refuse(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
         assert refuse(operation, b"") == "FIELD_MISSING data"
-    assert [refuse(one, STATIC) for one in (DYNAMIC_RESHAPE, RESHAPE)] == ["FIELD_MISSING shape"] * 2
-    # A shape that is an attribute may be empty; the rules refuse an absent special_zero.
-    bare = reshape_pb2.StaticReshapeRequest(data=SCALAR).SerializeToString()
-    question = reshapes.decode_reshape_request(STATIC_RESHAPE, bare).question
-    assert (list(question.target), question.special_zero) == ([], None)
+        bare = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR).SerializeToString()
+        assert refuse(operation, bare) == "FIELD_MISSING shape"
+
+
+def test_present_empty_shape_is_a_scalar_target():
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, STATIC).question.target == ()
+
+
+def test_absent_special_zero_is_left_to_the_rules():
+    raw = reshape_pb2.StaticReshapeRequest(shape=EMPTY, data=SCALAR).SerializeToString()
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
 
 
 # operation, data type, dims, strides, bytes of a shape tensor; its refusal
@@ -197,7 +204,7 @@ def test_header_limit_excludes_the_payload(behind: bool):
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
     assert refuse(STATIC_RESHAPE, above) == "HEADER_TOO_LARGE"
     superseded = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
-    large = reshape_pb2.StaticReshapeRequest(special_zero=True, data=superseded).SerializeToString()
+    large = reshape_pb2.StaticReshapeRequest(shape=EMPTY, special_zero=True, data=superseded).SerializeToString()
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, large + STATIC).data.payload == bytes(4)
 
 
@@ -210,10 +217,10 @@ def test_flood_of_fields_is_rejected_before_parsing():
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
 def test_a_request_may_have_2048_fields(tail: bytes):
-    tensor = SCALAR.SerializeToString()  # two fields, beside the one that it is and special_zero
+    tensor = SCALAR.SerializeToString()  # two fields, in addition to the tensor itself, shape and special_zero
 
     def build(fields: int) -> bytes:
-        known = b"\x10\x01" + (fields - 1004 - bool(tail)) * b"\x98\x06\x00"
+        known = b"\x0a\x00\x10\x01" + (fields - 1005 - bool(tail)) * b"\x98\x06\x00"
         inner = 1000 * b"\xa0\x06\x00" + tensor
         return known + b"\x7a" + encode_varint(len(inner)) + inner + tail
 

@@ -26,8 +26,15 @@ dims = st.lists(st.integers(0, MAX), max_size=5).map(tuple)
 
 
 def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
-    header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
+    target = reshape_pb2.TargetShape()
+    header = reshape_pb2.StaticReshapeRequest(shape=target, special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
     return reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
+
+
+def test_stream_begin_without_a_shape_is_rejected():
+    header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR)
+    raw = reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
+    assert refuse(raw) == (Reason.FIELD_MISSING, "shape")
 
 
 def refuse(raw: bytes) -> tuple[str, str]:

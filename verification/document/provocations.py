@@ -29,6 +29,7 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 from verification.document.servers import MAX_MESSAGE_BYTES, TOKEN, Servers
 
+_WHOLE = reshape_pb2.TargetShape(items=[-1])
 _SIX = np.arange(6, dtype="<f4")
 
 
@@ -190,7 +191,7 @@ def _build_tensor(**fields: Any) -> tensor_pb2.Tensor:
 
 
 def _build_static(**fields: Any) -> reshape_pb2.StaticReshapeRequest:
-    return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=_build_tensor(**fields))
+    return reshape_pb2.StaticReshapeRequest(shape=_WHOLE, special_zero=False, data=_build_tensor(**fields))
 
 
 def _build_reshape(shape: tensor_pb2.Tensor, **fields: Any) -> reshape_pb2.ReshapeRequest:
@@ -214,7 +215,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _send("Reshape", _build_reshape(_build_tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[], data=b"\x06"))),
     ),
     Reason.SPECIAL_ZERO_MISSING: Provocation(
-        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], data=_build_tensor())),
+        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=_WHOLE, data=_build_tensor())),
     ),
     Reason.RANK_UNSUPPORTED: Provocation(_infer([1] * 13, [1])),
     Reason.DIM_OUT_OF_RANGE: Provocation(
@@ -241,7 +242,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.MESSAGE_MALFORMED: Provocation(_send("StaticReshape", b"\xff")),
     Reason.FIELD_MISSING: Provocation(
-        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], special_zero=False)),
+        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=_WHOLE, special_zero=False)),
     ),
     Reason.OPERATION_UNSPECIFIED: Provocation(
         _send("InferShape", reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec())),

@@ -136,7 +136,7 @@ class _Message:
         if streams and random.random() < 0.9:
             data = replace(data, payload=None)
         if method == "static_reshape":
-            shape = encoder.numbers(1, target)
+            shape = encoder.message(1, encoder.numbers(1, target)) if random.random() < 0.98 else []
         else:
             shape = encoder.message(1, self._write_tensor(choose_shape_tensor(random, method, target)))
         said = [encoder.number(2, random.choice((0, 1, 1, 1, 2**40)))] if random.random() < 0.98 else []

@@ -103,7 +103,7 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
     if question.expected is not None:
         header.expected_shape.CopyFrom(encode_shape(question.expected))
     if isinstance(header, reshape_pb2.StaticReshapeRequest):
-        header.shape.extend(question.target)
+        header.shape.CopyFrom(reshape_pb2.TargetShape(items=question.target))
     elif shape is not None:
         header.shape.ParseFromString(b"".join(encode_tensor(shape)))
     return header
@@ -266,9 +266,9 @@ def _parse_whole(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMes
 
 
 def _decode_target(operation: Operation, header: ReshapeRequest, limits: Limits) -> Sequence[int]:
-    if isinstance(header, reshape_pb2.StaticReshapeRequest):
-        return tuple(header.shape)
     if not header.HasField("shape"):
         text = "shape is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "shape")
+    if isinstance(header, reshape_pb2.StaticReshapeRequest):
+        return tuple(header.shape.items)
     return read_target(operation, decode_tensor(header.shape, memoryview(header.shape.data), "shape"), limits)

@@ -31,14 +31,15 @@ func main() {
 	defer cancel()
 
 	data := &pb.Tensor{DataType: pb.DataType_DATA_TYPE_F32, Dims: []int64{2, 3}, Data: encode(1, 2, 3, 4, 5, 6)}
-	request := &pb.StaticReshapeRequest{Shape: []int64{3, -1}, SpecialZero: proto.Bool(false), Data: data}
+	shape := &pb.TargetShape{Items: []int64{3, -1}}
+	request := &pb.StaticReshapeRequest{Shape: shape, SpecialZero: proto.Bool(false), Data: data}
 	answer, err := client.StaticReshape(ctx, request)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(answer.Output.Dims, decode(answer.Output.Data)) // [3 2] [1 2 3 4 5 6]
 
-	request.Shape = []int64{4, -1}
+	shape.Items = []int64{4, -1}
 	_, err = client.StaticReshape(ctx, request)
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {

@@ -11,13 +11,14 @@ const client = createClient(ReshapeService, transport);
 const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
 const data = { dataType: DataType.F32, dims: [2n, 3n], data: new Uint8Array(elements.buffer) };
 
-const { output } = await client.staticReshape({ shape: [3n, -1n], specialZero: false, data }, { timeoutMs: 10_000 });
+const shape = { items: [3n, -1n] };
+const { output } = await client.staticReshape({ shape, specialZero: false, data }, { timeoutMs: 10_000 });
 console.log(output.dims.join()); // 3,2
 // A copy of its own: bytes of an answer may begin at an odd place, where no Float32Array can.
 console.log(new Float32Array(output.data.slice().buffer).join()); // 1,2,3,4,5,6
 
 try {
-  await client.staticReshape({ shape: [4n, -1n], specialZero: false, data }, { timeoutMs: 10_000 });
+  await client.staticReshape({ shape: { items: [4n, -1n] }, specialZero: false, data }, { timeoutMs: 10_000 });
 } catch (error) {
   const refusal = ConnectError.from(error);
   const [info] = refusal.findDetails(ErrorInfoSchema);

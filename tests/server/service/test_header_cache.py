@@ -21,7 +21,8 @@ def build_request(operation: Operation, size: int = 24, **tensor: object) -> byt
     fields = {"dims": [size // 4], "data": bytes(size), **tensor}
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, **fields)  # type: ignore[arg-type]
     if operation is STATIC_RESHAPE:
-        return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=data).SerializeToString()
+        target = reshape_pb2.TargetShape(items=[-1])
+        return reshape_pb2.StaticReshapeRequest(shape=target, special_zero=False, data=data).SerializeToString()
     shape = tensor_pb2.Tensor(data_type=I32, dims=[1], data=b"\xff" * 4)
     return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
 

@@ -2,7 +2,7 @@ import asyncio
 import sys
 
 import numpy as np
-from gen.tensor_reshape.v1 import DataType, ReshapeServiceStub, StaticReshapeRequest, Tensor
+from gen.tensor_reshape.v1 import DataType, ReshapeServiceStub, StaticReshapeRequest, TargetShape, Tensor
 
 # Without this import, grpclib says "Unknown" of each detail of an error.
 from google.rpc import error_details_pb2
@@ -16,11 +16,13 @@ async def main(address: str) -> None:
     data = Tensor(data_type=DataType.F32, dims=[2, 3], data=elements.tobytes())
     async with Channel(host, int(port)) as channel:
         client = ReshapeServiceStub(channel, timeout=10)
-        answer = await client.static_reshape(StaticReshapeRequest(shape=[3, -1], special_zero=False, data=data))
+        request = StaticReshapeRequest(shape=TargetShape(items=[3, -1]), special_zero=False, data=data)
+        answer = await client.static_reshape(request)
         print(answer.output.dims)  # [3, 2]
         print(np.frombuffer(answer.output.data, "<f4"))  # [1. 2. 3. 4. 5. 6.]
         try:
-            await client.static_reshape(StaticReshapeRequest(shape=[4, -1], special_zero=False, data=data))
+            request.shape.items = [4, -1]
+            await client.static_reshape(request)
         except GRPCError as error:
             info = next(detail for detail in error.details if isinstance(detail, error_details_pb2.ErrorInfo))
             print(error.status.name, info.reason, info.metadata["divisor"])  # INVALID_ARGUMENT NOT_DIVISIBLE 4

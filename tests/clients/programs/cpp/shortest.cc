@@ -20,7 +20,7 @@ int main(int count, char** values) {
   request.mutable_data()->set_data_type(DATA_TYPE_F32);
   for (auto dim : {2, 3}) request.mutable_data()->add_dims(dim);
   request.mutable_data()->set_data(elements, sizeof elements);
-  for (auto item : {3, -1}) request.add_shape(item);
+  for (auto item : {3, -1}) request.mutable_shape()->add_items(item);
 
   StaticReshapeResponse response;
   grpc::ClientContext context;
@@ -28,7 +28,7 @@ int main(int count, char** values) {
   if (!client->StaticReshape(&context, request, &response).ok()) return 1;
   std::cout << response.output().dims(0) << ' ' << response.output().dims(1) << '\n';  // 3 2
 
-  request.set_shape(0, 4);
+  request.mutable_shape()->set_items(0, 4);
   grpc::ClientContext another;
   another.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   auto status = client->StaticReshape(&another, request, &response);

@@ -25,8 +25,8 @@ const readErrorInfo = (error) => {
 
 const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
 const data = { data_type: 'DATA_TYPE_F32', dims: [2, 3], data: Buffer.from(elements.buffer) };
-const ask = (shape, receive) =>
-  client.StaticReshape({ shape, special_zero: false, data }, { deadline: Date.now() + 10_000 }, receive);
+const ask = (items, receive) =>
+  client.StaticReshape({ shape: { items }, special_zero: false, data }, { deadline: Date.now() + 10_000 }, receive);
 
 ask([3, -1], (error, { output } = {}) => {
   if (error) throw error;
