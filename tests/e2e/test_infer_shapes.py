@@ -40,6 +40,12 @@ def test_partial_shapes_are_inferred(any_client: AnyClient):
     assert answers == [text for *_, text in QUERIES]
 
 
+def test_dynamic_reshape_query_takes_items_above_i32(any_client: AnyClient):
+    for target in ([2**40], [-1], [2**39, 2]):
+        shape = any_client.infer_shape([2**40], target, special_zero=False, operation="dynamic_reshape")
+        assert shape == tuple(2**40 if item == -1 else item for item in target)
+
+
 def test_results_and_errors_are_explained_on_request(any_client: AnyClient):
     copied, inferred, literal = any_client.infer_shape([2, "N", 4], [0, -1, 2], special_zero=True, explain=True).origins
     assert [copied.kind, inferred.kind, literal.kind] == [Kind.COPIED, Kind.INFERRED, Kind.LITERAL]

@@ -36,7 +36,7 @@ from tensor_reshape.rules.errors import (
 from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.runtime.late_names import build_getters
+from tensor_reshape.runtime.lazy_imports import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient

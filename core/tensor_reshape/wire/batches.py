@@ -4,7 +4,7 @@ Laws:
 
 - An item that cannot be read, or an answer that cannot be written, is refused alone; the others never notice.
 - A batch is cut into items before any is parsed, so what is parsed at one time is never larger than an item.
-- What is compact is read and written by `compact_batches`, all else by the generated classes, to the same effect.
+- What is compact is read and written by `batch_fast_path`, all else by the generated classes, to the same effect.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.compact_batches import (
+from tensor_reshape.wire.batch_fast_path import (
     encode_compact_answer,
     encode_compact_item,
     encode_dims,

@@ -9,7 +9,7 @@ Law: to import this, as pytest does wherever it is installed, takes the standard
 
 from typing import TYPE_CHECKING
 
-from tensor_reshape.runtime.late_names import build_getters
+from tensor_reshape.runtime.lazy_imports import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.testing.fakes import AsyncFakeClient, FakeClient

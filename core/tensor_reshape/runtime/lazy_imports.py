@@ -16,7 +16,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
         homes: the module of each name that is imported late.
     """
 
-    def find_late(name: str) -> object:
+    def resolve_lazy(name: str) -> object:
         if name not in homes:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
@@ -27,4 +27,4 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
     def list_names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
-    return find_late, list_names
+    return resolve_lazy, list_names

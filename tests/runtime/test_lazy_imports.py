@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from tensor_reshape.runtime.late_names import build_getters
+from tensor_reshape.runtime.lazy_imports import build_getters
 
 HOMES = {"Fraction": "fractions", "Missing": "fractions"}
 

@@ -10,8 +10,8 @@ from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name_dim
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import compact_batches
-from tensor_reshape.wire.compact_batches import encode_dims, read_compact_item
+from tensor_reshape.wire import batch_fast_path
+from tensor_reshape.wire.batch_fast_path import encode_dims, read_compact_item
 from tensor_reshape.wire.inference import build_infer_response
 
 
@@ -30,7 +30,7 @@ def test_encoded_dims_match_the_generated_class(dims: list[object]):
 @examples(500)
 @given(DIMS, DIMS)
 def test_cached_dims_have_unique_keys(one: AnyDim, other: AnyDim):
-    assert (compact_batches._identify_dim(one) == compact_batches._identify_dim(other)) <= (one == other)
+    assert (batch_fast_path._identify_dim(one) == batch_fast_path._identify_dim(other)) <= (one == other)
 
 
 def test_dims_with_odd_names_have_different_keys():
@@ -42,12 +42,12 @@ def test_dims_with_odd_names_have_different_keys():
         (None, name_dim("None")),
     ]
     for one, other in pairs:
-        assert compact_batches._identify_dim(one) != compact_batches._identify_dim(other), (one, other)
+        assert batch_fast_path._identify_dim(one) != batch_fast_path._identify_dim(other), (one, other)
 
 
 def test_cache_keys_have_keyed_hashes():
     encode_dims([5, 10**6, None, name_dim("N", 2, 3), multiply("a", "b")])
-    assert {type(key) for key in (*compact_batches._ENCODED, *compact_batches._DIMS)} <= {str, bytes}
+    assert {type(key) for key in (*batch_fast_path._ENCODED, *batch_fast_path._DIMS)} <= {str, bytes}
 
 
 def build_item(dims: list[tensor_pb2.Dim]) -> bytes:
@@ -65,19 +65,19 @@ def test_long_dim_is_not_cached():
     request = read_compact_item(build_item([long]))
     assert request is not None
     assert request.question.data == [name_dim("N" * 64)]
-    assert long.SerializeToString() not in compact_batches._DIMS
+    assert long.SerializeToString() not in batch_fast_path._DIMS
 
 
 def test_dim_cache_is_bounded():
     count = 8  # dims of an item, which stays short
-    for number in range(10**6, 10**6 + 2 * compact_batches._CACHED, count):
+    for number in range(10**6, 10**6 + 2 * batch_fast_path._CACHED, count):
         dims = [*range(number, number + count)]
         request = read_compact_item(build_item([tensor_pb2.Dim(value=dim) for dim in dims]))
         assert request is not None
         assert request.question.data == dims
         encode_dims(dims)
-    assert len(compact_batches._DIMS) < compact_batches._CACHED + count
-    assert len(compact_batches._ENCODED) <= compact_batches._CACHED
+    assert len(batch_fast_path._DIMS) < batch_fast_path._CACHED + count
+    assert len(batch_fast_path._ENCODED) <= batch_fast_path._CACHED
 
 
 def test_an_item_with_more_fields_is_not_compact():
