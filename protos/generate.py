@@ -1,10 +1,12 @@
-"""Compiles the contract into `tensor_reshape/v1/`: the build hook of the project, and of the contract's own package.
+"""Build hook that compiles the protobuf definition into `tensor_reshape/v1/`.
 
-Of the Open Inference Protocol no module is made, which would register its names where clients of the protocol do: the
-server reads its descriptors from a file. So it does those of the contract with their comments, which modules do not
-have. What is generated is not committed. `pip install` (editable or not) runs this hook with the generator pinned in
-the `pyproject.toml` of either, so the floors of the generated code never drift with what happens to be installed. Where
-it goes is there, too.
+The project and the package of the definition both use it. `pip install` (editable or not) runs the hook with the
+generator version that is pinned in the package's `pyproject.toml`, so the generated code always requires the same
+minimum version of protobuf. The output directories are configured there, too. Generated files are not committed.
+
+Two files are written as descriptors for the server. One is the Open Inference Protocol: a generated module would
+register the same names as the protocol's clients do. The other is the definition with its comments, which generated
+modules do not contain.
 """
 
 import shutil
@@ -22,7 +24,7 @@ def generate_stubs(output_root: Path) -> None:
     """Writes messages, service stubs and their types below `output_root`.
 
     Raises:
-        RuntimeError: the compiler refused a `.proto` file; its own messages are on stderr.
+        RuntimeError: a `.proto` file does not compile. The compiler writes its messages to stderr.
     """
     package = output_root / "tensor_reshape" / "v1"
     shutil.rmtree(package, ignore_errors=True)
@@ -34,7 +36,7 @@ def generate_stubs(output_root: Path) -> None:
 
 
 def generate_descriptors(package: Path) -> None:
-    """Writes the descriptors of the Open Inference Protocol into the package of the server that serves it.
+    """Writes the descriptors of the Open Inference Protocol into a package of the server.
 
     Raises:
         RuntimeError: as `generate_stubs`.
@@ -43,7 +45,7 @@ def generate_descriptors(package: Path) -> None:
 
 
 def generate_comments(package: Path) -> None:
-    """Writes the descriptors of the contract with its comments into the package of the server that describes it.
+    """Writes the descriptors of the protobuf definition, with its comments, into a package of the server.
 
     Raises:
         RuntimeError: as `generate_stubs`.
@@ -55,7 +57,7 @@ def _compile(*arguments: str) -> None:
     from grpc_tools import protoc  # noqa: PLC0415 - only the build environment has it
 
     if protoc.main(["protoc", f"--proto_path={PROTOS}", *arguments]) != 0:
-        message = "the contract does not compile"
+        message = "the protobuf definition does not compile"
         raise RuntimeError(message)
 
 

@@ -1,11 +1,11 @@
-"""Values to messages and back, the same for client and server.
+"""Encoders and decoders of all messages, shared by client and server.
 
-Laws of this package:
+Invariants:
 
-- It opens nothing: no file, no socket, no thread, no clock.
-- It keeps nothing that a result depends on. What it does keep are results of pure functions that come again and again,
-  in caches of bounded size (`batch_fast_path`).
-- A tensor's bytes are not copied on the way in where they end their message, as every client of this project and every
-  generated class writes them; on the way out one join copies them into their message.
-- A fast reader recognizes one form. Whatever is in another, the generated class reads, so both give the same.
+- The package opens no file or socket, starts no thread, and reads no clock.
+- No result depends on earlier calls. The caches hold results of pure functions and have a bounded size
+  (`batch_fast_path`).
+- A decoder does not copy the bytes of a tensor if they are at the end of the message. This project's clients and all
+  generated classes write them there. An encoder copies them once, into the message.
+- A fast reader recognizes one encoding. The generated classes read all others, so the result is the same.
 """

@@ -1,7 +1,7 @@
-"""Tensors as numpy arrays, whose types follow from the table of `rules.dtypes`.
+"""Conversion between tensors and numpy arrays.
 
-Laws: every bit pattern survives, whatever it means, and no element is copied that lies in memory as it may travel.
-Packed types do not: their arrays have one element a byte, and are packed and unpacked by `packed_elements`.
+Every bit pattern is preserved. Elements are copied only if the protobuf API has no way to describe their layout in
+memory. Arrays of packed types have one element per byte, so `packed_elements` packs and unpacks them.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    # ml_dtypes has none of numpy's own names, so whichever knows a name is meant.
+    # No name exists in both numpy and ml_dtypes.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
     if data_type.numpy_name
 }
-"""The numpy type of each data type that has one, little-endian as on the wire."""
+"""The numpy type of each data type that has one, little-endian as in messages."""
 
 UNNAMED_IN_FILES = tuple(data_type for data_type in DTYPES if hasattr(ml_dtypes, data_type.numpy_name))
-"""What a `.npy` file holds as bare bytes: its format knows numpy's own types alone."""
+"""The data types that a `.npy` file stores as raw bytes, because the format names only numpy's own types."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 
 
 def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
-    """Returns the data type of a numpy type, whatever its byte order. `field` is what holds the array.
+    """Returns the data type of a numpy type of any byte order. Errors name `field`.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
-    # "|" is the order of what has none: a single byte.
+    # "|" is the byte order of types of a single byte.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
         message = f"{field} is an array of numpy type {dtype}, which is not supported"
@@ -46,16 +46,16 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
 
 
 def view_array(array: Array, field: str) -> TensorView:
-    """Returns the array as a tensor, with its own layout where that has no gaps; else its elements are gathered.
+    """Returns the array as a tensor. The elements are copied if their layout in memory has gaps.
 
-    A transposed or a broadcast array goes as it lies in memory, so what travels is never larger than the dense tensor.
-    One of a packed type goes dense: such tensors have no strides.
+    A transposed or broadcast array keeps its layout, so the message is never larger than with a dense tensor. An array
+    of a packed type becomes dense, because such tensors cannot have strides.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)  # copies what is big-endian, and nothing else
+    array = array.astype(DTYPES[data_type], copy=False)  # copies only big-endian arrays
     if data_type.is_packed:
         packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)
@@ -64,26 +64,26 @@ def view_array(array: Array, field: str) -> TensorView:
 
 
 def build_array(tensor: TensorView) -> Array:
-    """Returns a read-only array over the tensor's bytes, or of a packed type a new one. The layout must be checked.
+    """Returns a read-only view of the tensor's bytes, or a new array for a packed type. Check the layout first.
 
     Raises:
-        ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
-        KeyError: numpy has no such type.
+        ValueError: numpy cannot represent the shape, because it is empty and other dims are huge.
+        KeyError: neither numpy nor ml_dtypes has the type.
     """
     dtype = DTYPES[tensor.data_type]
     if tensor.data_type.is_packed:
         array = np.empty(tensor.dims, dtype)
         unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), view_bytes(array))
-        array.flags.writeable = False  # as all others are
+        array.flags.writeable = False  # like all other results
         return array
-    # Not `frombuffer`, which takes no strides, and no buffer without bytes. Read-only as the bytes are.
+    # `frombuffer` accepts neither strides nor empty buffers. The array is read-only, because the bytes are.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
 def gather(tensor: TensorView) -> memoryview:
-    """Returns the elements as dense row-major bytes. The layout must have been checked.
+    """Returns the elements as dense row-major bytes. Check the layout first.
 
-    Elements are moved as integers of their size: every bit pattern survives, NaN payloads and odd booleans included.
+    The elements are copied as integers of their size, which preserves NaN payloads and unusual booleans.
     """
     strides = _compute_byte_strides(tensor)
     if strides is None:
@@ -93,12 +93,12 @@ def gather(tensor: TensorView) -> memoryview:
 
 
 def view_bytes(array: Array) -> Bytes:
-    """Returns the bytes of a row-major array, not copied."""
-    return array.reshape(-1).view(np.uint8)  # numpy gives no memoryview of a type that only ml_dtypes knows
+    """Returns a view of the bytes of a row-major array."""
+    return array.reshape(-1).view(np.uint8)  # numpy has no memoryview of ml_dtypes' types
 
 
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
-    """Returns the strides for numpy, None for dense row-major; those that move nothing are 0, however large."""
+    """Returns the strides in bytes; None if the tensor is dense. The stride of a dim of 1 becomes 0."""
     if tensor.strides is None or 0 in tensor.dims:
         return None
     axes = zip(tensor.dims, tensor.strides, strict=True)
@@ -106,13 +106,13 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
-    """Returns the elements in the order of memory, and the strides that read them (None: row-major already)."""
+    """Returns the elements in memory order, and their strides; None if they are in row-major order."""
     if not array.flags.c_contiguous:
-        # What a stride of 0 repeats is taken once: it travels once, and is repeated by the same stride.
+        # An element that a stride of 0 repeats is sent once, with the same stride.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
         unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
-        # The order of memory, if there is one without gaps: from the longest step to the shortest. An axis that runs
-        # backwards fits into none, since the contract has no negative strides.
+        # Axes are sorted from the longest stride to the shortest. If there are no gaps, this is the order of memory. An
+        # axis with a negative stride never matches, and the protobuf API has no negative strides.
         order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:

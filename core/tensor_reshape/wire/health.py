@@ -1,6 +1,6 @@
-"""The two messages of `grpc.health.v1.Health/Check`, for a client that does not install the server's health package.
+"""Messages of `grpc.health.v1.Health/Check`, for clients without the package grpcio-health-checking.
 
-protobuf's own wrapper messages have exactly their encoding: one string, or one varint, as field 1.
+The wrapper messages of protobuf have the same encoding: field 1 is a string or a varint.
 """
 
 from enum import IntEnum
@@ -15,7 +15,7 @@ CHECK_METHOD = "/grpc.health.v1.Health/Check"
 
 
 class HealthStatus(IntEnum):
-    """What a server says of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+    """The health of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
 
     >>> client.check_health() is HealthStatus.SERVING
     True
@@ -28,12 +28,12 @@ class HealthStatus(IntEnum):
 
 
 def encode_check_request(service: str) -> bytes:
-    """Returns a HealthCheckRequest; an empty name asks for the server as a whole."""
+    """Returns a HealthCheckRequest; an empty name means the whole server."""
     return StringValue(value=service).SerializeToString()
 
 
 def decode_check_response(raw: bytes) -> HealthStatus:
-    """Reads a HealthCheckResponse; a number that this version does not know is UNKNOWN.
+    """Reads a HealthCheckResponse; an unknown number becomes UNKNOWN.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -43,5 +43,5 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     except DecodeError:
         message = "the message is not a grpc.health.v1.HealthCheckResponse"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
-    # The enum is another project's, and may grow.
+    # The health protocol may add values.
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

@@ -1,7 +1,6 @@
-"""The methods of the contract, a row each: what client, server and encodings derive from.
+"""Table of the service's methods, from which client, server and encoders are built.
 
-To add an operation is to add its row to `rules.operations`, its messages to the contract, and its row and its messages
-here; if its target is an attribute, also what `wire.reshapes` does for StaticReshape. See CONTRIBUTING.md.
+CONTRIBUTING.md explains how to add an operation.
 """
 
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].full_name
 ReshapeRequest: TypeAlias = (
     reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
 )
-"""The request of an operation, whichever it is."""
+"""The request of an operation, of any kind."""
 
 ReshapeResponse: TypeAlias = (
     reshape_pb2.StaticReshapeResponse | reshape_pb2.DynamicReshapeResponse | reshape_pb2.ReshapeResponse
 )
-"""The response of an operation: all have the same one field."""
+"""The response of an operation. All have the same single field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Method:
 
     @property
     def path(self) -> str:
-        """The full name, as calls and servers take it."""
+        """The full name: /service/method."""
         return f"/{SERVICE}/{self.name}"
 
 
@@ -51,11 +50,11 @@ class OperationMethod(Method):
     """The method that executes an operation.
 
     Attributes:
-        operation: which one. Its name is also that of the field that begins a tensor of it on a stream.
-        number: of the operation, where a question names it.
+        operation: the operation. Its name is also the name of the field that begins a tensor in StreamReshape.
+        number: the operation in InferShape requests.
     """
 
-    # Narrower than those of any method: every request and every response of an operation has the same tensor.
+    # The requests and responses of operations have more in common than Message.
     request: type[ReshapeRequest]
     response: type[ReshapeResponse]
     operation: Operation
@@ -91,19 +90,19 @@ OPERATION_METHODS = {
 """The method of each operation."""
 
 INFER_SHAPE = Method("InferShape", reshape_pb2.InferShapeRequest, reshape_pb2.InferShapeResponse)
-"""Answers a question; moves no data."""
+"""Infers one shape, without tensor data."""
 
 BATCH_INFER_SHAPE = Method("BatchInferShape", reshape_pb2.BatchInferShapeRequest, reshape_pb2.BatchInferShapeResponse)
-"""Answers many questions."""
+"""Infers many shapes."""
 
 STREAM_RESHAPE = Method("StreamReshape", reshape_pb2.StreamReshapeRequest, reshape_pb2.StreamReshapeResponse)
-"""Executes any operation on tensors that come in chunks."""
+"""Executes any operation on tensors that are sent in chunks."""
 
 SERVER_INFO = Method("ServerInfo", reshape_pb2.ServerInfoRequest, reshape_pb2.ServerInfoResponse)
-"""Tells what a server is."""
+"""Returns the version, limits and features of a server."""
 
 OPERATIONS_BY_NUMBER = {int(method.number): operation for operation, method in OPERATION_METHODS.items()}
-"""The operation that a question names."""
+"""The operation of each number in InferShape requests."""
 
 
 def split_method(name: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
-"""The rank of an answer, read from how it begins: for those who tell of calls, and have no more of an answer.
+"""Rank of an output, read from the first bytes of a response, for tracing.
 
-Law: nothing here is ever wrong, and nothing raises. What is not understood, or is not there whole, has no rank.
+The functions never raise. They return None if the bytes are incomplete or have an unusual encoding.
 """
 
 from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field
@@ -13,17 +13,17 @@ _CONTINUATION = 0x80
 
 
 def find_output_rank(answer: bytes) -> int | None:
-    """Returns the rank of the tensor in the answer of an operation, which is field 15."""
+    """Returns the rank of the output in the response of an operation."""
     return _find_tensor_rank(answer, _PAYLOAD)
 
 
 def find_stream_rank(answer: bytes) -> int | None:
-    """Returns the rank of the tensor that the first answer of a stream accepts."""
+    """Returns the rank of the output in the first response of a stream."""
     return _find_tensor_rank(answer, _OUTPUT)
 
 
 def find_inferred_rank(answer: bytes) -> int | None:
-    """Returns the rank of an inferred shape; None where it is unknown as well."""
+    """Returns the rank of an inferred shape; None if the rank is unknown."""
     shape = read_field(answer, 0)
     if shape is None or shape[0] != _OUTPUT or shape[2] > len(answer):
         return None
@@ -46,7 +46,7 @@ def _find_tensor_rank(answer: bytes, tag: int) -> int | None:
 
 
 def _list_fields(message: bytes, position: int, end: int) -> list[tuple[int, int, int]]:
-    """Returns the fields from `position` on; a payload may go on behind `end`, of what is not whole there is none."""
+    """Returns the complete fields from `position` on. Only a payload may extend beyond `end`."""
     fields = []
     while position < end:
         field = read_field(message, position)

@@ -1,6 +1,6 @@
-"""What a server says of itself, encoded and decoded.
+"""Encoding and decoding of ServerInfo.
 
-Law: an answer that names what this version does not know is read without that: newer servers have more to say.
+Unknown operations, data types and features are ignored, because a newer server may send them.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from tensor_reshape.wire.tensors import encode_data_type
 
 
 class Feature(Enum):
-    """What a server may serve besides the operations; a value is the name of its number in the contract.
+    """Optional features of a server. A value is the name of the protobuf enum value.
 
     >>> Feature.REFLECTION in client.server_info().features
     True
@@ -29,15 +29,15 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What requests and answers of one server may be; 0: it does not tell.
+    """The limits of one server. 0 means that the server does not tell.
 
     Attributes:
-        max_message_bytes: of a message that it receives.
-        max_output_bytes: of a tensor that a unary method answers with.
+        max_message_bytes: of a message that the server receives.
+        max_output_bytes: of the output of a unary method.
         max_tensor_bytes: of a dense tensor on a stream.
         max_header_bytes: of a request without the bytes of its tensor.
-        max_batch_bytes: of a batch of questions.
-        max_batch_items: how many questions a batch may have.
+        max_batch_bytes: of a batch of queries.
+        max_batch_items: queries in a batch.
 
     >>> client.server_info().limits.max_tensor_bytes
     1099511627776
@@ -53,12 +53,12 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationInfo:
-    """What an operation takes on one server.
+    """The ranks and types that an operation accepts on one server.
 
     Attributes:
-        max_rank: of data and target.
+        max_rank: of the input shape and the requested shape.
         data_types: of the data.
-        shape_data_types: of a target that is a tensor; none where it is an attribute.
+        shape_data_types: of the requested shape; empty if it is an attribute.
 
     >>> sorted(map(str, client.server_info().operations["dynamic_reshape"].shape_data_types))
     ['i32']
@@ -71,14 +71,14 @@ class OperationInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """What a server is and what it takes.
+    """The version, limits, operations and features of a server.
 
     Attributes:
-        version: of its package.
+        version: of the server's package.
         grpc_api: `core` or `public`: the part of grpcio that serves calls.
-        limits: what requests and answers may be.
-        operations: what each operation takes, by its name.
-        features: what is served besides.
+        limits: of requests and responses.
+        operations: the accepted ranks and types of each operation, by its name.
+        features: the optional features.
 
     >>> sorted(client.server_info().operations)
     ['dynamic_reshape', 'reshape', 'static_reshape']
@@ -92,7 +92,7 @@ class ServerInfo:
 
 
 def describe_operation(operation: Operation, max_rank: int) -> OperationInfo:
-    """Returns what an operation takes on a server with that limit of the rank."""
+    """Returns the description of an operation on a server whose rank limit is `max_rank`."""
     return OperationInfo(
         max_rank=operation.max_rank or max_rank,
         data_types=operation.data_types,

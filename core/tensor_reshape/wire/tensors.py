@@ -1,6 +1,6 @@
-"""Tensors between the message `Tensor` and the values that the rules read.
+"""Conversion between the message `Tensor` and `TensorView`.
 
-Law: a payload is never copied here; it is a view of the message that it came in, which lives as long as the view does.
+A payload is never copied. It is a view of the received message and keeps that message alive.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
-# Not `DataType(number)`, which takes several times as long, and raises for a number of another version.
+# `DataType(number)` is several times slower and raises for unknown numbers.
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A tensor whose bytes stay where they are.
+    """A tensor with a view of its bytes.
 
     Attributes:
         data_type: of the elements.
@@ -34,7 +34,7 @@ class TensorView:
     payload: memoryview
 
     def check_layout(self, field: str) -> Self:
-        """Returns the tensor where its payload is exactly that; see `rules.layouts.check_layout` for the errors."""
+        """Returns the tensor if its payload matches its layout; `rules.layouts.check_layout` lists the errors."""
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
         return self
 
@@ -45,25 +45,25 @@ def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
-    """Returns the pieces of the message: the last one is the payload itself, not a copy."""
-    # In pieces: the generated class would copy the payload when it takes it, and again when it serializes.
+    """Returns the parts of the message. The last part is the payload, not copied."""
+    # The generated class would copy the payload twice.
     header = build_tensor_header(tensor).SerializeToString()
     return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:
-    """Reads all of `message` but its bytes, which are `payload`.
+    """Returns the tensor of a message whose bytes are `payload`.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
-    # A list that is empty cannot be told from one that is absent: both are dense, which for a scalar is the same.
+    # Empty and absent strides have the same encoding. Both mean dense.
     return TensorView(data_type, tuple(message.dims), tuple(message.strides) or None, payload)
 
 
 def encode_data_type(data_type: DataType) -> tensor_pb2.DataType.ValueType:
-    """Returns the number on the wire."""
+    """Returns the protobuf number of a data type."""
     return tensor_pb2.DataType.ValueType(data_type)
 
 
@@ -71,7 +71,7 @@ def decode_data_type(number: int, field: str) -> DataType:
     """Returns the data type with that number.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, also for 0, which is no type.
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, also for 0.
     """
     data_type = _DATA_TYPES.get(number)
     if data_type is None:
