@@ -1,7 +1,7 @@
-"""Dims and shapes between their messages and the values that the rules read.
+"""Conversion of dims and shapes between messages and values.
 
-Laws: what this version cannot read is refused, never dropped, and what would take long to read is refused unread.
-Numbers and names are not checked: that is the rules' matter.
+Unknown kinds of dims are rejected and never ignored. Shapes and expressions above their limits are rejected before they
+are read, because reading them would take long. The rules check numbers and names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,20 +25,20 @@ from tensor_reshape.wire.methods import ReshapeRequest
 
 
 def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
-    """Reads dims; `path` is what a refusal calls them.
+    """Reads dims. Errors call them `path`.
 
     Raises:
-        InvalidRequestError: DIM_UNKNOWN, for a kind of dim that this version does not know.
+        InvalidRequestError: DIM_UNKNOWN, for an unknown kind of dim.
     """
-    # A value other than 0 is set, and is the common case.
+    # Most dims are values other than 0.
     return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
 
 
 def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads a shape of a request; one of a rank that no operation takes is refused unread, as reading takes long.
+    """Reads a shape of a request, unless its rank is above the limit of all operations.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN for a kind of dim that this version does not know.
+        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN for an unknown kind of dim.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) > MAX_RANK:
@@ -49,10 +49,10 @@ def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> li
 def decode_expected(
     operation: Operation, message: ReshapeRequest | reshape_pb2.InferShapeRequest
 ) -> list[AnyDim] | None:
-    """Reads the expected shape of a request; None where it declares none.
+    """Reads the expected shape of a request; None if it is absent.
 
     Raises:
-        ReshapeError: as `decode_shape`.
+        ReshapeError: like `decode_shape`.
     """
     if not message.HasField("expected_shape"):
         return None
@@ -74,7 +74,7 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
-        # The message has one place for bounds: those of the dim and those of the name hold both.
+        # The message has one field for bounds, so the bounds of the dim and of the name are combined.
         return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
 
@@ -84,7 +84,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
     message = tensor_pb2.Expression(
         factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
     )
-    # What is absent means 1, or nothing known: so equal expressions are equal bytes.
+    # Default values are omitted, so equal expressions have equal bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:
@@ -95,7 +95,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
 
 
 def decode_expression(message: tensor_pb2.Expression) -> Expression:
-    """Reads an expression; its numbers and names are not checked."""
+    """Reads an expression; numbers and names are not checked."""
     return make_expression(
         message.coefficient if message.HasField("coefficient") else 1,
         list(map(_decode_symbol, message.factors)),
@@ -115,11 +115,11 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
         return Dim(symbol.bounds, Expression(1, (symbol,)))
     if kind == "expression":
         count = len(dim.expression.factors) + len(dim.expression.divisors)
-        if count > MAX_FACTORS:  # not read at all: that would take long
+        if count > MAX_FACTORS:  # before reading, which would take long
             raise refuse_factors(count, f"{path}[{index}]", index)
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
-    if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked
+    if dim.ByteSize():  # an unknown kind; ignoring it would check less than the client asked for
         text = f"{path}[{index}] has a kind that this server does not know"
         raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
     return None

@@ -1,14 +1,15 @@
-"""Fields of serialized messages: found, measured and written without the generated classes, and parsed with them.
+"""Reading and writing of single protobuf fields in serialized messages.
 
-The contract puts the tensor last in its message and the bytes last in the tensor, both as field 15. A message in that
-form is a small header and the payload, so the payload can stay where it was received.
+The tensor is the last field of its message and the bytes are the last field of the tensor, both with number 15. So a
+message consists of a small header and the payload, and the payload need not be copied.
 
-Laws:
+Invariants:
 
-- `find_payload` recognizes that form and nothing else. For any other encoding that protobuf allows it returns None, and
-  the generated class reads the message: what is odd is never decided here.
-- `measure_header` tells beforehand what parsing would cost: a generated class makes up to forty bytes out of one.
-- To find and to measure take one look at each field, and no more than a few thousand fields are looked at.
+- `find_payload` recognizes only this form. For any other encoding it returns None, and the caller uses the generated
+  class.
+- `measure_header` runs before a message is parsed, because a generated class uses up to 40 bytes for each byte of a
+  header.
+- Both functions read each field once, and at most a few thousand fields.
 """
 
 from typing import TypeVar
@@ -27,35 +28,34 @@ SHORT_BYTES = 128
 """A length below this takes one byte."""
 
 _TAG = PAYLOAD_TAG[0]
-_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # the wire types; 3 and 4 are groups, which are not read
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types; 3 and 4 are groups
 _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
-_CONTINUATION = 0x80  # the bit that says that another byte of the varint follows
-_MAX_NUMBER_BYTES = 5  # of a tag or a length, which have 32 bits: every parser in use refuses longer ones
-_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
+_CONTINUATION = 0x80  # set if another byte of the varint follows
+_MAX_NUMBER_BYTES = 5  # of a tag or a length; all protobuf parsers reject longer ones
+_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # field numbers 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
-_FIELD_BYTES = 32  # a header has no more fields than one for each so many bytes that it may have: each takes a while
+_FIELD_BYTES = 32  # bytes of the header limit for each allowed field, since each field takes time
 _MAX_FIELDS = MAX_HEADER_BYTES // _FIELD_BYTES
 
 
 _Field = tuple[int, int, int]
-"""One field: its tag, where its content starts, and where the next field does."""
+"""The tag of a field, the position of its content, and the position of the next field."""
 
 
 def find_payload(
     message: bytes, begin: int = 0, fields: int = 0, *, within: int = MAX_HEADER_BYTES
 ) -> tuple[int, int, int] | None:
-    """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
+    """Finds field 15 if it occurs once, is the last field, and ends exactly at the end of `message`.
 
     Args:
-        message: one serialized message, or several nested ones that all end where it ends.
-        begin: where the (inner) message begins.
-        fields: how many fields were read before it, which count too.
-        within: how many bytes from there the field may begin at most; of fields, one for each 32 of these bytes.
+        message: a serialized message, or nested messages with the same end.
+        begin: the position of the (inner) message.
+        fields: the number of fields that were read before it. They count, too.
+        within: the field must begin within this number of bytes. One field is allowed for each 32 bytes.
 
     Returns:
-        Where the header ends, where the field's bytes start, which go on to the end, and how many fields have been
-        read.
+        The end of the header, the start of the field's content, and the number of fields read.
     """
     position = begin
     while position < min(len(message), begin + within):
@@ -64,7 +64,7 @@ def find_payload(
         if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
-        # What ends early is followed by another field, maybe another 15, of which the parser takes the last.
+        # If the field ends earlier, another field 15 may follow, and a parser uses the last one.
         if tag == _TAG:
             return (position, start, fields) if end == len(message) else None
         position = end
@@ -72,17 +72,17 @@ def find_payload(
 
 
 def measure_header(message: bytes, *, nested: bool = True) -> int:
-    """Returns how many bytes of `message` are not the content of field 15 (`nested`: of field 15 within field 15).
+    """Returns the bytes of `message` outside of field 15, or with `nested` outside of field 15 in field 15.
 
-    What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
-    `MAX_HEADER_BYTES`, so it is cheap for any message.
+    Bytes that cannot be read count in full. More than 2048 fields count as too many bytes. Counting stops above
+    `MAX_HEADER_BYTES`, so it is fast for any message.
     """
     header, fields = _measure(message, 0, len(message), nested=nested)
     return header if fields <= _MAX_FIELDS else MAX_HEADER_BYTES + 1
 
 
 def check_header_size(size: int) -> int:
-    """Returns `size`, the bytes that a message has besides its tensor's, where they are admitted.
+    """Returns `size`, the bytes of a message outside of its tensor's data, if they are within the limit.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -96,7 +96,7 @@ def check_header_size(size: int) -> int:
 
 
 def parse_message(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
-    """Returns the message that `raw` is.
+    """Parses a message with its generated class.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -109,7 +109,7 @@ def parse_message(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 
 
 def encode_varint(number: int) -> bytes:
-    """Returns the varint of `number`, which is not negative: seven bits a byte, the lowest first."""
+    """Returns the varint of a number that is not negative: seven bits in each byte, the lowest first."""
     encoded = bytearray()
     while number >= _CONTINUATION:
         encoded.append(number & 0x7F | _CONTINUATION)
@@ -118,19 +118,19 @@ def encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]  # a look-up is a third of the loop
+_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]  # three times as fast as the loop
 
 
 def encode_field(tag: bytes, content: bytes) -> bytes:
-    """Returns a field of bytes, which may be a message."""
+    """Returns a field whose content is bytes or a message."""
     length = len(content)
     return b"".join((tag, _SHORT_LENGTHS[length] if length < SHORT_BYTES else encode_varint(length), content))
 
 
 def read_varint(message: bytes, position: int) -> tuple[int, int]:
-    """Returns a number of at most 35 bits and where it ends; it is negative where it takes more than 5 bytes."""
+    """Returns a number of at most 35 bits and its end. The number is -1 if it has more than 5 bytes."""
     byte = message[position] if position < len(message) else _CONTINUATION
-    if byte < _CONTINUATION:  # most are so short
+    if byte < _CONTINUATION:  # the most frequent case
         return byte, position + 1
     number = 0
     for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):
@@ -141,7 +141,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def read_field(message: bytes, position: int) -> _Field | None:
-    """Reads the field at `position`; None where it is a group, or no field at all."""
+    """Returns the field at `position`; None if it is a group or not a valid field."""
     tag, start = read_varint(message, position)
     wire_type = tag & 7
     if not _MIN_TAG <= tag <= _MAX_TAG:
@@ -157,7 +157,7 @@ def read_field(message: bytes, position: int) -> _Field | None:
 
 
 def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
-    """Returns how many bytes are no content of field 15, and how many fields have been read."""
+    """Returns the number of bytes outside of field 15, and the number of fields read."""
     position, header, fields = begin, 0, 0
     while position < end and header <= MAX_HEADER_BYTES and fields <= _MAX_FIELDS:
         field = read_field(message, position)

@@ -1,7 +1,7 @@
-"""Questions and answers of the methods that move no data, encoded and decoded.
+"""Encoding and decoding of InferShape.
 
-Laws: a question that names what this version does not know is refused; an answer that does is read as far as it is
-known, and nothing that is not known is taken for a promise.
+A request with an unknown operation or an unknown kind of dim is rejected. Unknown values in a response are ignored or
+read as "unknown", because a newer server may send them.
 """
 
 from tensor_reshape.rules.dims import check_partial_dims
@@ -21,7 +21,7 @@ from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
-# Each member has the name of its number in the contract.
+# The members have the names of the protobuf enum values.
 _KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
 _POSSIBILITY_NUMBERS = {
@@ -35,7 +35,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     """Returns the message.
 
     Raises:
-        ValueError: a number is one that the contract's s64 cannot hold.
+        ValueError: a number does not fit into an s64.
     """
     question = request.question
     message = reshape_pb2.InferShapeRequest(
@@ -43,7 +43,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
         special_zero=question.special_zero,
         explain=request.explain,
     )
-    message.data.SetInParent()  # present though nothing be known of it: to leave it out is an error of its own
+    message.data.SetInParent()  # must be present, even if nothing is known about the data
     if question.data is not None:
         message.data.shape.CopyFrom(encode_shape(question.data))
     if question.target is not None:
@@ -58,7 +58,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
 
 
 def decode_infer_request(raw: bytes) -> ShapeRequest:
-    """Reads a request to infer.
+    """Reads an InferShape request.
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
@@ -69,10 +69,10 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
 
 
 def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
-    """Reads a request to infer that has been parsed, and stands by itself.
+    """Reads a parsed InferShape request, which must contain `data`.
 
     Raises:
-        InvalidRequestError: as `decode_infer_request`.
+        InvalidRequestError: like `decode_infer_request`.
     """
     request = read_infer_request(message)
     if not message.HasField("data"):
@@ -82,10 +82,10 @@ def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
 
 
 def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
-    """Reads a request to infer that has been parsed; data that it does not mention has an unknown shape.
+    """Reads a parsed InferShape request. If `data` is absent, the input shape is unknown.
 
     Raises:
-        InvalidRequestError: the operation or a dim is of an unknown kind, or the strides are not those of the data.
+        InvalidRequestError: the operation, the data type or a kind of dim is unknown.
     """
     operation = OPERATIONS_BY_NUMBER.get(message.operation)
     if operation is None:
@@ -106,7 +106,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
 
 
 def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
-    """Returns the message of an answer."""
+    """Returns the message of a result."""
     message = reshape_pb2.InferShapeResponse()
     if answer.dims is not None:
         message.shape.CopyFrom(encode_shape(answer.dims))
@@ -122,27 +122,29 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
 
 
 def encode_infer_response(answer: ShapeAnswer) -> bytes:
-    """Returns the response with an answer."""
+    """Returns the response of InferShape."""
     return build_infer_response(answer).SerializeToString()
 
 
 def decode_infer_response(raw: bytes) -> ShapeAnswer:
-    """Reads an answer.
+    """Reads the response of InferShape.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        ReshapeError: the response is invalid.
     """
     return read_infer_response(parse_message(reshape_pb2.InferShapeResponse, raw))
 
 
 def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
-    """Reads an answer that has been parsed.
+    """Reads a parsed response.
 
     Raises:
-        ReshapeError: it is not one of this contract.
+        ReshapeError: the response is invalid.
     """
     dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
-    check_partial_dims(dims or (), "shape.dims")  # as a question's: the caller may ask with what was answered
+    check_partial_dims(
+        dims or (), "shape.dims"
+    )  # like the dims of a request, because a caller may use the result in another query
     return ShapeAnswer(
         dims,
         tuple(map(_decode_equality, message.equalities)),
@@ -163,7 +165,7 @@ def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     index = message.data_index if message.HasField("data_index") else None
-    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # of a kind to come the text still says what it is
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # the text describes unknown kinds, too
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
@@ -181,5 +183,5 @@ def _decode_equality(message: reshape_pb2.Equality) -> Equality:
 
 def _decode_view(message: reshape_pb2.View) -> View:
     strides = tuple(message.strides.items) if message.HasField("strides") else None
-    # Whatever a server to come may say, it is no promise that this version knows.
+    # An unknown value of a newer server promises nothing.
     return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

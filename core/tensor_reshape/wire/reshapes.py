@@ -1,10 +1,10 @@
-"""Requests and responses of the methods that execute an operation, encoded and decoded.
+"""Encoding and decoding of the methods that execute an operation.
 
-Laws:
+Invariants:
 
-- A payload is always the last thing in its message, so a header can be made without it, and cached.
-- A response's header has a length that is a multiple of 8; see `encode_response_header`.
-- A message is measured before it is parsed, so no more than `MAX_HEADER_BYTES` besides a payload are ever parsed.
+- The payload is always at the end of its message, so a header can be built and cached without it.
+- The length of a response header is a multiple of 8; see `encode_response_header`.
+- A message is measured before it is parsed. Apart from the payload, at most `MAX_HEADER_BYTES` are parsed.
 """
 
 from collections.abc import Sequence
@@ -44,29 +44,29 @@ from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_t
 
 _ALIGNMENT = 8  # of the widest element
 _MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # see `encode_response_header`
-_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
-_DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
+_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor: a varint
+_DIMS_TAG = b"\x12"  # field 2 of Tensor: packed varints
 _ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "<H", "<I", "<Q")), strict=True))
-"""What reads an element of each type that a shape tensor may have; sorted: i8 to i64, then u8 to u64."""
+"""The reader of an element of each type of a shape tensor, in the order of the types' numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReshapeCall:
-    """A request to execute: what decides the shape, and the data."""
+    """A request to execute an operation: the query and the data."""
 
     question: KnownQuestion
     data: TensorView
 
 
 def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the request of the question's operation.
+    """Returns a request to execute an operation.
 
     Args:
-        call: what is asked of which data.
-        shape: the target shape as a tensor, for the operations that take one; None for StaticReshape.
+        call: the query and the data.
+        shape: the requested shape as a tensor; None for StaticReshape.
 
     Raises:
-        LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
+        LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
     """
     data = call.data
     question = call.question._replace(data=data.dims, data_type=data.data_type)
@@ -77,26 +77,26 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 def encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
-    """Returns the request but for the tensor's bytes, which follow it; the question names the data type.
+    """Returns the request without the tensor's bytes, which follow it. The query must contain the data type.
 
     Raises:
-        LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
+        LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
     """
-    # Both headers, the message's and the tensor's, must fit in as well.
+    # The headers of the message and of the tensor must fit, too.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor has {payload_bytes} bytes; a message must be below 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
         message.data_type = encode_data_type(question.data_type)
-    # The lengths that protobuf would write, written without the bytes that they count.
+    # The lengths include the payload, which is not part of the result.
     tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
     header = build_request_header(question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
 
 
 def build_request_header(question: KnownQuestion, shape: TensorView | None) -> ReshapeRequest:
-    """Returns the request of the question's operation without its tensor."""
+    """Returns the request message without its tensor."""
     header: ReshapeRequest = OPERATION_METHODS[question.operation].request()
     if question.special_zero is not None:
         header.special_zero = question.special_zero
@@ -110,7 +110,7 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
 
 
 def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
-    """Reads a request of `operation`; the data's payload is a view of `raw`, its layout unchecked.
+    """Reads a request of `operation`. The payload is a view of `raw`, and its layout is not checked.
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
@@ -122,7 +122,7 @@ def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DE
 def read_call(
     operation: Operation, header: ReshapeRequest, tensor: tensor_pb2.Tensor, payload: memoryview, limits: Limits
 ) -> ReshapeCall:
-    """Reads a request of `operation` that has been parsed: `header`, its tensor, and the tensor's bytes.
+    """Reads a parsed request of `operation`: the header, its tensor, and the tensor's bytes.
 
     Raises:
         InvalidRequestError: a required field is absent, or the shape tensor cannot be read.
@@ -153,20 +153,20 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
 
 
 def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT_LIMITS) -> list[int]:
-    """Returns the items of a tensor of integers that is a shape.
+    """Returns the items of a shape tensor, without a check of its data type.
 
     Raises:
-        InvalidRequestError: as `read_target`, but for the data type.
+        InvalidRequestError: like `read_target`.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) != 1:
         text = f"shape has rank {len(shape.dims)}; a requested shape must be a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
-    if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one
+    if shape.dims[0] > MAX_RANK:  # with a stride of 0, one element could become a trillion items
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
-    # Not by numpy, whose integers wrap, and which a server needs for nothing else but data with strides.
+    # Without numpy: its integers wrap, and a server imports it only for data with strides.
     item = _ITEMS[shape.data_type]
     if shape.strides is None:
         return [number for (number,) in item.iter_unpack(shape.payload)]
@@ -175,28 +175,29 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns where the tensor's bytes begin that end `raw`; None behind anything but a light header."""
+    """Returns the position of the tensor's bytes at the end of `raw`; None if the header is large or unusual."""
     outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
     inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
     return inner[1] if inner else None
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
-    """Returns the response but for the tensor's bytes, which follow it: all operations answer with the same.
+    """Returns the response of any operation without the tensor's bytes, which follow it.
 
-    The header's length is a multiple of 8, so whoever receives the response at an aligned address has aligned elements.
+    The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
+    are aligned, too.
     """
-    # To that end one dim is written in up to 9 bytes, or a length in up to 5: as much as every reader in use takes.
-    # protobufjs loses its place behind 5 bytes of a 32-bit number; protobuf-java reads 10 of a 64-bit one as negative.
+    # One dim is padded to at most 9 bytes, or a length to at most 5 bytes. All protobuf readers accept this. protobufjs
+    # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
     least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
-    # A length gets the bytes that it takes with all padding there can be: so no padding makes it longer.
+    # The length has room for the largest padding, so padding cannot make it longer.
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail
-    width += missing - (len(tensor) - least)  # what the dims do not take: all of it where there are none
+    width += missing - (len(tensor) - least)  # the padding that does not fit into the dims
     return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
 
 
@@ -207,12 +208,12 @@ def encode_reshape_response(output: TensorView) -> bytes:
 
 
 def decode_reshape_response(raw: bytes) -> TensorView:
-    """Reads a response; the payload is a view of `raw`, checked to be exactly the tensor.
+    """Reads a response. The payload is a view of `raw`, and its size is checked.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        ReshapeError: the response is invalid.
     """
-    # The responses of all operations are the same one field: one class reads them all.
+    # The responses of all operations have the same encoding.
     _, tensor, payload = _split(reshape_pb2.StaticReshapeResponse, "output", raw)
     output = decode_tensor(tensor, payload, "output")
     check_dims(output.dims, "output.dims")
@@ -221,7 +222,7 @@ def decode_reshape_response(raw: bytes) -> TensorView:
 
 
 def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
-    """Returns the field of a tensor's dims in up to so many bytes more: in the shortest dim, then in the length."""
+    """Returns the field of the dims, with up to `padding` more bytes in the shortest dim and in the length."""
     if not numbers:
         return b""
     width = len(encode_varint(sum(map(len, numbers)) + _ALIGNMENT - 1))
@@ -234,7 +235,7 @@ def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
 
 
 def _widen(varint: bytes, size: int) -> bytes:
-    """Returns the same number in `size` bytes, of which it takes no more."""
+    """Returns the same number as a varint of `size` bytes."""
     missing = size - len(varint)
     if not missing:
         return varint
@@ -242,14 +243,13 @@ def _widen(varint: bytes, size: int) -> bytes:
 
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
-    """Returns the message without its tensor, the tensor without its bytes, and the bytes as a view."""
-    # The tensor ends the message, and its bytes end the tensor: both are found from the front, past a few fields.
+    """Returns the message without its tensor, the tensor without its bytes, and a view of the bytes."""
     outer = find_payload(raw)
     inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_header_size(inner[1])
-    # Two slices of some tens of bytes are copied, and the payload is not.
+    # Only two small slices are copied.
     header = parse_message(kind, raw[: outer[0]])
     tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
     return header, tensor, memoryview(raw)[inner[1] :]

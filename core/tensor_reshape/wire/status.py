@@ -1,7 +1,6 @@
-"""Refusals as `google.rpc.Status` details, and back.
+"""Conversion between errors and `google.rpc.Status` details.
 
-Everything is bounded: above roughly 9 KB of trailing metadata the transport would answer RESOURCE_EXHAUSTED instead of
-the refusal.
+All texts are clipped. If the trailing metadata exceeds about 9 KB, gRPC reports RESOURCE_EXHAUSTED instead of the error.
 """
 
 import math
@@ -29,26 +28,26 @@ from tensor_reshape.rules.errors import (
 )
 
 DOMAIN = "tensor_reshape.v1"
-"""The domain of every reason: a reason is permanent within it."""
+"""The domain of every reason: the reasons of this domain are permanent."""
 
 DETAILS_KEY = "grpc-status-details-bin"
-"""Where the status travels in the trailing metadata."""
+"""The key of the status in the trailing metadata."""
 
 PUSHBACK_KEY = "grpc-retry-pushback-ms"
-"""How gRPC itself is told when to send a call again (gRFC A6): by every client whose retry policy has the code."""
+"""The key of the delay for gRPC's own retries (gRFC A6), if the client's retry policy includes the code."""
 
 RETRY_SECONDS = 0.2
-"""What a caller waits, at least, before it asks a server again, where the refusal does not say how long."""
+"""The shortest delay before a retry if the error does not contain one."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
-_MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
-_MAX_FIELD_CHARACTERS = 128  # with the bounds of `rules.errors`, less than 7 KiB in all
+_MAX_RETRY_SECONDS = 1e9  # thirty years; a Duration may be longer
+_MAX_FIELD_CHARACTERS = 128  # with the limits of `rules.errors`, less than 7 KiB in total
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
-    """What ends a call, in the form of `grpc.Status`."""
+    """The status of a call, in the form of `grpc.Status`."""
 
     code: StatusCode
     details: str
@@ -56,7 +55,7 @@ class Status(NamedTuple):
 
 
 def encode_refusal(error: ReshapeError) -> Status:
-    """Returns the status that carries `error` to a client in any language, in less than 7 KiB."""
+    """Returns the status of an error, in less than 7 KiB."""
     code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
@@ -67,7 +66,7 @@ def encode_refusal(error: ReshapeError) -> Status:
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
-        # Twice the same: the SDK and callers by hand read the detail, gRPC's own retries read nothing but the key.
+        # The SDK reads the detail. gRPC's own retries read only the metadata key.
         milliseconds = _count_retry_milliseconds(error)
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
@@ -77,7 +76,7 @@ def encode_refusal(error: ReshapeError) -> Status:
 
 
 def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
-    """Returns the refusal that a call ended with; None where the call ended for another reason."""
+    """Returns the error that a call ended with; None if the status has no details of this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
@@ -89,26 +88,26 @@ def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str 
 
 
 def _count_retry_milliseconds(error: ReshapeError) -> int:
-    """Returns when the caller is to come again, rounded up: a moment too soon is in vain."""
+    """Returns the delay before a retry, rounded up, because an early retry would fail."""
     asked = error.retry_seconds if isinstance(error, LimitError) else None
-    # gRPC reads the pushback as 32 bits with a sign, and takes what is more for a call that is not to be sent again.
+    # gRPC reads a signed 32-bit number. It does not retry if the value is larger.
     return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
 def _choose_code(error: ReshapeError) -> StatusCode:
-    """Returns the code of the reason; of a reason that this version does not know, the code of the error's class."""
+    """Returns the code of the reason. For an unknown reason, it is the code of the error's class."""
     return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 
 def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
-    # A proxy may have added details of its own, before ours or behind them.
+    # A proxy may add other details.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
     request = BadRequest()
     for detail in status.details:
-        detail.Unpack(request)  # does nothing where the detail is of another kind
+        detail.Unpack(request)  # does nothing if the detail has another type
     field = request.field_violations[0].field if request.field_violations else ""
     refusal = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
     if isinstance(refusal, LimitError):
@@ -117,11 +116,11 @@ def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeErr
 
 
 def _read_retry_seconds(status: StatusMessage) -> float | None:
-    """Returns what the first RetryInfo says; None where there is none."""
+    """Returns the delay of the first RetryInfo; None if there is none."""
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
-    # Whatever the server says, it is a time to wait: none that is negative, and none that a clock cannot add.
+    # The value is clipped, because a faulty server may send a negative or a huge delay.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

@@ -1,10 +1,8 @@
-"""The messages of StreamReshape, both sides: a tensor begins with a header, and its bytes follow in chunks.
+"""Encoding and decoding of StreamReshape, where a tensor is a header followed by chunks.
 
-Laws:
-
-- A chunk has the same bytes in a request and in a response, so a server that moves no element passes it on as it is.
-- A header carries no bytes of its tensor, and is measured before it is parsed; a chunk in the form that `encode_chunk`
-  gives is not parsed at all.
+- A chunk has the same encoding in requests and in responses, so a server can return a received chunk unchanged.
+- A header contains no bytes of its tensor and is measured before it is parsed.
+- A chunk in the form of `encode_chunk` is read without parsing.
 """
 
 from typing import NamedTuple
@@ -27,10 +25,10 @@ from tensor_reshape.wire.reshapes import ReshapeCall, build_request_header, read
 from tensor_reshape.wire.tensors import TensorView, build_tensor_header, decode_tensor
 
 DEFAULT_CHUNK_BYTES = 1024 * 1024
-"""512 KiB to 4 MiB are equally fast; smaller ones cost more calls, larger ones more memory."""
+"""512 KiB to 4 MiB are equally fast. Smaller chunks need more messages, larger ones more memory."""
 
 _OFFSET_TAG = b"\x20"  # field 4, a varint
-_MAX_OFFSET_BYTES = 9  # of 63 bits: what takes ten is negative, and the generated class's to read
+_MAX_OFFSET_BYTES = 9  # a number of 10 bytes is negative and left to the generated class
 _NO_BYTES = memoryview(b"")
 
 
@@ -38,9 +36,9 @@ class Chunk(NamedTuple):
     """Some bytes of a tensor.
 
     Attributes:
-        offset: how many bytes come before them.
+        offset: the number of bytes of the tensor before the chunk.
         payload: the bytes.
-        message: the whole message, where it can be passed on as it is.
+        message: the whole message if it can be returned unchanged; otherwise None.
     """
 
     offset: int
@@ -51,26 +49,26 @@ class Chunk(NamedTuple):
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns the message that begins a tensor; `shape` as in `reshapes.encode_reshape_request`."""
     header = build_request_header(call.question, shape)
-    header.data.CopyFrom(build_tensor_header(call.data))  # of a tensor of any size, so no room is asked for its bytes
+    header.data.CopyFrom(build_tensor_header(call.data))
     message = reshape_pb2.StreamReshapeRequest()
     getattr(message, call.question.operation.name).CopyFrom(header)
     return message.SerializeToString()
 
 
 def encode_chunk(offset: int, payload: memoryview) -> bytes:
-    """Returns the chunk, to either side."""
-    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # 0 is what an absent number means
+    """Returns the message of a chunk, for either direction."""
+    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # protobuf omits 0
     return b"".join((begin, PAYLOAD_TAG, encode_varint(payload.nbytes), payload))
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
-    """Reads what a client sends; the data of a call that begins has no bytes yet.
+    """Reads a message from the client: the beginning of a tensor, without its bytes, or a chunk.
 
     Raises:
-        InvalidRequestError: the message cannot be read, a required field is absent, or a header carries bytes.
+        InvalidRequestError: the message cannot be read, a required field is absent, or a header contains bytes of the tensor.
         LimitError: HEADER_TOO_LARGE.
     """
-    chunk = find_chunk(raw)  # first: of a large tensor all messages but one are chunks
+    chunk = find_chunk(raw)  # first, because most messages are chunks
     if chunk is not None:
         return chunk
     check_header_size(measure_header(raw, nested=False))
@@ -85,20 +83,20 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
 
 
 def encode_accept(output: TensorView) -> bytes:
-    """Returns the answer to a tensor's header."""
+    """Returns the message that accepts a tensor."""
     return reshape_pb2.StreamReshapeResponse(output=build_tensor_header(output)).SerializeToString()
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:
-    """Reads what a server sends; the output has no bytes yet.
+    """Reads a message from the server: the output, without its bytes, or a chunk.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        ReshapeError: the response is invalid.
     """
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    # Of a response, too: a client is no more to be exhausted by a server than the other way round.
+    # A malicious server must not exhaust the memory of a client.
     check_header_size(measure_header(raw, nested=False))
     message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
@@ -119,21 +117,21 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
 
 
 def find_chunk(raw: bytes) -> Chunk | None:
-    """Reads a chunk in the form that `encode_chunk` gives; None for anything else, which the generated class reads.
+    """Returns a chunk in the form of `encode_chunk`; None for all other messages.
 
-    As everywhere in protobuf, a tag or a length may be written longer than it must be.
+    Tags and lengths may be longer than necessary, as protobuf allows.
     """
     offset, field = 0, read_field(raw, 0)
     if field and field[0] == _OFFSET_TAG[0]:
         offset, field = _read_offset(raw[field[1] : field[2]]), read_field(raw, field[2])
-    # What goes on behind the bytes may be another chunk, or another offset: of each the last one counts.
+    # A later chunk or offset would replace the first one, so nothing may follow.
     if field is None or field[0] != PAYLOAD_TAG[0] or field[2] != len(raw) or offset < 0:
         return None
     return Chunk(offset, memoryview(raw)[field[1] :], raw)
 
 
 def _read_offset(varint: bytes) -> int:
-    """Returns the offset; -1 for one of more bytes than 9, or than it needs."""
+    """Returns the offset; -1 if it has more than 9 bytes or more than necessary."""
     if len(varint) > _MAX_OFFSET_BYTES or varint.endswith(b"\0"):
         return -1
     return sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(varint))
