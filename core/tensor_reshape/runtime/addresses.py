@@ -1,6 +1,6 @@
-"""Addresses in the notation of gRPC: which of them are of this machine alone.
+"""Detection of local addresses in gRPC's notation.
 
-Nothing here asks a resolver: of the names, only those count that stand for the loopback interface everywhere.
+No name is resolved. Only well-known names of the loopback interface are local.
 """
 
 import ipaddress
@@ -14,27 +14,27 @@ _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 def is_local(target: str) -> bool:
-    """Whether every address of `target` is of this machine alone: a loopback address, its name, or a socket file.
+    """Whether every address of `target` is local: a loopback address, a name of it, or a Unix socket.
 
     Args:
-        target: what a client calls or a server listens on.
+        target: the address that a client calls or a server listens on.
     """
     scheme, separator, rest = target.partition(":")
     if separator and scheme in _LOCAL_SCHEMES:
         return True
-    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without a scheme, gRPC reads the whole text as a host
     addresses = unquote(_read_path(rest)).split(",") if has_scheme else [target]
     return all(_is_loopback(_read_host(address)) for address in addresses)
 
 
 def _read_path(rest: str) -> str:
-    """Returns the path of a URI without its scheme; behind it there may be what only looks like an address."""
+    """Returns the path of a URI without scheme, query and fragment."""
     path = rest[2:].partition("/")[2] if rest.startswith("//") else rest.removeprefix("/")
     return _PATH_END.split(path, maxsplit=1)[0]
 
 
 def _read_host(address: str) -> str:
-    """Returns the host of `host:port`, `[v6]:port`, or of either without a port."""
+    """Returns the host of `host:port` or `[v6]:port`; the port is optional."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address if address.count(":") > 1 else address.partition(":")[0]

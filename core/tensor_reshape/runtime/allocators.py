@@ -1,4 +1,4 @@
-"""How the C library keeps memory, for whoever moves large messages: the server does, other processes may."""
+"""Settings of the C library's memory allocator, for processes that send or receive large messages."""
 
 import ctypes
 import threading
@@ -6,10 +6,10 @@ from contextlib import suppress
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-_MMAP_THRESHOLD = 32 * 1024 * 1024  # the largest that glibc takes
+_MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum of glibc
 _TRIM_THRESHOLD = 2**31 - 1
 _TOP_PAD = 64 * 1024 * 1024
-_ARENAS = 2  # each keeps memory of its own, and one buffer begins in one thread and ends in another
+_ARENAS = 2  # each arena keeps its own free memory, and buffers move between threads
 _KEEPING = {
     _M_MMAP_THRESHOLD: _MMAP_THRESHOLD,
     _M_TRIM_THRESHOLD: _TRIM_THRESHOLD,
@@ -17,18 +17,18 @@ _KEEPING = {
     _M_ARENA_MAX: _ARENAS,
 }
 _RELEASING = {_M_TRIM_THRESHOLD: 0, _M_TOP_PAD: 0}
-_BLOCK_BYTES = 128 * 1024  # a block above 64 KiB has glibc look at the end of its arena when it is freed
+_BLOCK_BYTES = 128 * 1024  # when a block above 64 KiB is freed, glibc trims the end of its arena
 
 
 def keep_freed_memory() -> bool:
-    """Has the C library keep the memory of large messages for the next ones, in this whole process.
+    """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    glibc gives every buffer above 128 KiB back to the system, and to map and clear it anew costs more than to use it.
-    So this raises its thresholds (`mallopt`), and has threads share their arenas; `release_freed_memory` gives back
-    what has been kept.
+    By default, glibc returns every buffer above 128 KiB to the system. Mapping and clearing it again costs more than
+    using it. This function raises the thresholds (`mallopt`) and lets threads share arenas. `release_freed_memory`
+    returns the memory to the system.
 
     Returns:
-        whether it does; with another C library nothing is changed.
+        whether the settings were changed; False with other C libraries.
 
     >>> was_changed = keep_freed_memory()
     """
@@ -40,11 +40,11 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """Gives memory that nobody uses back to the system, in a process that keeps it; False where the C library cannot.
+    """Returns unused memory to the system, after `keep_freed_memory`; False if the C library does not support it.
 
-    `malloc_trim` leaves the free end of each arena but the main one: up to 64 MiB. glibc returns that when a thread of
-    the arena frees a large block while the thresholds are low. New threads get the arenas by turns: there are more than
-    arenas, because other threads may start meanwhile.
+    `malloc_trim` keeps the free end of each arena except the main one, up to 64 MiB. glibc returns this memory when a
+    thread of the arena frees a large block while the thresholds are low. New threads get the arenas in turn. This
+    function starts more threads than there are arenas, because other threads may start at the same time.
     """
     try:
         library = ctypes.CDLL(None)
@@ -54,7 +54,7 @@ def release_freed_memory() -> bool:
     malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     for option, value in _RELEASING.items():
         mallopt(option, value)
-    with suppress(RuntimeError):  # the system has no thread to give
+    with suppress(RuntimeError):  # the system cannot start a thread
         for _ in range(2 * _ARENAS):
             thread = threading.Thread(target=lambda: free(malloc(_BLOCK_BYTES)), name="allocator", daemon=True)
             thread.start()

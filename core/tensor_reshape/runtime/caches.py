@@ -1,12 +1,11 @@
-"""A cache of what was used of late, in two generations.
+"""Cache of recently used values, in two generations.
 
-- A cache holds a number of entries, and no entry above a number of bytes. So its memory is bounded, whatever callers
-  send.
-- A full cache forgets its older half, never all of it. An entry that is found in the older half moves to the younger.
-- Any thread may use a cache without a lock: each step on a dict is one of the interpreter's own. Two threads that fill
-  a cache at once may forget entries early, or keep a few more for a while.
-- Keys that come from callers of a server are bytes or text, whose hashes are keyed. The hashes of numbers are not: a
-  caller could choose keys of one hash, and each look-up would take as long as the cache is large.
+- The number of entries and the size of an entry are limited, so the memory is bounded for any input.
+- A full cache drops its older half. An entry that is used in the older half moves to the younger one.
+- Threads may share a cache without a lock, because each operation on a dict is atomic. If two threads fill a cache at
+  the same time, it may drop entries early or hold a few more for a short time.
+- Keys from clients must be bytes or text, because Python randomizes their hashes. Hashes of numbers are predictable, so
+  a client could choose numbers with equal hashes and make each look-up slow.
 """
 
 from collections.abc import Hashable
@@ -17,33 +16,33 @@ Value = TypeVar("Value")
 
 
 class RecentCache(dict[Key, Value | None]):
-    """`cache[key]` is the value that was kept, or None. As a dict it holds the younger half.
+    """`cache[key]` returns the value or None. The dict itself is the younger half.
 
-    It is a dict because the look-up of a dict calls no function of Python: a small call makes several look-ups.
+    The class is a dict, because a look-up in a dict calls no Python function, and a small call makes several look-ups.
     """
 
     __slots__ = ("_half", "_max_entry_bytes", "_older")
 
     def __init__(self, max_entries: int, max_entry_bytes: int) -> None:
-        """Starts empty.
+        """Creates an empty cache.
 
         Args:
-            max_entries: how many are held.
-            max_entry_bytes: the largest entry; larger ones are not kept.
+            max_entries: the largest number of entries.
+            max_entry_bytes: larger entries are not kept.
         """
         super().__init__()
         self._half, self._max_entry_bytes = max_entries // 2, max_entry_bytes
         self._older: dict[Key, Value | None] = {}
 
     def __missing__(self, key: Key) -> Value | None:
-        """Returns what the older half has, and moves it to the younger."""
+        """Returns a value of the older half and moves it to the younger half."""
         value = self._older.get(key)
         if value is not None:
             self._put(key, value)
         return value
 
     def keep(self, key: Key, value: Value, entry_bytes: int) -> bool:
-        """Keeps a value unless it is too large, and returns whether; key and value take `entry_bytes` together."""
+        """Stores a value and returns True, unless key and value (`entry_bytes` together) are too large."""
         if entry_bytes > self._max_entry_bytes:
             return False
         self._put(key, value)

@@ -1,33 +1,32 @@
-"""Experiments of gRPC's core: where they are named, and the releases of grpcio with which servers may change them.
+"""Experiments of gRPC's core, and the releases of grpcio for which a server may change them.
 
-- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. Nothing here imports it.
-- The names are no promise of gRPC: each may vanish with any release. So they count for those alone that were tried.
+- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import grpc.
+- gRPC may remove an experiment in any release, so a server changes experiments only for tested releases.
 """
 
 import re
 
 VARIABLE = "GRPC_EXPERIMENTS"
-"""Names separated by commas; one with a minus before it is switched off."""
+"""Names separated by commas. A minus before a name disables the experiment."""
 
-# The oldest and the newest: end-to-end tests run with both. Those in between know the names too, but how servers fare
-# with them has not been seen.
+# The oldest and the newest supported release. The end-to-end tests run with both. Releases in between are not tested.
 _TRIED = frozenset({(1, 80), (1, 85)})
 
 
 def are_known() -> bool:
-    """Whether the installed grpcio is of a release that was tried."""
+    """Whether the experiments were tested with the installed release of grpcio."""
     return find_release() in _TRIED
 
 
 def find_release() -> tuple[int, int] | None:
-    """Returns the release of the installed grpcio, as in (1, 85); None where nothing says."""
+    """Returns the release of the installed grpcio, as in (1, 85); None if it is unknown."""
     found = re.match(r"(\d+)\.(\d+)\.", find_version())
     return (int(found[1]), int(found[2])) if found else None
 
 
 def find_version() -> str:
-    """Returns the version of the installed grpcio, without importing it; empty where nothing says."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - it takes longer than all else here
+    """Returns the version of the installed grpcio, without importing it; empty if it is unknown."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a slow import
 
     try:
         return version("grpcio")

@@ -1,6 +1,6 @@
-"""Names of a package that are imported when somebody asks for them (PEP 562), since what is behind them takes long.
+"""Lazy imports: names of a package that are imported at their first use (PEP 562), because their modules load slowly.
 
-Type checkers, which know nothing of this, are told by imports under `TYPE_CHECKING`.
+For type checkers, the package also imports these names under `TYPE_CHECKING`.
 """
 
 import sys
@@ -12,8 +12,8 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
     """Returns the `__getattr__` and the `__dir__` of a package.
 
     Args:
-        package: its name.
-        homes: the module of each name that is imported late.
+        package: the name of the package.
+        homes: the module of each lazily imported name.
     """
 
     def resolve_lazy(name: str) -> object:
@@ -21,7 +21,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next time it is found without this
+        setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 
     def list_names() -> list[str]:

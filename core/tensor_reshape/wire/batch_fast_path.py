@@ -1,14 +1,14 @@
-"""Items and results of batches as bytes, for the one compact form that most of them have.
+"""Fast encoder and decoder for the compact form that most items and results of batches have.
 
-A batch holds thousands of questions that ask for a shape and nothing else, made of few dims that come again and again.
-The generated classes would make and throw away some twenty objects for each: this module joins and cuts bytes instead.
+A batch has thousands of small queries, and the same few dims occur again and again. The generated classes would create
+about twenty objects for each query. This module joins and splits bytes instead.
 
-Laws:
+Invariants:
 
-- What is written here is byte for byte what the generated classes write.
-- What is read here is of exactly one form, all of whose lengths take one byte; anything else is None, and is left to
-  the generated classes, which read the same from whatever is of that form.
-- Dims are cached by their bytes or by a text, as `runtime.caches` asks for; an entry is a pure function of its key.
+- The encoders write the same bytes as the generated classes.
+- The decoders read only one form, in which each length has one byte. For other forms they return None, and the caller
+  uses the generated classes.
+- The caches of dims have keys of bytes or text, as `runtime.caches` requires. A value depends only on its key.
 """
 
 from collections.abc import Iterable
@@ -25,19 +25,19 @@ from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
-_CACHED = 16384  # entries of a cache
-_CACHED_BYTES = 64  # of a dim that is cached: so a cache stays within some ten megabytes whatever is asked
-_SMALL = 1024  # integers below are encoded beforehand: most dims of models are
+_CACHED = 16384  # entries in a cache
+_CACHED_BYTES = 64  # limit of a cached dim, so a cache has at most about ten megabytes
+_SMALL = 1024  # smaller integers are encoded at import; most dims of models are small
 
-_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHED, _CACHED_BYTES)  # what a message Dim says, by its bytes
-_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHED, _CACHED_BYTES)  # the field of a dim, by `_identify_dim`
+_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHED, _CACHED_BYTES)  # dims by the bytes of their message
+_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHED, _CACHED_BYTES)  # encoded dims by `_identify_dim`
 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
 _DIM_TAG = _DIM[0]
-_LEAST_ANSWER_BYTES = 4  # two fields within each other, a tag and a length each
-_PREFIX_BYTES = 4  # operation and special_zero, a tag and a byte each
+_LEAST_ANSWER_BYTES = 4  # two nested fields, each with a tag and a length
+_PREFIX_BYTES = 4  # operation and special_zero, each with a tag and one byte
 
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
@@ -48,14 +48,14 @@ def encode_dims(dims: Iterable[AnyDim]) -> bytes:
 def encode_compact_item(
     operation: Operation, data: bytes | None, target: bytes | None, *, special_zero: bool, data_type: DataType | None
 ) -> bytes:
-    """Returns an item of a batch that asks for a shape and nothing else.
+    """Returns an item of a batch without optional fields.
 
     Args:
-        operation: whose rules answer.
-        data: the message of the data's shape; None: its rank is unknown.
-        target: the message of the target; None: nothing is known of it.
-        special_zero: whether a 0 copies.
-        data_type: of the data, where it is to be checked.
+        operation: the operation of the query.
+        data: the encoded input shape; None if the rank is unknown.
+        target: the encoded requested shape; None if nothing is known about it.
+        special_zero: whether a 0 copies a dim.
+        data_type: the type of the data, if it should be checked.
     """
     prefix, spec = _encode_prefix(operation, special_zero, data_type)
     question = prefix + encode_field(_DATA, spec if data is None else spec + encode_field(_SHAPE_OF_DATA, data))
@@ -63,10 +63,9 @@ def encode_compact_item(
 
 
 def read_compact_item(item: bytes) -> ShapeRequest | None:
-    """Reads an item that `encode_compact_item` gives where both shapes are short; None for any other form.
+    """Reads an item in the form of `encode_compact_item` with two short shapes; None for any other form.
 
-    Each tag is compared at the only place where it can stand: the lengths say where that is, so one that does not add
-    up to the whole is another form.
+    The lengths determine the position of each tag. If a tag is not at its position, the item has another form.
     """
     if len(item) < _PREFIX_BYTES + 8 or item[:1] != _QUESTION or item[1] >= SHORT_BYTES or len(item) != item[1] + 2:
         return None
@@ -83,7 +82,7 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
-    """Returns the result of an item whose answer is a shape and nothing else; None for any other."""
+    """Returns an encoded result that is only a shape; None for other results."""
     dims, equalities, origins, view = answer
     if dims is None or equalities or origins or view is not None:
         return None
@@ -91,7 +90,7 @@ def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
 
 
 def read_compact_answer(result: bytes) -> ShapeAnswer | None:
-    """Reads what `encode_compact_answer` gives where the shape is short; None for any other form."""
+    """Reads a result in the form of `encode_compact_answer` with a short shape; None for any other form."""
     if (
         len(result) < _LEAST_ANSWER_BYTES
         or result[:1] != _ANSWER
@@ -116,14 +115,14 @@ def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
         position = begin + raw[position + 1]
         content = raw[begin:position]
         dim = _DIMS[content]
-        if (dim is None and content) or position > end:  # a dim of which nothing is known has no content
+        if (dim is None and content) or position > end:  # an unknown dim has no content
             return _decode_whole(raw, path)
         dims.append(dim)
     return dims
 
 
 def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
-    """Does the same with the generated class, and caches the short dims for the next time."""
+    """Reads the message Shape with the generated class and caches its short dims."""
     message = parse_message(tensor_pb2.Shape, raw)
     dims = decode_dims(message.dims, path)
     for source, dim in zip(message.dims, dims, strict=True):
@@ -142,7 +141,7 @@ def _encode_other(dim: AnyDim) -> bytes:
 
 
 def _identify_dim(dim: AnyDim) -> str:
-    """Writes the dim as a text that no other dim has: a name may hold anything, so it is last, or has a length."""
+    """Returns a unique text for a dim. A name may contain any character, so it is at the end or has a length."""
     if dim is None or isinstance(dim, int):
         return str(dim)
     bounds, expression = dim
@@ -161,14 +160,14 @@ def _encode(dim: AnyDim) -> bytes:
     return encode_field(_DIM, encode_dim(dim).SerializeToString())
 
 
-# Here, since `_encode` must exist.
+# After the definition of `_encode`.
 _INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 
 
-# Not by bytes or text, but nothing that a caller chooses freely: there are about a hundred keys.
+# There are only about a hundred keys, so a client cannot choose keys with equal hashes.
 @lru_cache(None)
 def _encode_prefix(operation: Operation, special_zero: bool, data_type: DataType | None) -> tuple[bytes, bytes]:  # noqa: FBT001 - a key
-    """Returns what stands before the data in a question, and before the shape in the data."""
+    """Returns the bytes before `data` in a query, and the bytes before `shape` in `data`."""
     question = reshape_pb2.InferShapeRequest(operation=OPERATION_METHODS[operation].number, special_zero=special_zero)
     spec = tensor_pb2.TensorSpec()
     if data_type is not None:

@@ -1,10 +1,11 @@
-"""Batches of questions, encoded and decoded item by item.
+"""Encoding and decoding of batches, item by item.
 
-Laws:
+Invariants:
 
-- An item that cannot be read, or an answer that cannot be written, is refused alone; the others never notice.
-- A batch is cut into items before any is parsed, so what is parsed at one time is never larger than an item.
-- What is compact is read and written by `batch_fast_path`, all else by the generated classes, to the same effect.
+- If an item cannot be read or a result cannot be written, only that item is rejected.
+- A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
+- `batch_fast_path` reads and writes the compact form. The generated classes read and write all others, with the same
+  result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +31,10 @@ from tensor_reshape.wire.inference import (
 )
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
-_BATCHES = {"items": BATCH_INFER_SHAPE.request, "results": BATCH_INFER_SHAPE.response}  # by their only field
+_BATCHES = {
+    "items": BATCH_INFER_SHAPE.request,
+    "results": BATCH_INFER_SHAPE.response,
+}  # by the name of their only field
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -39,7 +43,7 @@ def encode_batch_item(item: BatchItem) -> bytes:
     """Returns one item of a request.
 
     Raises:
-        ValueError: a number is one that the contract cannot hold.
+        ValueError: a number does not fit into an s64.
     """
     (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
     if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
@@ -55,7 +59,7 @@ def encode_batch_item(item: BatchItem) -> bytes:
 
 
 def decode_batch_request(raw: bytes) -> Sequence[bytes]:
-    """Returns the items of a batch, unread.
+    """Returns the items of a batch, not parsed.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -72,13 +76,13 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
-    """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
+    """Yields each item, or its error. `report` receives bugs, as in `answer_batch`."""
     for item in items:
         try:
             read: BatchItem | ReshapeError = _decode_item(item)
         except ReshapeError as error:
             read = error
-        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+        except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             read = refuse_bug(bug, report)
         yield read
 
@@ -96,22 +100,22 @@ def write_batch_results(
     max_bytes: int,
     report: ReportBug | None = None,
 ) -> list[bytes]:
-    """Returns the results in any form; an answer that would make them longer than `max_bytes` is refused instead.
+    """Returns the encoded results. A result that would exceed `max_bytes` in total is replaced by an error.
 
     Args:
-        results: of a batch.
-        write: writes one of them.
-        max_bytes: of all of them.
-        report: takes the bug of an answer that cannot be written, as in `answer_batch`.
+        results: the results of a batch.
+        write: encodes one result.
+        max_bytes: the limit of all results together.
+        report: receives bugs, as in `answer_batch`.
     """
     pieces, size, too_much = [], 0, b""
     for result in results:
         try:
             piece = write(result)
-        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+        except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = write(refuse_bug(bug, report))
         if size + len(piece) > max_bytes:
-            # Written once: a large batch may end with tens of thousands of them.
+            # Encoded once, because tens of thousands of items may need it.
             piece = too_much = too_much or write(_refuse_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
@@ -124,7 +128,7 @@ def _refuse_size(max_bytes: int) -> LimitError:
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    """Returns one result of a response: an answer or a refusal."""
+    """Returns one result of a response: an output shape or an error."""
     if isinstance(result, ShapeAnswer):
         compact = encode_compact_answer(result)
         if compact is not None:
@@ -141,12 +145,12 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
-    """Reads the answers and refusals.
+    """Reads the results of a response.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        ReshapeError: the response is invalid.
     """
-    # An answer is a tuple of four, so never false.
+    # A ShapeAnswer is a non-empty tuple, so it is never false.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
@@ -154,14 +158,14 @@ def _decode_item(item: bytes) -> BatchItem:
     compact = _try_compact(item)
     if compact is not None:
         return BatchItem(compact)
-    check_header_size(len(item))  # behind the compact form, which is short
+    check_header_size(len(item))  # after the compact form, which is always short
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
     request, linked = read_infer_request(message.question), message.HasField("data_from")
     if not linked and not message.question.HasField("data"):
-        text = "data is required where data_from is not set"
+        text = "data is required if data_from is not set"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
     return BatchItem(request, message.data_from if linked else None)
 
@@ -170,7 +174,7 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
         return read_compact_item(item)
     except ReshapeError:
-        return None  # the generated class says what is wrong
+        return None  # the generated class produces the error
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
@@ -188,20 +192,20 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
 
 
 def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
-    """Returns the class of a refusal; a bug of the server is neither of the two that have a status of their own."""
+    """Returns the exception class of an error. A bug of the server is a plain ReshapeError."""
     if refusal.reason == Reason.INTERNAL_ERROR:
         return ReshapeError
     return LimitError if refusal.limit_exceeded else InvalidRequestError
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
-    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows.
+    """Splits a message into its items or results, at most `max_items + 1`, without parsing.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
         LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are not items.
     """
-    # Counted, not only the items: two million fields of a byte each would take seconds to step over.
+    # Other fields are counted, too, because skipping two million small fields would take seconds.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
@@ -219,7 +223,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Returns the items of what only the generated class reads: a group, or no message at all."""
+    """Splits a message with the generated class: it contains a group or is malformed."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
@@ -228,5 +232,5 @@ def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:
-    """Returns the message of items or results, each of which is one already."""
+    """Returns the message that contains these encoded items or results."""
     return b"".join([encode_field(_ITEM_BEGIN, piece) for piece in pieces])

@@ -1,6 +1,7 @@
 """Conversion between errors and `google.rpc.Status` details.
 
-All texts are clipped. If the trailing metadata exceeds about 9 KB, gRPC reports RESOURCE_EXHAUSTED instead of the error.
+All texts are clipped. If the trailing metadata exceeds about 9 KB, gRPC reports RESOURCE_EXHAUSTED instead of the
+error.
 """
 
 import math

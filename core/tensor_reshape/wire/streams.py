@@ -28,7 +28,7 @@ DEFAULT_CHUNK_BYTES = 1024 * 1024
 """512 KiB to 4 MiB are equally fast. Smaller chunks need more messages, larger ones more memory."""
 
 _OFFSET_TAG = b"\x20"  # field 4, a varint
-_MAX_OFFSET_BYTES = 9  # a number of 10 bytes is negative and left to the generated class
+_MAX_OFFSET_BYTES = 9  # ten bytes are a negative number
 _NO_BYTES = memoryview(b"")
 
 
@@ -62,10 +62,10 @@ def encode_chunk(offset: int, payload: memoryview) -> bytes:
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
-    """Reads a message from the client: the beginning of a tensor, without its bytes, or a chunk.
+    """Reads a message from the client: a call without the tensor's bytes, or a chunk.
 
     Raises:
-        InvalidRequestError: the message cannot be read, a required field is absent, or a header contains bytes of the tensor.
+        InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
         LimitError: HEADER_TOO_LARGE.
     """
     chunk = find_chunk(raw)  # first, because most messages are chunks
