@@ -1,4 +1,4 @@
-"""Which addresses are of this machine alone."""
+"""Detection of local addresses."""
 
 from tensor_reshape.runtime.addresses import is_local
 

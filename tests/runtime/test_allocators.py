@@ -1,4 +1,4 @@
-"""The switches of the C library, each in a process of its own: they hold for a whole process."""
+"""Allocator settings, each in its own process, because they affect a whole process."""
 
 import subprocess
 import sys

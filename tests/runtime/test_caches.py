@@ -1,4 +1,4 @@
-"""A cache keeps what was used of late, within its bounds."""
+"""The cache keeps recently used values within its limits."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +17,14 @@ def fill(count: int, entries: int = 4) -> RecentCache[str, int]:
 
 
 @pytest.mark.parametrize("count", range(12))
-def test_cache_has_the_last_half_and_no_more_than_all(count: int):
+def test_cache_keeps_the_newest_half(count: int):
     cache = fill(count)
     found = [number for number in range(count) if cache[str(number)] is not None]
     assert found[-2:] == [*range(count)][-2:]
     assert len(found) <= 4
 
 
-def test_entry_in_use_is_never_forgotten():
+def test_used_entry_is_never_dropped():
     cache = fill(1)
     for number in range(1, 100):
         assert cache["0"] == 0, number

@@ -1,4 +1,4 @@
-"""The releases of grpcio whose experiments are known."""
+"""Releases of grpcio with known experiments."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ KNOWN = ["1.80.0", "1.85.1", "1.85.2.dev0"]
 UNKNOWN = ["1.79.9", "1.82.0", "1.86.0rc1", "1.800.0", "2.80.0", "0.81.0", "", "unknown"]
 
 
-def test_only_releases_that_were_tried_are_known(monkeypatch: pytest.MonkeyPatch):
+def test_only_tested_releases_are_known(monkeypatch: pytest.MonkeyPatch):
     versions = iter(KNOWN + UNKNOWN)
     monkeypatch.setattr(experiments, "find_version", lambda: next(versions))
     assert [version for version in KNOWN + UNKNOWN if experiments.are_known()] == KNOWN

@@ -1,4 +1,4 @@
-"""Names that are imported when somebody asks for them."""
+"""Names that are imported at their first use."""
 
 import sys
 from types import ModuleType

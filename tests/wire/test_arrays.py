@@ -1,4 +1,4 @@
-"""Arrays become tensors and tensors arrays again, bit for bit."""
+"""Conversion between arrays and tensors keeps every bit."""
 
 import io
 from collections.abc import Callable
@@ -171,7 +171,7 @@ def test_stride_of_a_dim_of_one_is_ignored():
         assert gather(tensor) == payload == build_array(tensor).tobytes()
 
 
-def test_an_empty_tensor_may_have_any_strides():
+def test_empty_tensor_accepts_any_strides():
     for dims in ((0, 2), (2, 0), (MAX, 0, MAX)):
         tensor = TensorView(DataType.F32, dims, (MAX,) * len(dims), memoryview(b""))
         tensor.check_layout("data")
@@ -179,7 +179,7 @@ def test_an_empty_tensor_may_have_any_strides():
 
 
 @pytest.mark.parametrize("data_type", [DataType.F32, DataType.F4E2M1], ids=str)
-def test_an_array_of_received_bytes_is_read_only(data_type: DataType):
+def test_array_of_received_bytes_is_read_only(data_type: DataType):
     array = build_array(TensorView(data_type, (2,), None, memoryview(bytes(data_type.count_bytes(2)))))
     assert not array.flags.writeable
 
@@ -191,7 +191,7 @@ def test_received_bytes_need_no_alignment():
         assert gather(tensor) == b"".join(raw[offset + 8 * at : offset + 8 * at + 8] for at in (0, 2, 1, 3))
 
 
-def test_an_empty_shape_that_numpy_cannot_hold_is_a_value_error():
+def test_huge_empty_shape_raises_value_error():
     tensor = TensorView(DataType.F32, (0, MAX, MAX), None, memoryview(b""))
     assert gather(tensor).nbytes == 0
     with pytest.raises(ValueError, match=r"Maximum allowed|too big"):

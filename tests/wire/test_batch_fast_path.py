@@ -1,4 +1,4 @@
-"""The short way to write and to read questions and answers gives what the generated classes give."""
+"""The fast path of batches reads and writes the same bytes as the generated classes."""
 
 from collections.abc import Sequence
 
@@ -80,7 +80,7 @@ def test_dim_cache_is_bounded():
     assert len(batch_fast_path._ENCODED) <= batch_fast_path._CACHED
 
 
-def test_an_item_with_more_fields_is_not_compact():
+def test_item_with_optional_fields_is_not_compact():
     plain = build_item([tensor_pb2.Dim(value=2), tensor_pb2.Dim(value=3)])
     assert read_compact_item(plain) is not None
     for extra in (b"\x10\x00", b"\x28\x00", b"\x7a\x00"):  # a link, explain, a later field

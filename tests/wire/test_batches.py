@@ -1,4 +1,4 @@
-"""Batches of questions: what is encoded is read back, and an item that cannot be read is refused alone."""
+"""Batches round-trip, and an invalid item affects only itself."""
 
 from typing import cast
 

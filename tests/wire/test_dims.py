@@ -1,4 +1,4 @@
-"""Dims on the wire: every kind is read back, and none is taken for another."""
+"""Dims of every kind round-trip."""
 
 import pytest
 from hypothesis import given

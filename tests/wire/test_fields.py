@@ -1,4 +1,4 @@
-"""Fields of a message: the one form that is found unparsed, what a message costs to parse, how a field is written."""
+"""Reading and writing of single protobuf fields."""
 
 import pytest
 from hypothesis import given

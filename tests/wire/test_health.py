@@ -1,4 +1,4 @@
-"""The health messages are those of grpc.health.v1."""
+"""The health messages have the encoding of grpc.health.v1."""
 
 from grpc_health.v1 import health_pb2
 

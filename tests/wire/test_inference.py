@@ -1,4 +1,4 @@
-"""Requests and responses of InferShape: what is encoded is read back, and what other languages send is read."""
+"""InferShape requests and responses round-trip, and messages of generated classes are read."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The table of methods says what the contract says."""
+"""The table of methods matches the protobuf definition."""
 
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.v1 import reshape_pb2
@@ -27,7 +27,7 @@ def test_method_table_covers_the_api():
     assert sorted(table) == sorted(contract)
 
 
-def test_every_operation_has_its_method_and_its_number():
+def test_every_operation_has_a_method_and_a_number():
     assert list(OPERATION_METHODS) == list(OPERATIONS.values())
     numbers = {name.removeprefix("OPERATION_").lower(): number for name, number in reshape_pb2.Operation.items()}
     del numbers["unspecified"]
@@ -35,7 +35,7 @@ def test_every_operation_has_its_method_and_its_number():
     assert {operation.name: row.number for operation, row in OPERATION_METHODS.items()} == numbers
 
 
-def test_a_tensor_on_a_stream_begins_with_a_field_named_as_its_operation():
+def test_stream_field_has_the_name_of_its_operation():
     part = reshape_pb2.StreamReshapeRequest.DESCRIPTOR.oneofs_by_name["part"]
     begins = {field.name: field.message_type for field in part.fields if field.message_type is not None}
     assert begins == {row.operation.name: row.request.DESCRIPTOR for row in OPERATION_METHODS.values()}

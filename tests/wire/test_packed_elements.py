@@ -1,4 +1,4 @@
-"""Elements below one byte are packed and unpacked as element after element says, in bounded memory."""
+"""Packing and unpacking of elements below one byte, in bounded memory."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_packing_in_chunks_equals_packing_at_once(data_type: DataType):
     assert np.array_equal(pack(data_type, again), packed)
 
 
-def test_packing_takes_the_memory_of_its_result_and_unpacking_none():
+def test_packing_allocates_only_its_result():
     elements, packed = np.zeros(32 * MIB, np.uint8), np.zeros(16 * MIB, np.uint8)
     assert measure_peak(lambda: pack(DataType.U4, elements)) < 17 * MIB
     assert measure_peak(lambda: unpack(DataType.I4, packed, elements)) < MIB

@@ -1,4 +1,4 @@
-"""The rank of an answer, as it is read from how that begins."""
+"""The rank of an output is read from the first bytes of a response."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +46,6 @@ def test_rank_reader_never_raises(answer: bytes):
         assert find(answer) in {None, *range(65)}
 
 
-def test_an_unknown_rank_is_none():
+def test_unknown_rank_is_none():
     answer = reshape_pb2.InferShapeResponse(origins=[reshape_pb2.Origin(text="a")]).SerializeToString()
     assert find_inferred_rank(answer) is None

@@ -1,4 +1,4 @@
-"""What names a call, and what does not."""
+"""Valid and invalid request ids."""
 
 from tensor_reshape.wire.request_ids import MAX_REQUEST_ID_CHARACTERS, REQUEST_ID_KEY, find_request_id, is_request_id
 

@@ -1,4 +1,4 @@
-"""Requests and responses: what is encoded is read back without a copy, and what cannot be read is refused."""
+"""Requests and responses round-trip without a copy, and unreadable messages are rejected."""
 
 from dataclasses import replace
 from mmap import mmap
@@ -130,7 +130,7 @@ def test_encoding_copies_the_payload_once():
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
 
 
-def test_a_tensor_is_the_last_field_of_a_message():
+def test_tensor_is_the_last_field_of_a_message():
     raw = encode(RESHAPE, 8)
     assert raw.endswith(b"\x7a\x10\x08\x0e\x12\x02\x01\x02\x7a\x08" + bytes(8))
 
@@ -216,7 +216,7 @@ def test_flood_of_fields_is_rejected_before_parsing():
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
-def test_a_request_may_have_2048_fields(tail: bytes):
+def test_request_has_at_most_2048_fields(tail: bytes):
     tensor = SCALAR.SerializeToString()  # two fields, in addition to the tensor itself, shape and special_zero
 
     def build(fields: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The header of an answer: whatever it says, every reader takes it, and its elements lie aligned behind it."""
+"""Response headers are readable by every protobuf parser, and the elements after them are aligned."""
 
 from itertools import product
 from math import prod

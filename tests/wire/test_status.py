@@ -1,4 +1,4 @@
-"""Refusals travel as google.rpc.Status details, and arrive as what they were."""
+"""Errors round-trip through google.rpc.Status details."""
 
 from urllib.parse import quote
 
@@ -135,7 +135,7 @@ def measure(error: ReshapeError) -> int:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_status_stays_below_7_kib_of_ascii(text: str):
+def test_status_is_below_7_kib_of_ascii(text: str):
     for reason in (max(Reason, key=len), Reason.SERVER_BUSY):
         metadata = {f"the_key_number_{at}": text for at in range(1000)}
         error = type(refuse(reason))(text, reason=reason, field=text, metadata=metadata)

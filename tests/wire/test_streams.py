@@ -1,4 +1,4 @@
-"""The messages of a stream: what is encoded is read back, chunks without a copy, and what is refused."""
+"""Messages of StreamReshape round-trip, chunks without a copy, and invalid messages are rejected."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +77,7 @@ def test_unusual_chunk_encoding_is_not_passed_on():
 
 
 @given(st.sampled_from(list(DataType)), dims)
-def test_an_accepted_output_is_read_back(data_type: DataType, shape: tuple[int, ...]):
+def test_accepted_output_round_trips(data_type: DataType, shape: tuple[int, ...]):
     raw = streams.encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
     output = reshape_pb2.StreamReshapeResponse.FromString(raw).output
     assert (output.data_type, tuple(output.dims), output.data) == (int(data_type), shape, b"")

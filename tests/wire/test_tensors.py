@@ -1,4 +1,4 @@
-"""Tensors between their message and the values that the rules read."""
+"""Conversion between the message Tensor and TensorView."""
 
 import pytest
 
