@@ -1,1 +1,4 @@
-"""The contract over HTTP and JSON, for browsers and for whoever has no gRPC: what the extra `[http]` adds."""
+"""The API over HTTP and JSON, for browsers and other clients without gRPC.
+
+The extra `[http]` installs what it needs.
+"""

@@ -1,11 +1,11 @@
-"""What is answered over HTTP: bytes with a status and headers, and how they are sent.
+"""HTTP responses: bytes with a status and headers, and how they are sent.
 
-- A refusal is a `google.rpc.Status` as JSON, with the details that it has over gRPC, and the status of HTTP that
-  `google/rpc/code.proto` has for its code; a body that is larger than it may be is 413, as HTTP has it.
-- What gRPC says in trailing metadata is a header: the request's id by its name, and when to come again as Retry-After.
-- No page of another origin is let in, and nothing that is answered is taken for a page, a script or a frame.
-- A long answer is sent in pieces, each when the one before is on its way: so what a caller does not read stays the
-  call's, which is given up, and is no buffer of the connection's.
+- An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Its HTTP status is the one that
+  `google/rpc/code.proto` lists for its code, except that a body above the limit is 413.
+- Trailing metadata of gRPC become headers: the request id keeps its name, and the retry delay is Retry-After.
+- Pages of other origins get no access, and browsers do not treat a response as a page, a script or a frame.
+- A long response is sent in chunks, each after the one before was sent. Unread bytes therefore stay with the call,
+  which can be aborted, and not in a buffer of the connection.
 """
 
 import json
@@ -48,7 +48,7 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
         "UNAUTHENTICATED": 401,
     }
 )
-"""The status of HTTP for each code of gRPC, as google/rpc/code.proto has them."""
+"""The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
 COMMON_HEADERS = MappingProxyType(
     {
@@ -59,21 +59,21 @@ COMMON_HEADERS = MappingProxyType(
         "x-content-type-options": "nosniff",
     }
 )
-"""What every answer has that does not say otherwise itself."""
+"""The default headers of every response."""
 
 _STATUSES = {str(Reason.MESSAGE_TOO_LARGE): 413}
-"""Where HTTP says more than the code."""
+"""Reasons for which HTTP has a more precise status than the code."""
 
 _PIECE_BYTES = 64 * 1024
 
 
 class Answer(NamedTuple):
-    """One answer.
+    """One response.
 
     Attributes:
-        code: of HTTP.
-        body: its bytes.
-        headers: besides those that every answer has, in lower case.
+        code: the HTTP status.
+        body: the bytes.
+        headers: headers in addition to the default ones, in lower case.
     """
 
     code: int
@@ -82,12 +82,12 @@ class Answer(NamedTuple):
 
 
 def build_answer(body: bytes, told: Mapping[str, str] = MappingProxyType({})) -> Answer:
-    """Returns a good answer of JSON; `told` is what else its caller is told."""
+    """Returns a successful JSON response; `told` has additional headers."""
     return Answer(HTTP_CODES["OK"], body, {"content-type": JSON_TYPE, **told})
 
 
 def build_refusal(end: End) -> Answer:
-    """Returns what the caller of a call that ends badly is told."""
+    """Returns the response to a call that fails."""
     trailing = dict(end.status.trailing_metadata)
     packed = trailing.get(DETAILS_KEY)
     message = StatusMessage(code=end.status.code.value[0], message=end.status.details)
@@ -103,25 +103,25 @@ def build_refusal(end: End) -> Answer:
 
 
 def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Answer:
-    """Returns the answer to what is no call.
+    """Returns the response to a request that is not a call.
 
     Args:
-        code: of HTTP.
-        name: of the code of gRPC.
-        text: a sentence for people, without anything that the caller has sent.
-        headers: besides the usual ones.
+        code: the HTTP status.
+        name: the name of the gRPC code.
+        text: a sentence for people, without anything that the client has sent.
+        headers: headers in addition to the default ones.
     """
     message = StatusMessage(code=StatusCode[name].value[0], message=text)
     return Answer(code, _write(message), {"content-type": JSON_TYPE, **headers})
 
 
 def list_told(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
-    """Returns what of the metadata at the end of a call is a header."""
+    """Returns the trailing metadata that become headers."""
     return {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
 
 
 async def send_answer(answer: Answer, send: Send) -> None:
-    """Sends an answer whole."""
+    """Sends a complete response."""
     headers = {**COMMON_HEADERS, **answer.headers, "content-length": str(len(answer.body))}
     encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.code, "headers": encoded})
@@ -135,4 +135,4 @@ def _write(message: StatusMessage) -> bytes:
     return json.dumps(json_format.MessageToDict(message, descriptor_pool=_POOL), separators=(",", ":")).encode()
 
 
-_POOL = error_details_pb2.DESCRIPTOR.pool  # in which the details of a refusal are
+_POOL = error_details_pb2.DESCRIPTOR.pool  # contains the messages of error details

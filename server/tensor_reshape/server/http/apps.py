@@ -1,12 +1,12 @@
-"""The application: a table of routes, each a path with the ASGI handler that answers it, behind one guard.
+"""The ASGI application: a table of routes, each a path with its handler, behind one guard.
 
-- `build_app` knows nothing of the routes that it is given. Whoever serves another protocol over HTTP adds routes to the
-  table: handlers that answer by methods (`MethodApp`), or any other ASGI application.
-- A method has the path that it has over gRPC, `/tensor_reshape.v1.ReshapeService/InferShape`: one name for it in
-  authorization files, metrics, logs and here. Gateways (grpc-gateway, Envoy's transcoder) also use that path for
-  methods without an annotation, so a gateway can replace this port.
-- The asker of a method decides who may call it, and at what cost. Other routes tell nothing of a caller, and their cost
-  is bounded.
+- `build_app` is independent of the routes that it is given. Another protocol over HTTP adds routes to the table:
+  handlers of methods (`MethodApp`), or any other ASGI application.
+- A method has the same path as over gRPC, `/tensor_reshape.v1.ReshapeService/InferShape`, so that authorization files,
+  metrics, logs and HTTP use one name. Gateways (grpc-gateway, Envoy's transcoder) also use that path for methods
+  without an annotation, so a gateway can replace this port.
+- The `Asker` of a method checks permissions and limits. Other routes reveal nothing about clients, and their cost is
+  bounded.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ _PATH_FAULTS = {
 
 
 class MethodApp:
-    """Answers requests by a method: a GET by its query string, a POST by its body."""
+    """Serves requests to a method: the message of a GET is its query string, that of a POST its body."""
 
     def __init__(self, method: Method, ask: Asker, max_bytes: int = MAX_QUESTION_BYTES) -> None:
-        """Takes bodies of up to `max_bytes`."""
+        """Accepts bodies of up to `max_bytes`."""
         self._method = method
         self._ask = ask
         self._max_bytes = max_bytes
@@ -58,7 +58,7 @@ class MethodApp:
 
 
 def build_method_routes(ask: Asker, methods: Iterable[Method]) -> list[BaseRoute]:
-    """Returns the routes of methods of JSON (`json_methods`)."""
+    """Returns the routes of the JSON methods (`json_methods`)."""
     sizes = {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
     return [
         Route(method.name, MethodApp(method, ask, sizes.get(method.name, MAX_QUESTION_BYTES)), methods=["POST"])
@@ -67,7 +67,7 @@ def build_method_routes(ask: Asker, methods: Iterable[Method]) -> list[BaseRoute
 
 
 def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
-    """Returns the route of health: 503 while `is_serving` returns False."""
+    """Returns the health route, which responds with 503 while `is_serving` returns False."""
 
     async def tell_health(_request: Request) -> Response:  # starlette would run a plain function on another thread
         serves = is_serving()
@@ -78,7 +78,7 @@ def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
 
 
 def build_contract_route() -> BaseRoute:
-    """Returns the route of the description of the methods of JSON."""
+    """Returns the route of the OpenAPI description of the JSON methods."""
 
     async def tell_contract(_request: Request) -> Response:
         return Response(describe(), media_type=JSON_TYPE)
@@ -90,8 +90,8 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
     """Returns the application.
 
     Args:
-        routes: what it answers; the first one that matches.
-        hosts: by which the server is known; empty: by any.
+        routes: the routes; the first match serves a request.
+        hosts: the host names of the server; empty: any name.
     """
     handlers = {HTTPException: _refuse_path, Exception: _hide_bug}
     app = Starlette(routes=list(routes), exception_handlers=handlers)
@@ -100,7 +100,7 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
 
 
 class Guard:
-    """Refuses requests that no route is to see, and completes the headers of every answer."""
+    """Rejects requests before they reach a route, and completes the headers of every response."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         """Guards `app`; see `find_stranger` for `hosts`."""
@@ -109,7 +109,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request."""
-        if scope["type"] != "http":  # the application has no lifespan and no web sockets
+        if scope["type"] != "http":  # the application supports neither lifespan events nor web sockets
             return
         is_read = not has_body(scope)
 
@@ -124,7 +124,7 @@ class Guard:
                 told = [*event.get("headers", ())]
                 names = {name.lower() for name, _ in told}
                 told += [pair for pair in _COMMON_HEADERS if pair[0] not in names]
-                # The rest of a body that was not read could be endless, or be taken for the next request.
+                # The unread rest of a body could be endless, or be parsed as the next request.
                 event = {**event, "headers": told if is_read else [*told, _CLOSE]}
             await send(event)
 
@@ -136,12 +136,12 @@ class Guard:
                 await self._app(scope, receive_noted, send_completed)
         except asyncio.CancelledError:
             pass  # the server stops, and the connection is closed
-        except Exception:  # of which the caller has been told
+        except Exception:  # the client already has the response
             _LOGGER.exception("bug")
 
 
 def _refuse_path(_request: Request, error: Exception) -> Response:
-    """Answers a request that no route takes: the path is unknown, or takes other methods of HTTP."""
+    """Responds to a request without a route: the path is unknown, or supports other HTTP methods."""
     found = error if isinstance(error, HTTPException) else HTTPException(404)
     name, text = _PATH_FAULTS.get(found.status_code, ("UNKNOWN", "this request is none"))
     return _make_response(build_error(found.status_code, name, text, found.headers or {}))

@@ -1,4 +1,4 @@
-"""How a request over HTTP is answered: here at once, without a server of gRPC's beside; `calls` has the other way."""
+"""Direct execution of HTTP requests, without a gRPC server. `calls` executes them as calls of a server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,17 +13,17 @@ from tensor_reshape.server.http.requests import DisconnectedError, read_message,
 from tensor_reshape.server.service.method_tables import Method
 
 Asker: TypeAlias = Callable[[Method, Scope, Receive, Send], Awaitable[None]]
-"""Has a method answer the message of a request, and sends that, or the refusal."""
+"""Runs a method on the message of a request, and sends the response or the error."""
 
 
 async def ask_here(method: Method, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers without asking whose request it is, and without a budget: for a server of one user."""
+    """Runs a method without authorization and without a memory budget, for a server of one user."""
     head = CallHead(method.name, read_metadata(scope))
     try:
         message = await read_message(scope, receive)
         answer = build_answer(await asyncio.to_thread(method.answer, message, lambda: False))
     except DisconnectedError:
         return
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+    except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
         answer = build_refusal(choose_end(error, head))
     await send_answer(answer, send)

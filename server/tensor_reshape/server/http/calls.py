@@ -1,12 +1,12 @@
-"""Calls over HTTP: admitted, worked on, watched and ended as calls of gRPC are, with them and within the same limits.
+"""Calls over HTTP, which share admission, limits, observers and shutdown with calls over gRPC.
 
-- Each is a call of the engine: gates see its head, it has a place and its part of the budget, and observers, metrics
-  and the log see its life. It has the name of its method over gRPC, and of its connection.
-- One task of the port's loop serves a call. Long work has threads of its own, as many as over gRPC, so neither side
-  keeps the other from a thread.
-- Its sizes are those of the JSON.
-- A call counts as answered when the last piece of its answer is the connection's. A client that does not read is given
-  up as over gRPC. If a client goes while a thread works, the call ends at once.
+- Each is a call of the engine. Gates check its headers, it has a concurrency slot and its part of the memory budget,
+  and observers, metrics and the log see its events. It has the gRPC name of its method, and the name of its connection.
+- One task of the port's event loop serves a call. Long work runs on separate threads, as many as for gRPC, so HTTP and
+  gRPC do not block each other's threads.
+- The sizes of a call are those of the JSON.
+- A call is complete when the connection has accepted the last chunk of its response. As over gRPC, the call is aborted
+  if the client does not read. If the client disconnects while a thread works, the call ends at once.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class HttpCall:
     """One call, in the task that serves its request."""
 
     def __init__(self, service: Service, method: Method, scope: Scope) -> None:
-        """Idle until `serve`; `service` has the threads of HTTP."""
+        """Creates the call, which starts with `serve`; `service` has the threads of HTTP."""
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
         self._method, self._scope = method, scope
         self._connection = connection = find_connection(scope)
@@ -50,7 +50,7 @@ class HttpCall:
         self._head.tell_request_id()
         self._source = service.sources.find(connection.name, self._head.metadata)
         self._loop = asyncio.get_running_loop()
-        self._message: bytes | None = None  # that waits for a thread
+        self._message: bytes | None = None  # waits for a thread
         self._room = asyncio.Event()
         self._refused: asyncio.Future[LimitError] = self._loop.create_future()
 
@@ -65,19 +65,19 @@ class HttpCall:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
-            self._message = None  # only now: a thread that has just taken the call up has it
+            self._message = None  # only now, because a thread that has just started the call needs it
 
     def start_read(self) -> None:
-        """Wakes the task, for which there is room; see `ServedCall`."""
+        """Wakes the task when memory is available; see `ServedCall`."""
         self._do(self._room.set)
 
-    start_work = start_read  # there is one task, and it knows what it waits for
+    start_work = start_read  # the call has only one task
 
     def start_send(self) -> None:
-        """Does nothing: the answer goes with the end; see `ServedCall`."""
+        """Does nothing, because the response is sent when the call ends; see `ServedCall`."""
 
     def give_up(self, refusal: LimitError, state: State) -> None:
-        """Ends the call with a refusal; see `ServedCall`."""
+        """Ends the call with an error; see `ServedCall`."""
         del state
         self._log(Ending(refusal.code_name, str(refusal.reason)))
         self._do(lambda: self._refuse(refusal))
@@ -89,10 +89,10 @@ class HttpCall:
         self._do(self._connection.abort)
 
     async def _answer(self, receive: Receive) -> Answer:
-        """Returns what the client is to be told.
+        """Returns the response for the client.
 
         Raises:
-            DisconnectedError: the client has gone.
+            DisconnectedError: the client has disconnected.
         """
         try:
             size = find_most_bytes(self._scope)
@@ -109,14 +109,14 @@ class HttpCall:
             return await self._unless_refused(self._await_work(message, receive))
         except DisconnectedError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told no more than that
+        except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
     async def _unless_refused(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Returns the result of `work`.
 
         Raises:
-            LimitError: the call is given up before.
+            LimitError: the call was aborted first.
         """
         task = self._loop.create_task(work)
         await asyncio.wait((task, self._refused), return_when=asyncio.FIRST_COMPLETED)
@@ -126,9 +126,10 @@ class HttpCall:
         raise self._refused.result()
 
     async def _await_work(self, message: bytes, receive: Receive) -> Answer:
-        """Has a thread answer when there is room, and does not wait for it after the client has gone."""
+        """Runs the method on a thread when one is free. It stops waiting when the client disconnects."""
         await self._room.wait()
-        # Not the message: the queue of the pool would keep it for a client that has gone, and no budget counts that.
+        # The pool does not get the message: its queue would keep it after the client has disconnected, outside all
+        # budgets.
         self._message = message
         working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
         gone = self._loop.create_task(await_disconnect(receive))
@@ -140,33 +141,33 @@ class HttpCall:
             raise DisconnectedError
         answer = working.result()
         if answer is None:
-            return self._end(await self._refused)  # before a thread came by
+            return self._end(await self._refused)  # before a thread was free
         return answer
 
     def _work(self) -> Answer | None:
-        """Answers, on a thread of the pool; None: the call has ended before."""
+        """Runs the method on a thread of the pool; returns None if the call has already ended."""
         message, self._message = self._message, None
         if not self._engine.take_up(self._life) or message is None:
             return None
         return self._conclude(lambda: self._method.answer(message, lambda: self._life.is_over))
 
     def _conclude(self, compute: Callable[[], bytes | None]) -> Answer | None:
-        """Answers, unless that is left to another thread, and notes how the call ends; on any thread."""
+        """Runs the method, unless another thread has to, and records how the call ends. Any thread may call it."""
         try:
             body = compute()
             if body is None:
                 return None
             self._perform(self._engine.end(self._life, OK, len(body)).effects)
             return build_answer(body, list_told(self._head.trailing))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told no more than that
+        except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
     def _end(self, error: Exception) -> Answer:
-        """Notes that the call ends with what `error` says, and returns what the client is told."""
+        """Records that the call ends with `error`, and returns the response for the client."""
         end = choose_end(error, self._head)
         ended = self._engine.end(self._life, end.ending)
         self._perform(ended.effects)
-        if ended.is_first:  # else it has been given up, for `error`, or is over
+        if ended.is_first:  # otherwise the call was aborted with `error`, or is over
             self._log(end.ending, end.field)
         return build_refusal(end)
 
@@ -175,7 +176,7 @@ class HttpCall:
             self._refused.set_result(refusal)
 
     def _do(self, action: Callable[[], object]) -> None:
-        """Does something on the loop's thread, from any thread."""
+        """Runs an action on the thread of the event loop. Any thread may call it."""
         with suppress(RuntimeError):  # the server has stopped
             self._loop.call_soon_threadsafe(action)
 
@@ -184,5 +185,5 @@ class HttpCall:
 
 
 async def serve_call(service: Service, method: Method, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a request as a call of the server; with a service, an `Asker`."""
+    """Serves a request as a call of the server. With its service bound, this is an `Asker`."""
     await HttpCall(service, method, scope).serve(receive, send)

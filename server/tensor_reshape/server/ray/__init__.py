@@ -1,1 +1,1 @@
-"""The service as a deployment of Ray Serve, for whoever runs a Ray cluster: what the extra `[ray]` adds."""
+"""The service as a deployment of Ray Serve. The extra `[ray]` installs what it needs."""

@@ -12,10 +12,10 @@ def build(arguments: Mapping[str, Any]) -> serve.Application:
     """Returns the application.
 
     Args:
-        arguments: as `read_limits` takes them.
+        arguments: the arguments of `read_limits`.
 
     Raises:
-        ValueError: as `read_limits` has it.
+        ValueError: `read_limits` rejects the arguments.
     """
     application: serve.Application = serve.deployment(name="Reshape")(ReshapeReplica).bind(read_limits(arguments))
     return application

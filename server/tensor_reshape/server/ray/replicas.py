@@ -1,11 +1,11 @@
-"""What one replica of a Ray Serve deployment answers, and what Ray's gRPC proxies are told of it.
+"""A replica of a Ray Serve deployment, and the registration of its methods with Ray's gRPC proxies.
 
-- Messages go through the proxy as bytes: `service` alone reads them. Ray Serve asks what a replica returns for its
-  bytes (`Message`).
-- Ray Serve decides how many calls a replica has, and where others wait: nothing of this server's admission is here.
-- A call begins on the event loop of the replica; what takes long goes to a thread.
-- A refusal of a unary call has its details. Of a stream, Ray Serve passes on the code and the text alone.
-- Nothing here imports Ray.
+- Messages pass through the proxy as bytes, and only `service` parses them. Ray Serve serializes each response with its
+  method `SerializeToString` (`Message`).
+- Ray Serve limits and queues the calls of a replica. This server's admission is not used.
+- A call starts on the event loop of the replica. Long work runs on a thread.
+- The error of a unary call has its details. For a stream, Ray Serve forwards only the code and the text.
+- This module does not import Ray.
 """
 
 import asyncio
@@ -32,63 +32,66 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Message(NamedTuple):
-    """A message that is serialized already.
+    """A serialized message.
 
     Attributes:
-        raw: its bytes.
+        raw: the bytes.
     """
 
     raw: bytes
 
-    def SerializeToString(self) -> bytes:  # noqa: N802 - as protobuf calls it
+    def SerializeToString(self) -> bytes:  # noqa: N802 - the name in protobuf
         """Returns its bytes."""
         return self.raw
 
 
 class Context(Protocol):
-    """What a replica may say about a call, as Ray Serve has it."""
+    """The context of a call in Ray Serve, which receives its status."""
 
     def set_code(self, code: grpc.StatusCode) -> None:
-        """Says how it ends."""
+        """Sets the status code."""
 
     def set_details(self, details: str) -> None:
-        """Says why."""
+        """Sets the text of the status."""
 
     def set_trailing_metadata(self, trailing_metadata: list[tuple[str, str | bytes]]) -> None:
-        """Says more."""
+        """Sets the trailing metadata."""
 
 
 class EndedError(Exception):
-    """The end of a stream, of whose status the context has been told."""
+    """The end of a stream whose status is already set in the context."""
 
 
 class ReshapeReplica:
-    """One replica; it has a method for each of the contract, by its short name, as Ray Serve looks for them."""
+    """One replica.
+
+    It has a method for each method of the API, with the same short name, because Ray Serve requires that.
+    """
 
     def __init__(self, limits: Limits) -> None:
-        """Answers within `limits`."""
+        """Serves within `limits`."""
         methods = ReshapeService(limits, make_turns=FairLock).methods
         self._unary = {method.name: method for method in methods.unary}
         self._streams = {stream.name: stream for stream in methods.streams}
 
     async def answer(self, path: str, request: bytes, context: Context) -> Message:
-        """Answers a unary call; a bad end is told to the context, and what is returned then is not sent."""
+        """Serves a unary call. An error is set in the context; the returned message is then not sent."""
         method = self._unary[path]
         try:
             light = method.answer_light(request)
             return Message(light if light is not None else await asyncio.to_thread(method.answer, request, _never))
-        except Exception as error:  # noqa: BLE001 - Ray Serve would tell the caller its text
+        except Exception as error:  # noqa: BLE001 - Ray Serve would send its text to the client
             _tell(context, choose_status(error, path))
             return Message(b"")
 
     async def answer_stream(
         self, path: str, requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[Message]:
-        """Answers a stream, whose bad end is told to the context."""
+        """Serves a stream. An error is set in the context."""
         session = self._streams[path].open(_hold_nothing)
         try:
             async for request in requests:
-                is_long = session.takes_long(request)  # first: what it finds out, `receive` takes up
+                is_long = session.takes_long(request)  # first, because `receive` uses what it has parsed
                 received = session.receive(request)
                 for raw in await asyncio.to_thread(list, received) if is_long else received:
                     yield Message(raw)
@@ -100,15 +103,15 @@ class ReshapeReplica:
 
 
 def read_limits(arguments: Mapping[str, Any]) -> Limits:
-    """Returns the limits that the arguments of an application ask for.
+    """Returns the limits for the arguments of an application.
 
     Args:
-        arguments: settings of the server by their names in `Config`: only `max_message_bytes`, which limits a
+        arguments: settings of the server, named as in `Config`. Only `max_message_bytes` is accepted, which limits a
             response. Ray Serve limits requests.
 
     Raises:
-        ValueError: another setting, which would do nothing: Ray Serve decides.
-        ConfigError: a value that the server would not take.
+        ValueError: another setting, which would have no effect because Ray Serve decides.
+        ConfigError: a value that the server would reject.
     """
     if others := sorted(set(arguments) - set(_SETTINGS)):
         message = f"{', '.join(others)}: a replica accepts only {', '.join(_SETTINGS)}"
@@ -117,7 +120,7 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 
 
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
-    """Tells a proxy of Ray Serve which methods there are; it puts its own behavior in place of what is here."""
+    """Registers the methods with a proxy of Ray Serve, which replaces their handlers by its own."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         **{_shorten(path): grpc.unary_unary_rpc_method_handler(_refuse) for path in _UNARY},
         **{_shorten(path): grpc.stream_stream_rpc_method_handler(_refuse) for path in _STREAMS},
@@ -126,7 +129,10 @@ def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
 
 
 def choose_status(error: Exception, method: str) -> Status:
-    """Returns what a call ends with whose work raised `error`: all of a refusal, nothing of a bug."""
+    """Returns the status of a call whose work raised `error`.
+
+    It contains the details of a request error, but none of a bug.
+    """
     if isinstance(error, ReshapeError):
         return encode_refusal(error)
     _LOGGER.error("bug", exc_info=error, extra={"method": method})
@@ -152,7 +158,7 @@ def _never() -> bool:
 
 
 def _hold_nothing(_size: int) -> None:
-    """Takes room nowhere: what a session collects is bounded by the largest message."""
+    """Reserves nothing, because the size of the largest message limits what a session collects."""
 
 
 def _answer(path: str) -> Callable[[ReshapeReplica, bytes, Context], Awaitable[Message]]:
@@ -172,7 +178,7 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
     return answer
 
 
-# By their names, and with the context by its name: so Ray Serve finds them and what they take.
+# Ray Serve finds the methods by their names, and passes the context if a parameter has that name.
 for _path in _UNARY:
     setattr(ReshapeReplica, _shorten(_path), _answer(_path))
 for _path in _STREAMS:

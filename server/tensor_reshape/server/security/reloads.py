@@ -1,11 +1,11 @@
-"""Files that are read again when they change, so that what they hold is rotated without a restart.
+"""Files that are read again after a change, so that their contents can be rotated without a restart.
 
-- A file counts as changed when its inode, its size or one of its times does: also where a symbolic link on the way to
-  it has another target, which is how Kubernetes replaces what it mounts.
-- What is no regular file is not read: to wait for a pipe would keep all else waiting that is done on the same thread.
-- What cannot be used changes nothing, and is logged once: the next attempt is made when the files change again. So a
-  certificate that is replaced before its key is taken with the key.
-- No record holds anything of a file but what the loader says of it, which is nothing secret.
+- A file has changed if its inode, its size or one of its times has. This includes a new target of a symbolic link in
+  its path, which is how Kubernetes updates mounted files.
+- Only regular files are read, because reading a pipe would block the other work of the same thread.
+- Invalid contents change nothing and are logged once. The next attempt follows the next change. A certificate that is
+  replaced before its key is therefore loaded together with the key.
+- Log records contain nothing of a file except the loader's message, which contains no secrets.
 """
 
 import logging
@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from tensor_reshape.server.config import ConfigError
 
 RELOAD_SECONDS = 1.0
-"""How long a change of a file may go unnoticed."""
+"""The longest time until a change of a file is noticed."""
 
 _LOGGER = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
@@ -25,31 +25,31 @@ _Version = tuple[tuple[int, ...] | None, ...]
 
 
 class Reloaded(Generic[_Value]):
-    """What some files hold.
+    """The contents of some files.
 
     Attributes:
-        value: what was read last, and could be used; replaced by one thread, and read by any.
+        value: the last valid contents. One thread replaces it; any thread may read it.
     """
 
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], _Value]) -> None:
         """Reads the files.
 
         Args:
-            what: is read, for the log.
-            paths: of the files.
-            load: reads them; raises ConfigError where what they hold cannot be used.
+            what: the name of the contents, for the log.
+            paths: the files.
+            load: reads them; raises ConfigError if the contents are invalid.
 
         Raises:
-            ConfigError: they cannot be used.
+            ConfigError: the contents are invalid.
         """
         self._what = what
         self._paths = tuple(paths)
         self._load = load
-        self._version = self._find_version()  # before they are read: what changes meanwhile is read again
+        self._version = self._find_version()  # before reading, so that a change during reading is noticed
         self.value = load()
 
     def look(self) -> None:
-        """Reads the files again if they have changed; called by one thread, every RELOAD_SECONDS."""
+        """Reads the files again if they have changed. One thread calls this every RELOAD_SECONDS."""
         version = self._find_version()
         if version == self._version:
             return
@@ -57,12 +57,12 @@ class Reloaded(Generic[_Value]):
         try:
             value = self._load()
         except ConfigError as error:
-            _LOGGER.error(  # noqa: TRY400 - what is wrong is in the files: a traceback says nothing of them
+            _LOGGER.error(  # noqa: TRY400 - the files are wrong, and a traceback does not help
                 "not reloaded", extra={"what": self._what, "reason": str(error)}
             )
             return
         if self._find_version() != version:
-            return  # they were replaced while they were read, and may not belong together: the next look reads again
+            return  # the files changed while they were read and may not match: the next look reads them again
         self.value = value
         _LOGGER.info("reloaded", extra={"what": self._what})
 
@@ -71,10 +71,10 @@ class Reloaded(Generic[_Value]):
 
 
 def read_file(path: Path) -> bytes:
-    """Returns what a file holds.
+    """Returns the contents of a file.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -87,11 +87,11 @@ def read_file(path: Path) -> bytes:
 
 
 def _find_version(path: Path) -> tuple[int, ...] | None:
-    """Returns what changes with a file; None where there is none."""
+    """Returns a value that changes with a file; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
         return None
-    # The inode of a file that was removed is soon that of another; and what copies a file may keep the time when it was
-    # written, but not that of its change.
+    # An inode can be reused after its file is removed. A copy may keep the modification time, but not the time of the
+    # inode change.
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -1,12 +1,12 @@
-"""The bearer tokens that callers may show: who has which, read from a file, and compared in constant time.
+"""Bearer tokens of clients, read from a file and compared in constant time.
 
-- A line of the file is `NAME:TOKEN`, or `NAME:sha256:HEX` with the hash of the token instead: then the file holds no
-  secret. Empty lines, and lines that begin with #, say nothing. A name may have several tokens, so that one is rotated
-  without a moment at which neither the old nor the new one is taken.
-- Only hashes are kept. A token that is shown is hashed and compared with all of them, whichever fits: how long that
-  takes tells nothing of any. To compare with one takes a tenth of a microsecond, so there are few.
-- A token that could be guessed is refused when the file is read; of one that is given by its hash, nobody knows.
-- No error, log or answer holds a token, or says what is wrong about one that was shown.
+- A line of the file is `NAME:TOKEN`, or `NAME:sha256:HEX` with the hash of the token, so that the file contains no
+  secret. Empty lines and lines that begin with # are ignored. A name may have several tokens, so that a token can be
+  rotated while both are valid.
+- Only hashes are kept. A received token is hashed and compared with all of them, even after a match, so that the
+  duration reveals nothing. One comparison takes a tenth of a microsecond, so the number of tokens is limited.
+- A token that could be guessed is rejected when the file is read. This cannot be checked for a token given by its hash.
+- Errors, logs and responses never contain a token, or the reason why a received one is invalid.
 """
 
 import hashlib
@@ -21,15 +21,19 @@ from tensor_reshape.server.security.identities import TOKEN_KIND, TOKEN_NAME
 from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 MAX_TOKENS = 256
-"""How many tokens a file may have."""
+"""The maximum number of tokens in a file."""
 
 MIN_TOKEN_CHARACTERS = 32
-"""The least that a token in plain text has: 128 bits in hexadecimal, which nobody guesses."""
+"""The minimum length of a token in plain text: 128 bits in hexadecimal, which cannot be guessed."""
 
 MAX_TOKEN_CHARACTERS = 8192
-"""The most that is hashed: above, it is none of ours. Signed tokens have thousands."""
+"""The maximum length of a received token.
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as RFC 6750 has it: without a colon, so no token begins with sha256:
+Longer ones are invalid and are not hashed. Signed tokens have thousands of characters.
+"""
+
+# the syntax of RFC 6750, which has no colon, so no token begins with sha256:
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_PREFIX = "sha256:"
 _HASH_OF_NOTHING = hashlib.sha256().hexdigest()
@@ -45,29 +49,29 @@ class Tokens(Reloaded[_Digests]):
         """Reads the file.
 
         Raises:
-            ConfigError: it cannot be read, or a line of it is none.
+            ConfigError: the file cannot be read, or a line is invalid.
         """
         super().__init__("tokens", [path], partial(_load, path))
 
     def find_identity(self, values: Sequence[str | bytes]) -> str:
-        """Returns whose token was shown, as `token:NAME`; empty where none was that is taken.
+        """Returns the owner of the received token as `token:NAME`; empty if there is no valid token.
 
         Args:
-            values: of the metadata `authorization`; a call that has several shows none.
+            values: the values of the metadata `authorization`. With several values no token is valid.
         """
         token = _read_token(values)
         if not token:
             return ""
         digest = hashlib.sha256(token.encode()).digest()
         name = ""
-        for known, owner in self.value:  # all of them, also behind the one that fits
+        for known, owner in self.value:  # all of them, also after a match
             if hmac.compare_digest(known, digest):
                 name = owner
         return f"{TOKEN_KIND}:{name}" if name else ""
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the token that was shown; empty where none was."""
+    """Returns the received token; empty if there is none."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""
@@ -89,13 +93,13 @@ def _load(path: Path) -> _Digests:
         message = f"{path} has {len(digests)} tokens; it must have 1 to {MAX_TOKENS}"
         raise ConfigError(message)
     if len({digest for digest, _ in digests}) < len(digests):
-        message = f"{path} contains a token twice"  # of two names, it would be unclear who calls
+        message = f"{path} contains a token twice"  # with two names, the owner would be ambiguous
         raise ConfigError(message)
     return digests
 
 
 def _read_line(place: str, line: str) -> tuple[bytes, str]:
-    """Returns the hash of a token and its name; `place` is what an error says instead of the line."""
+    """Returns the hash of a token and its name; `place` describes the line in errors."""
     name, _, token = line.partition(":")
     if not TOKEN_NAME.fullmatch(name) or not token:
         message = f"{place} is not NAME:TOKEN, or NAME:sha256:HEX; a name has up to 64 letters, digits and . _ -"
@@ -116,6 +120,6 @@ def _read_hash(place: str, text: str) -> bytes:
         message = f"{place} has no SHA-256 hash of 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
-        message = f"{place} has the SHA-256 hash of an empty token"  # as of a variable that was not set
+        message = f"{place} has the SHA-256 hash of an empty token"  # as from a variable that was not set
         raise ConfigError(message)
     return bytes.fromhex(text)

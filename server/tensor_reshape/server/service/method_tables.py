@@ -1,4 +1,4 @@
-"""The kinds of methods that a server has, as data: what takes calls from the network serves them."""
+"""The kinds of methods of a server, as data for the network layers that serve them."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
@@ -6,17 +6,17 @@ from typing import NamedTuple, Protocol
 from tensor_reshape.server.service.works import FindWork, find_tensors
 
 IsOver = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
+"""Whether the client no longer waits for the response."""
 
 
 class Method(NamedTuple):
     """A unary method over serialized messages.
 
     Attributes:
-        name: in full, as a path.
-        answer: returns the response; asks whether the call is over where the work takes long.
-        answer_light: does the same, or returns None where that would take long.
-        find_work: which work a message makes that is not light.
+        name: the full name, as a path.
+        answer: returns the response. During long work it checks whether the call is over.
+        answer_light: like `answer`, but returns None if the work would take long.
+        find_work: returns the kind of work for a message that is not light.
     """
 
     name: str
@@ -26,32 +26,35 @@ class Method(NamedTuple):
 
 
 class Session(Protocol):
-    """One call of a method that is a stream: messages in, messages out, one after another."""
+    """One call of a streaming method: messages in, messages out."""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Takes a message, and gives those that answer it; a `ReshapeError` ends the stream."""
+        """Processes a message and yields the responses. A `ReshapeError` ends the stream."""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether to receive `raw` may take so long that other calls should not wait for it."""
+        """Whether processing `raw` may take so long that other calls should not wait for it."""
 
     def count_room(self, raw: bytes) -> int | None:
-        """Returns the bytes that come of `raw`, but for what the call has reserved; None: of the largest message."""
+        """Returns the bytes needed for `raw`, without those that the call has reserved.
+
+        None: those of the largest message.
+        """
 
     @property
     def is_between_tensors(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no tensor is incomplete."""
 
     def finish(self) -> None:
-        """Takes the end of the client's side."""
+        """Handles the end of the client's messages."""
 
 
 class StreamMethod(NamedTuple):
-    """A method that is a stream of messages in both directions.
+    """A method that streams messages in both directions.
 
     Attributes:
-        name: in full, as a path.
-        open: begins a call; what it is given takes so many bytes of the server's budget, or raises LimitError.
-        find_work: which work a message makes that takes long.
+        name: the full name, as a path.
+        open: starts a call. Its argument reserves bytes of the server's budget, or raises LimitError.
+        find_work: returns the kind of work for a message that takes long.
     """
 
     name: str
@@ -60,33 +63,33 @@ class StreamMethod(NamedTuple):
 
 
 class Watch(Protocol):
-    """One call that brings news for as long as its caller listens."""
+    """One call that sends updates while the client listens."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no more news."""
+        """Whether there will be no more updates."""
 
     def find_news(self) -> bytes | None:
-        """Returns the message that is to be sent now, if there is one. The calls come one at a time."""
+        """Returns the message to send now, or None. Calls of it do not overlap."""
 
     def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
-        """Has `look` called, on any thread, whenever there may be news; a `LimitError` ends the call.
+        """Registers `look`, which is called on any thread when there may be an update. A `LimitError` ends the call.
 
         Args:
-            look: asks for news.
-            source: whose call it is: the address and the name of the connection.
+            look: checks for updates.
+            source: the address and the name of the client's connection.
         """
 
     def close(self) -> None:
-        """Ends that; does nothing if it has not begun, or has ended."""
+        """Removes the registration. Without one it does nothing."""
 
 
 class WatchMethod(NamedTuple):
-    """A method with one message, and news for as long as the caller listens.
+    """A method with one request and updates while the client listens.
 
     Attributes:
-        name: in full, as a path.
-        open: takes the message; a `ReshapeError` ends the call.
+        name: the full name, as a path.
+        open: starts a call with the request. A `ReshapeError` ends the call.
     """
 
     name: str
@@ -94,7 +97,7 @@ class WatchMethod(NamedTuple):
 
 
 class MethodTable(NamedTuple):
-    """All that is served."""
+    """All methods of a server."""
 
     unary: tuple[Method, ...]
     streams: tuple[StreamMethod, ...]
@@ -106,6 +109,6 @@ class MethodTable(NamedTuple):
         return [method.name for methods in self for method in methods]
 
     def join(self, other: "MethodTable") -> "MethodTable":
-        """Returns the methods of both."""
+        """Returns the methods of both tables."""
         watches = (*self.watches, *other.watches)
         return MethodTable((*self.unary, *other.unary), (*self.streams, *other.streams), watches)

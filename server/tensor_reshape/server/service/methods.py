@@ -1,13 +1,15 @@
-"""`tensor_reshape.v1.ReshapeService`: typed questions and calls are answered, and so are the contract's messages.
+"""`tensor_reshape.v1.ReshapeService`: typed queries and calls, and the methods over serialized messages.
 
-- `ask`, `ask_light`, `ask_batch` and `reshape` are typed. The contract's messages here, those of `oip`, and JSON in
-  `http` are three codecs on them.
-- Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
-- What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks it whether to go on.
-- Batches take turns with batches, and single questions with single questions: a question never waits for a batch.
-- A question is read, worked out and written in its turn, whatever the codec: so one thread alone computes.
-- An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
-- A new operation is a row in `wire.methods`; nothing here names one.
+- `ask`, `ask_light`, `ask_batch` and `reshape` are typed. Three codecs use them: the protobuf messages here, those of
+  `oip`, and JSON in `http`.
+- Each unary method decodes, applies the rules, runs the backend and encodes. Errors of requests are raised as
+  `ReshapeError`, bugs as any other exception.
+- The code that calls the service supplies what depends on threads: `Turns` is a lock, and `is_over` says whether to
+  stop.
+- Batches share one lock and single queries another, so that a query never waits for a batch.
+- With every codec, a query is read, solved and written under the lock, so only one thread computes.
+- A response depends only on its request and not on earlier ones. The cache contains earlier responses.
+- A new operation is a row in `wire.methods`; this module names none.
 """
 
 import logging
@@ -36,13 +38,13 @@ from tensor_reshape.wire.tensors import TensorView
 Result = TypeVar("Result")
 
 LIGHT_BYTES = 256 * 1024
-"""A call that moves no more than this is over before a thread would have woken up for it."""
+"""A call that moves at most this many bytes ends before a thread would have started on it."""
 
 _LIGHT_ODD_BYTES = 1024
-"""A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
+"""A message in an unusual form is read field by field, more than once. A longer one is read on a thread."""
 
 _RUN_ITEMS = 256
-"""How many items of a batch are read, then answered, then written."""
+"""The number of batch items that are read, then solved, then written, in one run."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -50,20 +52,20 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """Whose turn it is to work shapes out: one thread at a time has it, where the caller has several."""
+    """A lock for solving shapes: one thread at a time holds it, if there are several."""
 
     def __enter__(self) -> object:
-        """Waits for the turn."""
+        """Waits for the lock."""
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
+        """Releases the lock."""
 
     def give_way(self) -> None:
-        """Lets others have their turn, where it has taken long."""
+        """Lets other threads take the lock, if this one has held it for long."""
 
 
 class _NoTurns:
-    """For a caller that has one thread."""
+    """The lock of a program with one thread."""
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +78,7 @@ class _NoTurns:
 
 
 class BugLog:
-    """Logs the first bug of a batch, whose items are answered by themselves: the others would say the same again."""
+    """Logs only the first bug of a batch, because the bugs of the other items are likely the same."""
 
     def __init__(self, method: str) -> None:
         """Logs nothing yet."""
@@ -84,17 +86,17 @@ class BugLog:
         self._has_logged = False
 
     def report(self, bug: Exception) -> None:
-        """Takes a bug."""
+        """Logs a bug if it is the first."""
         if not self._has_logged:
             self._has_logged = True
             _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
 
 
 class ReshapeService:
-    """Answers what is typed, and the methods of the contract over serialized messages.
+    """Serves typed queries, and the methods of the API over serialized messages.
 
     Attributes:
-        lookups: of headers and of questions, by whoever answers by this service.
+        lookups: counts of cache lookups, of headers and of queries.
         questions: InferShape over serialized messages.
     """
 
@@ -104,21 +106,21 @@ class ReshapeService:
         """Serves within `limits`; safe to use from any thread.
 
         Args:
-            limits: what requests and answers may be.
+            limits: the limits of requests and responses.
             backend: moves the elements.
-            make_turns: makes those of the threads that work out one method's answers; without it there is one thread.
+            make_turns: makes a lock for the threads that execute one method. Without it there is one thread.
         """
         self._limits = limits
         self._backend = backend
         self.lookups = Lookups()
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
-        # Two: what a question takes is bounded by some milliseconds, what a batch takes by seconds.
+        # Two locks, because a query takes at most some milliseconds and a batch up to seconds.
         self._question_turns, self._batch_turns = make_turns(), make_turns()
         self.questions = EncodedQuestions(self, inference.decode_infer_request, inference.encode_infer_response)
 
     @property
     def methods(self) -> MethodTable:
-        """The methods of the contract."""
+        """The methods of the API."""
         executed = [
             Method(
                 method.path,
@@ -141,7 +143,7 @@ class ReshapeService:
         )
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
-        """Executes it where little is moved."""
+        """Executes an operation that moves few bytes; returns None for others."""
         if len(request) > LIGHT_BYTES:
             return None
         answer, start = self._look_up(operation, request)

@@ -1,7 +1,8 @@
 """One StreamReshape call as a state machine: messages in, messages out, no I/O.
 
-A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered.
-Whatever the strides are, a header costs no more than its own bytes do: overlaps are looked for when the data is here.
+A dense tensor is forwarded chunk by chunk, and none of it is kept. Data with strides is collected, then gathered. The
+cost of a header is bounded by its own bytes, whatever its strides are: overlaps are searched only when the data has
+arrived.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,28 +31,28 @@ class StreamSession:
     """The tensors of one call, one after another.
 
     Attributes:
-        collected: the bytes received of a tensor with strides; None while there is none.
+        collected: the bytes received of a tensor with strides; None if there is none.
     """
 
     def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:
-        """Serves within `limits`; `hold` takes so many bytes of the server's budget, or raises LimitError."""
+        """Serves within `limits`. `hold` reserves bytes of the server's budget, or raises LimitError."""
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None  # the header of the tensor that arrives, or was the last one
-        self._output: TensorView | None = None  # its shape and type, without bytes
-        self._size = 0  # of its bytes, as its header says
-        self._received = 0  # of them; as many as `_size` between two tensors
-        self._found: Chunk | None = None  # what `takes_long` has found, until `receive` takes it
+        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last one
+        self._output: TensorView | None = None  # the shape and type, without bytes
+        self._size = 0  # the tensor's bytes, according to its header
+        self._received = 0  # bytes received; equal to `_size` between two tensors
+        self._found: Chunk | None = None  # the chunk that `takes_long` has parsed, until `receive` uses it
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Takes a message, and gives those that answer it.
+        """Processes a message and yields the responses.
 
         Raises:
-            ReshapeError: the stream ends with this refusal.
+            ReshapeError: the error that ends the stream.
         """
         found, self._found = self._found, None
-        # A large chunk has been looked at by `takes_long`: it is found once.
+        # `takes_long` has already parsed a large chunk, which is not parsed again.
         message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
@@ -59,26 +60,26 @@ class StreamSession:
             yield self._begin(message)
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether to receive `raw` may take so long that other calls should not wait for it."""
+        """Whether processing `raw` may take so long that other calls should not wait for it."""
         if self.collected is not None or len(raw) <= LIGHT_HEADER_BYTES:
             return self.collected is not None
         self._found = find_chunk(raw)
         return self._found is None
 
     def count_room(self, raw: bytes) -> int:
-        """Returns how many bytes come of `raw`; 0 where it is collected: that is reserved since the tensor began."""
+        """Returns the bytes needed for `raw`. It is 0 for collected data, which was reserved when the tensor began."""
         return 0 if self.collected is not None else COST_FACTOR * len(raw)
 
     @property
     def is_between_tensors(self) -> bool:
-        """Whether all of the last tensor has been received, or none has begun."""
+        """Whether the last tensor is complete, or none has begun."""
         return self._received == self._size
 
     def finish(self) -> None:
-        """Takes the end of the client's side.
+        """Handles the end of the client's messages.
 
         Raises:
-            InvalidRequestError: DATA_SIZE_MISMATCH, within a tensor.
+            InvalidRequestError: DATA_SIZE_MISMATCH, if a tensor is incomplete.
         """
         if self._received != self._size:
             raise self._refuse_size(self._received, "ended")
@@ -103,8 +104,9 @@ class StreamSession:
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
-        check_volume(data.dims, data.strides or (), "data")  # `_gather` does the rest, when the bytes are here
-        self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` checks the rest when the bytes have arrived
+        # the received bytes, the gathered ones, and the messages that are made of them and sent
+        self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()
         return size

@@ -1,1 +1,1 @@
-"""What OpenTelemetry is told of calls: optional, and imported where a server is started with `--tracing` alone."""
+"""OpenTelemetry traces of calls. The package is optional: only a server started with `--tracing` imports it."""

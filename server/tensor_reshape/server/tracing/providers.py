@@ -1,9 +1,9 @@
-"""Where spans go: queued, and sent by a thread of OpenTelemetry's, by OTLP over HTTP.
+"""The export of spans: a thread of OpenTelemetry sends queued spans by OTLP over HTTP.
 
-- What OpenTelemetry's variables say holds (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, ...):
-  its own modules read them.
-- The provider is this server's alone, and is not made the global one.
-- A collector that does not answer costs neither a call anything nor the end of the server more than `END_SECONDS`.
+- OpenTelemetry's own modules read its environment variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER,
+  OTEL_SERVICE_NAME, ...).
+- The provider belongs to this server and is not registered globally.
+- A collector that does not respond delays no call, and the end of the server by at most `END_SECONDS`.
 """
 
 import logging
@@ -21,24 +21,24 @@ from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.tracing.spans import SpanObserver
 
 END_SECONDS = 2.0
-"""How long the end of a server waits for its last spans."""
+"""The time that a stopping server waits for its last spans."""
 
 _NAME = "tensor-reshape"
-_UNNAMED = "unknown_service"  # what OpenTelemetry begins the name with where nobody has said one
+_UNNAMED = "unknown_service"  # the default service name of OpenTelemetry begins with this
 
 
 class Tracing:
-    """Tells a collector of calls.
+    """Sends traces of calls to a collector.
 
     Attributes:
-        observer: what sees the calls.
+        observer: observes the calls.
     """
 
     def __init__(self) -> None:
         """Starts the thread that sends.
 
         Raises:
-            ConfigError: OpenTelemetry instruments this process already, or its variables cannot be read.
+            ConfigError: OpenTelemetry already instruments this process, or its variables are invalid.
         """
         if not isinstance(get_tracer_provider(), ProxyTracerProvider):
             message = "--tracing and opentelemetry-instrument would both report every call: use only one of them"
@@ -53,21 +53,21 @@ class Tracing:
         self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)))
 
     def end(self) -> None:
-        """Sends what is left, and gives up after `END_SECONDS`: nothing else of OpenTelemetry's bounds that."""
+        """Sends the remaining spans for at most `END_SECONDS`, because OpenTelemetry has no limit of its own."""
         ending = threading.Thread(target=self._provider.shutdown, name="tracing-end", daemon=True)
-        with suppress(RuntimeError):  # no thread can be had
+        with suppress(RuntimeError):  # no thread could be started
             ending.start()
             ending.join(END_SECONDS)
 
 
 def _hide_header(record: logging.LogRecord) -> bool:
-    """Has a header that OpenTelemetry cannot read be complained about without being shown: it may be a credential."""
+    """Removes a header that OpenTelemetry cannot parse from its log record, because it may be a credential."""
     record.msg, record.args = "a header for the collector is not NAME=VALUE, and is not sent", ()
     return True
 
 
 def build_resource() -> Resource:
-    """Returns what is said of this server: the name that OpenTelemetry was told, or the product's, and a version."""
+    """Returns the resource of this server: the configured service name, or the product's, and the version."""
     told = Resource.create()
     name = str(told.attributes.get(SERVICE_NAME, _UNNAMED))
     named = {SERVICE_NAME: _NAME} if name.startswith(_UNNAMED) else {}

@@ -1,10 +1,10 @@
-"""One span for each call, made when the call is over: so nothing is kept of a call that is under way.
+"""One span for each call, created when the call is over, so that running calls need no memory for it.
 
-- Names follow OpenTelemetry's conventions for gRPC, `rpc.*`; what they do not have is under `tensor_reshape.`.
-- The span of the caller is its parent, where the call's metadata name one in the form of W3C Trace Context.
-- Of what a caller has sent there is nothing in a span but that parent, its `tracestate`, and the id of the request:
-  what is none is left out, and none is longer than metadata may be.
-- Whether a span is kept is decided before anything is read for it.
+- Names follow OpenTelemetry's conventions for gRPC, `rpc.*`. Other attributes begin with `tensor_reshape.`.
+- If the call's metadata contain a W3C Trace Context, the client's span is the parent.
+- A span contains nothing else that the client has sent, except its `tracestate` and the request id. Invalid values are
+  omitted, and no value is longer than metadata may be.
+- The sampling decision is made before anything is read for a span.
 """
 
 import time
@@ -24,7 +24,7 @@ from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
-# What the conventions call a failure of the server: other codes are answers that the caller has to live with.
+# The codes that the conventions count as failures of the server. The client is responsible for the others.
 _FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StaticReshape": find_output_rank,
@@ -38,10 +38,10 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class _MetadataGetter(Getter[Metadata]):
-    """Reads a call's metadata as OpenTelemetry reads headers."""
+    """Reads a call's metadata in the way in which OpenTelemetry reads headers."""
 
     def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the values of a name; None where there are none."""
+        """Returns the values of a name, or None."""
         return [value for name, value in carrier if name == key and isinstance(value, str)] or None
 
     def keys(self, carrier: Metadata) -> list[str]:
@@ -53,10 +53,10 @@ _GETTER = _MetadataGetter()
 
 
 class SpanObserver:
-    """Makes a span of each call that is over: an `Observer`."""
+    """An `Observer` that makes a span of each finished call."""
 
     def __init__(self, tracer: Tracer) -> None:
-        """Makes them by `tracer`, which must not block: its spans are queued."""
+        """Uses `tracer`, which must not block: it queues its spans."""
         self._tracer = tracer
 
     def observe(self, record: CallRecord, event: Event) -> None:
@@ -70,7 +70,7 @@ class SpanObserver:
         service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            # Not the context of this thread, which tells of calls of any caller.
+            # Not the context of this thread, which serves calls of any client.
             _PROPAGATOR.extract(record.head.metadata, Context(), _GETTER),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
