@@ -1,9 +1,8 @@
-"""Right answers, found in another way than the product finds them: the tests and `verification` hold it against them.
+"""Oracles: independent implementations with which the tests and `verification` compare the product.
 
-Three laws. An oracle is plain and slow, and is written from the specification, not from the product: of the product it
-takes the types of questions and answers, the tables of types, limits and reasons, and single checks that have tests of
-their own, so that a refusal can be compared with a refusal. There is one oracle for each question. And it decides
-nothing by chance, but for what `random` it is given chooses.
+An oracle is simple and slow, and it is written from the specification. It uses only a few parts of the product: the
+types of queries and results, the tables of types, limits and reasons, and single checks that have their own tests. Each
+subject has one oracle. An oracle is deterministic, unless the caller passes a `random`.
 
 - `shape_instances`, `view_instances`: shape inference, by trying the concrete questions that a partial one stands for.
 - `conformance_cases`: shape inference, by what the real libraries answered.

@@ -1,4 +1,4 @@
-"""The cases of the conformance kit (`conformance/cases`), and those among them that real libraries answered."""
+"""The cases of the conformance suite (`conformance/cases`), and the cases with recorded results of real libraries."""
 
 import json
 from collections import Counter

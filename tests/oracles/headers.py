@@ -1,4 +1,4 @@
-"""How large the header of a message is, written once more: by a pattern for a field, over pieces of the message."""
+"""Oracle for the size of a message's header, with a regular expression for a field."""
 
 import re
 

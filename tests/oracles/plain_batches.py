@@ -1,7 +1,7 @@
-"""What the generated classes alone make of a batch of questions or of answers, in the words of the contract.
+"""Oracle for batches, which are read only with the generated classes.
 
-Items are messages of their own: one that cannot be read is refused alone. So the batch is read by a class whose items
-are bytes, and each item by its own class. That holds but for a batch with a group, which is read as a whole.
+If an item cannot be read, only that item is rejected. So the batch is read by a class whose items are bytes, and each
+item is read by its own class. A batch that contains a group is read as a whole.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a generated class says of a dim, in the words of the contract."""
+"""Oracle for dims, which are read only with the generated classes."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
-"""What the generated classes alone make of a message, in the words of the contract.
+"""Oracle for messages, which are read only with the generated classes.
 
-Nothing here knows where bytes lie: each message is parsed as a whole, and its fields are read by their names. The one
-thing that a parsed message does not tell any more is the size of its header, which `headers` measures.
+Each message is parsed as a whole, and its fields are read by their names. A parsed message does not contain the size of
+its header, which `headers` measures.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
-"""Questions over the wire and back, alone and as a batch: what comes back is what `infer_locally` says of them.
+"""Round trips of queries, single and in a batch, compared with `infer_locally`.
 
-Whatever is raised that is no refusal is shown as it is: a question that any caller may ask has an answer or a refusal.
+Any exception that is not a rejection is a failure, because every query must have a result or a rejection.
 """
 
 from collections.abc import Sequence

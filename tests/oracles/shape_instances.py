@@ -1,7 +1,7 @@
-"""Every concrete question that a partial one stands for, and what the rules answer it.
+"""Oracle for shape inference, which tries the concrete queries that match a partial one.
 
-Plain and slow, and written apart from the product: the rules come from the specifications once more. Where a dim is
-unbounded, or there are more instances than BUDGET, only some are tried: these show what is unsound, not what is loose.
+The rules are implemented again from the specifications. If a dim is unbounded, or if there are more than BUDGET
+instances, the oracle tries only some of them. These can show that a result is unsound, but not that it is loose.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

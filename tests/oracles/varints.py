@@ -1,8 +1,8 @@
-"""How the numbers of a message are written: whether the pickiest reader in use takes them.
+"""Oracle for varints that every protobuf reader accepts.
 
-protobufjs 6 and 7 read at most 5 bytes of a number of 32 bits and of a length, and then go on at the wrong place. C++
-and Python read at most 5 bytes of a tag and of a length. protobuf-java takes a 64-bit number of 10 bytes for a negative
-one, whatever the last byte says. All take one of up to 9 bytes.
+protobufjs 6 and 7 read at most 5 bytes of a 32-bit number or a length, and continue at a wrong position after longer
+ones. C++ and Python read at most 5 bytes of a tag or a length. protobuf-java reads any 64-bit number of 10 bytes as
+negative. All readers accept 64-bit numbers of up to 9 bytes.
 """
 
 from collections.abc import Iterator

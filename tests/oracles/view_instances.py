@@ -1,7 +1,6 @@
-"""Whether the instances of a partial question are views of their data, found out element by element.
+"""Oracle for views, which compares the address of each element.
 
-Plain and slow, and written apart from the product: an output is a view where strides lead to the address of each of its
-elements.
+An output is a view if there are strides that lead to the address of each of its elements.
 """
 
 from collections.abc import Iterable, Sequence

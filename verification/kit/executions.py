@@ -6,14 +6,8 @@ from math import prod
 from tensor_reshape.rules.records import Json
 from verification.kit.readings import refuse
 
-_GROUPS = {
-    "u1": (8, 1),
-    "u2": (4, 1),
-    "u3": (8, 3),
-    "u6": (4, 3),
-    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), (2, 1)),
-}
-"""How many elements share how many bytes."""
+_BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
+"""The bits of an element below one byte."""
 
 _BYTES = {"boolean": 1, "f8e8m0": 1, "f16": 2, "bf16": 2, "f32": 4}
 
@@ -38,9 +32,8 @@ def _check_overlap(dims: Sequence[int], places: Sequence[int], strides: Sequence
 
 
 def _count_packed(data_type: str, dims: Sequence[int]) -> int:
-    """Returns how many bytes there are."""
-    elements, size = _GROUPS[data_type]
-    return -(-prod(dims) // elements) * size
+    """Returns the number of bytes of a packed tensor."""
+    return -(-prod(dims) * _BITS[data_type] // 8)
 
 
 def execute(question: Json) -> str:
@@ -51,7 +44,7 @@ def execute(question: Json) -> str:
     """
     raw, dims, strides = bytes.fromhex(question["bytes"]), question["data"], question.get("strides")
     data_type = question["data_type"]
-    if data_type in _GROUPS:
+    if data_type in _BITS:
         if strides or _count_packed(data_type, dims) != len(raw):
             refuse()
         return raw.hex()
