@@ -37,7 +37,7 @@ def test_refusal_without_identity_names_the_scheme():
     assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-async def test_long_answer_is_sent_in_pieces():
+async def test_long_response_is_sent_in_chunks():
     for size in (0, 1, 65536, 200_000):
         sent = list[Message]()
 

@@ -113,7 +113,7 @@ def ask_batch(connection: socket.socket, name: bytes, count: int = 1) -> None:
     connection.sendall(write_request(write_batch(count), b"X-Request-Id: " + name, path=BATCH_PATH))
 
 
-def test_small_question_lives_as_a_grpc_call():
+def test_small_query_has_the_events_of_a_grpc_call():
     watcher, gate = Watcher(), Turnstile()
     with run(CONFIG, watcher=watcher, gate=gate) as (_, address):
         reply = post(address, headers={"x-request-id": "mine", "x-more": "told"})
@@ -141,7 +141,7 @@ def test_batch_waits_for_a_thread():
     ]  # fmt: skip
 
 
-def test_gate_refuses_before_the_body_is_read():
+def test_gate_rejects_before_the_body_is_read():
     gate = Turnstile(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
     with run(CONFIG, gate=gate) as (_, address), connect(address) as connection:
         connection.sendall(write_request(length=1000))
@@ -165,7 +165,7 @@ def test_call_is_cancelled_when_its_client_leaves():
         watcher.await_any("half", State.DONE)
 
 
-def test_body_that_stalls_is_given_up():
+def test_stalled_body_aborts_the_call():
     with run(replace(CONFIG, stall_timeout_seconds=0.2)) as (_, address), connect(address) as connection:
         connection.sendall(write_request(b"{", length=100))
         answer = receive_all(connection)
@@ -173,7 +173,7 @@ def test_body_that_stalls_is_given_up():
     assert b"STALLED" in answer
 
 
-def test_connection_is_dropped_when_the_answer_is_not_read():
+def test_unread_response_closes_the_connection():
     watcher = Watcher()
     with run(replace(CONFIG, stall_timeout_seconds=0.2), watcher=watcher) as (runner, address):
         gateway = runner._extra_listeners._gateway
@@ -188,7 +188,7 @@ def test_connection_is_dropped_when_the_answer_is_not_read():
     assert (Event.GIVE_UP, State.GIVEN_UP) in watcher.lives["a"]
 
 
-def test_batch_that_waits_too_long_for_a_thread_is_refused():
+def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
     watcher = Watcher()
     config = replace(CONFIG, stall_timeout_seconds=1.0, max_message_bytes=2**20)  # so more have room than threads
     with run_slow(config, watcher) as (address, turns), ExitStack() as stack:
@@ -205,7 +205,7 @@ def test_batch_that_waits_too_long_for_a_thread_is_refused():
         turns.released.set()
 
 
-def test_bug_is_logged_and_answered_without_its_text(caplog: pytest.LogCaptureFixture):
+def test_bug_is_logged_but_its_text_is_not_sent(caplog: pytest.LogCaptureFixture):
     class BrokenTurns(SlowTurns):
         def __enter__(self) -> None:
             text = "secret"

@@ -51,7 +51,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, address: str) -> str:
     return address
 
 
-def test_pipelined_requests_are_answered_in_their_order(address: str):
+def test_pipelined_requests_get_responses_in_order(address: str):
     bodies = [*(b"%d" % number for number in range(100)), b"a" * MAX_BYTES]
     with connect(address) as connection:
         connection.sendall(b"".join(map(write_request, bodies)) + write_request(b"", b"Connection: close"))
@@ -103,7 +103,7 @@ def test_idle_connection_stays_open_after_an_answer(hasty: str):
             connection.recv(1)
 
 
-def test_malformed_request_is_refused_and_ends_the_connection(address: str, caplog: pytest.LogCaptureFixture):
+def test_malformed_request_is_rejected_and_ends_the_connection(address: str, caplog: pytest.LogCaptureFixture):
     for sent in (
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
@@ -123,14 +123,14 @@ def test_malformed_request_is_refused_and_ends_the_connection(address: str, capl
     assert [record for record in caplog.records if record.name.startswith(("uvicorn", "tensor_reshape"))] == []
 
 
-def test_body_above_its_limit_is_refused_before_it_comes(address: str):
+def test_oversized_body_is_rejected_before_it_arrives(address: str):
     for lines in ((), (b"Expect: 100-continue",)):
         with connect(address) as connection:
             connection.sendall(write_request(b"", *lines, length=MAX_BYTES + 1))
             assert receive_all(connection).startswith(b"HTTP/1.1 413")
 
 
-def test_body_in_chunks_is_refused(address: str):
+def test_chunked_body_is_rejected(address: str):
     for method in ("GET", "POST"):
         head = f"{method} / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         with connect(address) as connection:

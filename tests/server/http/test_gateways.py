@@ -27,7 +27,7 @@ def test_host_names_are_checked_on_a_local_address_only():
         assert post(address, headers={"host": "shapes.example"}).document == ANSWER
 
 
-def test_question_of_the_explorer_is_answered():
+def test_query_of_the_explorer_gets_a_result():
     with run_runner(CONFIG) as runner:
         assert request(find_address(runner), "GET", "/explore/answer?data=N,4&shape=-1&special_zero=true").code == 200
 

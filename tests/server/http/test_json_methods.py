@@ -62,7 +62,7 @@ def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeReque
     assert found == describe(SERVED, request.SerializeToString(), reshape_pb2.InferShapeResponse.FromString)
 
 
-def test_repeated_question_is_answered_from_the_cache():
+def test_repeated_query_is_served_from_the_cache():
     service = ReshapeService(DEFAULT_LIMITS)
     methods = {method.name: method for method in build_json_methods(service)}
     answers = {methods[INFER_PATH].answer_light(write_json(QUESTION)) for _ in range(3)}
@@ -88,7 +88,7 @@ def test_empty_batch_has_no_results():
         assert infer(body, BATCH_PATH) == {"results": []}, body
 
 
-def test_malformed_batch_is_refused():
+def test_malformed_batch_is_rejected():
     for body in (
         b'{"items":[],}', b'{"items":[{},]}', b'{"items":[{} {}]}', b'{"items":[{},{}', b'{"items":[{},{}]',
         b'{"items":[{},{}]}x', b'{"items":[,{}]}', b'{"items":[], "items":[]}', b'{"items":[{"a":1,"a":1}]}',
@@ -97,14 +97,14 @@ def test_malformed_batch_is_refused():
         assert refuse(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_too_many_items_or_too_long_items_are_refused():
+def test_too_many_or_too_long_items_are_rejected():
     assert refuse(BATCH_PATH, b'{"items":[' + b"{}," * 65536 + b"{}]}").reason is Reason.BATCH_TOO_LARGE
     refusal = refuse(BATCH_PATH, b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}")
     assert (refusal.reason, refusal.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
     assert "more than 65536 characters" in refusal.message
 
 
-def test_malformed_question_is_refused():
+def test_malformed_query_is_rejected():
     deep: dict[str, object] = {}
     for _ in range(sys.getrecursionlimit() // 2):
         deep = {"data": deep}
@@ -115,7 +115,7 @@ def test_malformed_question_is_refused():
         assert refuse(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_refusal_names_the_value_and_its_field():
+def test_error_names_the_value_and_its_field():
     refusal = refuse(INFER_PATH, write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}}))
     assert isinstance(refusal, InvalidRequestError)
     assert refusal.field == "shape.dims[1].value"
@@ -142,7 +142,7 @@ def test_answers_that_would_be_too_long_as_json_are_refused():
     assert others[-1]["refusal"]["reason"] == Reason.OUTPUT_TOO_LARGE
 
 
-def test_batch_is_given_up_when_its_caller_is_gone():
+def test_batch_is_aborted_when_its_client_disconnects():
     with pytest.raises(LimitError) as caught:
         METHODS[BATCH_PATH].answer(write_batch(100), lambda: True)
     assert caught.value.reason is Reason.STALLED

@@ -203,14 +203,14 @@ def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch
         assert len(receive_all(deaf)) < LARGE_BYTES
 
 
-def test_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch):
+def test_slow_reader_gets_the_whole_response(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "WRITE_SECONDS", WAIT_SECONDS)
     with serve(app=send_much) as (port, _), connect(port.address) as slow:
         slow.sendall(write_request(b"", b"Connection: close"))
         assert sum(iter(lambda: len(slow.recv(4096)), 0)) > LARGE_BYTES
 
 
-def test_fault_of_one_connection_frees_its_place():
+def test_failed_connection_frees_its_slot():
     def find() -> ssl.SSLContext:
         raise ValueError
 

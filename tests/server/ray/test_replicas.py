@@ -84,12 +84,12 @@ def read_refusal(told: Told) -> ReshapeError:
     return refusal
 
 
-def test_replica_has_every_method_of_the_contract_by_its_short_name():
+def test_replica_has_every_api_method_by_its_short_name():
     names = [path.rpartition("/")[2] for path in ReshapeService(Limits()).methods.names]
     assert [name for name in names if not hasattr(ReshapeReplica, name)] == []
 
 
-async def test_message_is_answered_as_by_the_server(replica: ReshapeReplica):
+async def test_replica_responds_like_the_server(replica: ReshapeReplica):
     told, request = Told(), build_static_request()
     answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
     methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
@@ -97,14 +97,14 @@ async def test_message_is_answered_as_by_the_server(replica: ReshapeReplica):
     assert told == Told()
 
 
-async def test_refusal_has_its_details(replica: ReshapeReplica):
+async def test_error_has_its_details(replica: ReshapeReplica):
     told = Told()
     await replica.answer(INFER_SHAPE.path, reshape_pb2.InferShapeRequest().SerializeToString(), told)
     assert told.code is grpc.StatusCode.INVALID_ARGUMENT
     read_refusal(told)
 
 
-async def test_bug_is_answered_without_its_text(replica: ReshapeReplica):
+async def test_bug_text_is_not_sent_to_the_client(replica: ReshapeReplica):
     def fail(*_: object) -> bytes:
         raise RuntimeError(SECRET)
 
@@ -114,13 +114,13 @@ async def test_bug_is_answered_without_its_text(replica: ReshapeReplica):
     assert told == Told(grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
 
 
-async def test_stream_is_passed_on(replica: ReshapeReplica):
+async def test_replica_forwards_the_messages_of_a_stream(replica: ReshapeReplica):
     answers = replica.StreamReshape(send(begin(), chunk(0, SIX)), grpc_context=Told())  # type: ignore[attr-defined]
     _accepted, passed = [decode_stream_response(message.raw) async for message in answers]
     assert bytes(passed.payload) == SIX
 
 
-async def test_refused_stream_has_its_reason(replica: ReshapeReplica):
+async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
     for messages, reason in (
         ((begin((6,), (4, -1)),), Reason.NOT_DIVISIBLE),
         ((begin(), chunk(0, SIX[:3])), Reason.DATA_SIZE_MISMATCH),

@@ -55,47 +55,47 @@ def ask(
     return head.identity
 
 
-def test_there_is_no_gate_if_nothing_is_demanded(files: dict[str, Path]):
+def test_access_has_no_gates_without_requirements(files: dict[str, Path]):
     assert open_access(files).gates == open_access(files, "tls_certificate", "tls_key").gates == ()
 
 
-def test_caller_has_the_identity_of_its_token(files: dict[str, Path]):
+def test_token_determines_the_identity_of_a_call(files: dict[str, Path]):
     access = open_access(files, "token_file")
     assert ask(access, TOKEN) == "token:ci"
     assert ask(access) == ask(access, TOKEN[1:]) == ask(access, tls=WEB) == Reason.UNAUTHENTICATED
 
 
-def test_caller_has_the_first_identity_of_its_certificate(files: dict[str, Path]):
+def test_first_certificate_name_is_the_identity_of_a_call(files: dict[str, Path]):
     access = open_access(files, *MUTUAL)
     assert ask(access, tls=WEB) == "uri:spiffe://example.org/web"
     assert ask(access) == ""  # TLS has verified a certificate without names
 
 
-def test_one_identity_of_a_certificate_has_to_be_allowed(files: dict[str, Path]):
+def test_one_certificate_identity_must_be_allowed(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, allow_identity=("dns:web.example.org", "uri:spiffe://example.org/batch"))
     assert ask(access, tls=WEB) == "uri:spiffe://example.org/web"
     assert ask(access, tls=OTHER) == ask(access) == Reason.PERMISSION_DENIED
 
 
-def test_token_and_certificate_are_both_demanded(files: dict[str, Path]):
+def test_access_requires_both_token_and_certificate(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, "token_file", allow_identity=("dns:web.example.org",))
     assert ask(access, TOKEN, WEB) == "token:ci"
     assert ask(access, TOKEN, OTHER) == Reason.PERMISSION_DENIED
     assert ask(access, None, WEB) == Reason.UNAUTHENTICATED
 
 
-def test_caller_may_call_the_methods_of_all_its_identities(files: dict[str, Path]):
+def test_permissions_of_all_identities_are_combined(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, "token_file", "authorization_file")
     assert ask(access, TOKEN, OTHER, INFER) == ask(access, TOKEN, WEB, RESHAPE) == "token:ci"
     assert ask(access, TOKEN, OTHER, RESHAPE) == ask(access, TOKEN, None, RESHAPE) == Reason.PERMISSION_DENIED
 
 
-def test_certificate_that_tls_has_not_verified_proves_nothing(files: dict[str, Path]):
+def test_unverified_certificate_is_rejected(files: dict[str, Path]):
     access = open_access(files, "tls_certificate", "tls_key", "token_file", "authorization_file")
     assert ask(access, TOKEN, WEB, RESHAPE) == Reason.PERMISSION_DENIED
 
 
-def test_changed_files_are_read_again_at_a_look(files: dict[str, Path]):
+def test_look_reloads_changed_files(files: dict[str, Path]):
     access = open_access(files, "token_file")
     files["token_file"].write_text(f"web:{TOKEN}")
     assert ask(access, TOKEN) == "token:ci"
@@ -104,12 +104,12 @@ def test_changed_files_are_read_again_at_a_look(files: dict[str, Path]):
 
 
 @pytest.mark.parametrize("name", ["token_file", "authorization_file", "tls_client_ca"])
-def test_unusable_file_is_a_fault_of_the_configuration(name: str, files: dict[str, Path]):
+def test_invalid_file_raises_config_error(name: str, files: dict[str, Path]):
     files[name].write_text("nothing")
     with pytest.raises(ConfigError, match=str(files[name])):
         open_access(files, *MUTUAL, "token_file", "authorization_file")
 
 
-def test_malformed_identity_is_a_fault_of_the_configuration(files: dict[str, Path]):
+def test_malformed_identity_raises_config_error(files: dict[str, Path]):
     with pytest.raises(ConfigError, match="is not a valid identity"):
         open_access(files, *MUTUAL, allow_identity=("web",))

@@ -68,7 +68,7 @@ def test_pattern_matches_its_identities_and_no_others():
     assert [row for row in OTHERS if IdentityPattern(row[0]).matches(row[1])] == []
 
 
-def test_malformed_pattern_is_refused_with_the_form_to_write():
+def test_malformed_pattern_error_shows_the_valid_form():
     for text in MALFORMED:
         with pytest.raises(ConfigError, match="is not a valid identity: write uri:"):
             pytest.fail(f"{text!r} is {IdentityPattern(text)}")

@@ -27,7 +27,7 @@ def read(path: Path, text: str) -> Permissions:
     return Permissions(path, METHODS)
 
 
-def test_caller_may_call_the_methods_of_all_its_identities(tmp_path: Path):
+def test_permissions_of_all_identities_are_combined(tmp_path: Path):
     permissions = read(tmp_path / "file", FILE)
     permitted: dict[tuple[str, ...], set[str]] = {
         ("token:batch",): {RESHAPE, INFER, MODEL},
@@ -43,7 +43,7 @@ def test_caller_may_call_the_methods_of_all_its_identities(tmp_path: Path):
         assert {method for method in METHODS if permissions.permit(identities, method)} == methods, identities
 
 
-def test_malformed_file_is_refused_by_its_name(tmp_path: Path):
+def test_malformed_file_error_has_the_file_name(tmp_path: Path):
     file = tmp_path / "file"
     for text, cause in (
         ("", r"must have one table, \[callers\]"),

@@ -69,7 +69,7 @@ def test_file_with_kept_size_and_time_is_read_again(path: Path):
     assert reloaded.value == [b"six"]
 
 
-def test_pipe_in_the_place_of_the_file_is_not_read(path: Path):
+def test_pipe_is_not_read_as_a_file(path: Path):
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.unlink()
     os.mkfifo(path)

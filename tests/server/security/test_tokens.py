@@ -35,7 +35,7 @@ def test_token_has_the_identity_of_its_line(path: Path):
     assert find(tokens, f"bearer {OTHER}") == "token:ci"
 
 
-def test_hash_stands_for_its_token(path: Path):
+def test_token_matches_its_hash(path: Path):
     tokens = read(path, f"web:sha256:{hash_token(OLD)}", f"ci:sha256:{hash_token(OTHER).upper()}")
     assert (find(tokens, f"Bearer {OLD}"), find(tokens, f"Bearer {OTHER}")) == ("token:web", "token:ci")
     assert find(tokens, f"Bearer sha256:{hash_token(OLD)}") == find(tokens, f"Bearer {hash_token(OLD)}") == ""
@@ -68,7 +68,7 @@ def test_other_headers_have_no_identity(path: Path):
     assert [values for values in rows if find(tokens, *values) != ""] == []
 
 
-def test_malformed_line_is_refused_by_its_number_and_not_shown(path: Path):
+def test_malformed_line_error_has_the_line_number_but_not_the_text(path: Path):
     for line in (
         OLD,
         f":{OLD}",
@@ -97,12 +97,12 @@ def test_number_of_tokens_is_limited(path: Path):
             read(path, *lines)
 
 
-def test_token_of_two_names_is_refused(path: Path):
+def test_token_with_two_names_is_rejected(path: Path):
     with pytest.raises(ConfigError, match="a token twice"):
         read(path, f"web:{OLD}", f"ci:sha256:{hash_token(OLD)}")
 
 
-def test_unreadable_file_is_refused(path: Path):
+def test_unreadable_file_is_rejected(path: Path):
     with pytest.raises(ConfigError, match=str(path)):
         Tokens(path)
     path.write_bytes(b"\xff\xfe")
@@ -110,7 +110,7 @@ def test_unreadable_file_is_refused(path: Path):
         Tokens(path)
 
 
-def test_all_tokens_are_compared_for_each_call(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_call_compares_all_tokens(path: Path, monkeypatch: pytest.MonkeyPatch):
     compared = []
 
     def compare(one: bytes, other: bytes) -> bool:

@@ -32,7 +32,7 @@ def test_empty_tensor_takes_dims_that_numpy_would_not():
     assert reshape(view([0], payload=b""), (2**62, 4, 0), LIMITS).dims == (2**62, 4, 0)
 
 
-def test_payload_of_another_size_is_refused():
+def test_payload_with_a_wrong_size_is_rejected():
     with pytest.raises(InvalidRequestError) as caught:
         reshape(view([7]), (7,), LIMITS)
     assert caught.value.reason == Reason.DATA_SIZE_MISMATCH

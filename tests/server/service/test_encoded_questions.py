@@ -38,18 +38,18 @@ def asked() -> Asked:
     return Asked()
 
 
-def test_plain_question_is_answered_at_once_as_by_a_thread(asked: Asked):
+def test_light_query_has_the_same_result_as_on_a_thread(asked: Asked):
     assert asked.questions.answer_light(b"plain") == Asked().questions.answer(b"plain")
 
 
-def test_repeated_question_is_not_read(asked: Asked):
+def test_repeated_query_is_not_decoded(asked: Asked):
     for ask in (asked.questions.answer_light, asked.questions.answer):
         assert ask(b"plain") == ask(b"plain")
     assert asked.read == [b"plain"]
     assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
 
 
-def test_refusal_is_not_kept(asked: Asked):
+def test_error_is_not_cached(asked: Asked):
     for ask in (asked.questions.answer_light, asked.questions.answer_light, asked.questions.answer):
         with pytest.raises(ValueError, match="divisible"):
             ask(b"refused")
@@ -70,12 +70,12 @@ def test_searched_questions_that_no_thread_takes_are_forgotten(asked: Asked):
     assert asked.read[-1] == b"searched"
 
 
-def test_long_question_is_left_to_a_thread_unread(asked: Asked):
+def test_long_query_is_left_to_a_thread_undecoded(asked: Asked):
     assert asked.questions.answer_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
     assert asked.read == []
 
 
-def test_answer_to_a_long_question_is_not_kept(asked: Asked):
+def test_result_of_a_long_query_is_not_cached(asked: Asked):
     size = MAX_CACHED_ANSWER_BYTES - len(asked.questions.answer(b"plain"))
     for raw, reads in ((b"plain".ljust(size), 1), (b"plain".ljust(size + 1), 2)):
         asked.read.clear()

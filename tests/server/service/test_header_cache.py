@@ -86,7 +86,7 @@ def test_header_is_found_by_its_bytes_and_the_length():
         assert (headers.find_at(request, 4), headers.find(request)) == (None, None), request
 
 
-def test_large_header_is_not_kept():
+def test_large_header_is_not_cached():
     most = MAX_CACHED_HEADER_BYTES - len(b"answer")
     for start, kept in ((most, True), (most + 1, False)):
         headers, request = HeaderCache(), bytes(start + 8)

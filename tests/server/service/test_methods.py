@@ -52,13 +52,13 @@ def build_batch(queries: list[ShapeQuery]) -> bytes:
     return join_items([encode_batch_item(read_query(query)) for query in queries])
 
 
-def test_batch_is_given_up_when_its_caller_is_gone(service: ReshapeService):
+def test_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
         service.infer_batch(build_batch([PLAIN] * 9), lambda: next(polls))
 
 
-def test_message_is_not_read_when_its_caller_is_gone(service: ReshapeService):
+def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService):
     for answer in (service.questions.answer, service.infer_batch):
         with pytest.raises(LimitError) as refusal:
             answer(NO_BATCH, lambda: True)
@@ -91,7 +91,7 @@ def test_batches_take_turns_after_each_item(shared: ReshapeService, locks: list[
     assert "".join(polls) == "abc" * 9
 
 
-def test_question_does_not_wait_for_the_turn_of_a_batch(shared: ReshapeService, locks: list[FairLock]):
+def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, locks: list[FairLock]):
     answers: SimpleQueue[bytes] = SimpleQueue()
     request = build_request(SEARCHED)
     with locks[1]:
@@ -109,7 +109,7 @@ def find_a_bug(*_: object) -> ShapeAnswer:
 
 
 @pytest.mark.parametrize("bug", [find_what_cannot_be_sent, find_a_bug], ids=lambda bug: bug.__name__)
-def test_bug_in_a_batch_is_refused_per_item_and_logged_once(
+def test_bug_in_a_batch_fails_its_item_and_is_logged_once(
     service: ReshapeService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

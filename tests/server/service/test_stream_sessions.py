@@ -85,7 +85,7 @@ def read_chunks(answers: list[bytes]) -> bytes:
     return joined
 
 
-def test_dense_chunk_is_passed_on_as_the_same_message(session: Session):
+def test_dense_chunk_is_forwarded_unchanged(session: Session):
     assert list(map(read_accept, session.send(begin((6,), (2, -1))))) == [(2, 3)]
     for message in (chunk(0, SIX[:2]), chunk(2, SIX[2:])):
         (answer,) = session.send(message)
@@ -180,7 +180,7 @@ def test_strided_tensor_holds_memory_until_the_next_one(session: Session):
     assert (session.held[0] >= 10 + 2 * 6, session.held[-1]) == (True, 0)
 
 
-def test_strided_tensor_is_refused_when_there_is_no_memory():
+def test_strided_tensor_is_rejected_without_memory_capacity():
     def refuse(size: int) -> None:
         raise LimitError.of(Reason.SERVER_BUSY, "no", size=size)
 
@@ -238,13 +238,13 @@ REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
 
 
 @pytest.mark.parametrize(("messages", "reason", "field"), REFUSALS.values(), ids=REFUSALS)
-def test_message_is_refused(session: Session, messages: list[bytes], reason: Reason, field: str):
+def test_invalid_message_is_rejected(session: Session, messages: list[bytes], reason: Reason, field: str):
     error = session.refuse(*messages)
     assert (error.reason, error.field) == (reason, field)
     assert isinstance(error, LimitError if reason is Reason.TENSOR_TOO_LARGE else InvalidRequestError)
 
 
-def test_end_within_a_tensor_is_refused():
+def test_stream_end_within_a_tensor_is_rejected():
     for messages in ([begin()], BEGUN, [STRIDED, chunk(0, SIX[:5])]):
         session = Session()
         session.send(*messages)

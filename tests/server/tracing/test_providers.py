@@ -24,19 +24,19 @@ print(build_resource().attributes['service.name'], build_resource().attributes['
     assert run(program, OTEL_SERVICE_NAME="mine").split() == ["mine", "0.1.0"]
 
 
-def test_instrumented_process_is_refused_because_each_call_would_count_twice():
+def test_tracing_is_rejected_in_an_instrumented_process():
     instrument = "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider; "
     instrument += "trace.set_tracer_provider(TracerProvider()); "
-    assert "leave one of them" in run(instrument + START).splitlines()[-1]
+    assert "use only one of them" in run(instrument + START).splitlines()[-1]
 
 
-def test_wrong_variable_is_a_fault_of_the_configuration():
+def test_invalid_variable_raises_config_error():
     assert "ConfigError: --tracing: " in run(START, OTEL_BSP_MAX_QUEUE_SIZE="0").splitlines()[-1]
     start = "from tensor_reshape.server.watchers import start_tracing; start_tracing()"  # the next is read at import
     assert "ConfigError: --tracing: OTEL" in run(start, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many").splitlines()[-1]
 
 
-def test_malformed_header_is_refused_and_not_shown():
+def test_malformed_header_is_rejected_without_quoting_it():
     complaint = run(START, OTEL_EXPORTER_OTLP_HEADERS="Authorization: Bearer secret")
     assert "not NAME=VALUE" in complaint
     assert "secret" not in complaint

@@ -50,7 +50,7 @@ def build_record(ending: Ending | None, method: str = METHOD) -> CallRecord:
     return record
 
 
-def test_running_call_is_not_a_span(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_running_call_has_no_span(observer: SpanObserver, exporter: InMemorySpanExporter):
     for state in set(State) - {State.DONE}:
         record = build_record(None)
         record.state = state
@@ -74,7 +74,7 @@ def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, e
     assert dict(span.attributes or {}).items() >= expected.items()
 
 
-def test_failure_of_the_server_is_an_error_but_a_refusal_is_not(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_server_failure_is_an_error_span_but_a_rejection_is_not(observer: SpanObserver, exporter: InMemorySpanExporter):
     for ending, code, status in (
         (Ending("OK"), 0, StatusCode.UNSET),
         (Ending("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),
@@ -89,7 +89,7 @@ def test_failure_of_the_server_is_an_error_but_a_refusal_is_not(observer: SpanOb
 
 
 @pytest.mark.parametrize("method", ANSWERS)
-def test_span_has_the_rank_of_the_answer(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
+def test_span_has_the_rank_of_the_output(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
     record = build_record(Ending("OK"), f"/{SERVICE}/{method}")
     note_answer(record.head, ANSWERS[method])
     observer.observe(record, Event.OVER)
@@ -97,7 +97,7 @@ def test_span_has_the_rank_of_the_answer(observer: SpanObserver, exporter: InMem
     assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
 
 
-def test_span_of_an_answer_without_rank_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_span_has_no_rank_when_the_response_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):
     record = build_record(Ending("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
     note_answer(record.head, b"\x0a\x00")
     observer.observe(record, Event.OVER)

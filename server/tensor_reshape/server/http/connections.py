@@ -1,13 +1,14 @@
-"""HTTP/1.1 connections: uvicorn's protocol on h11, with the bounds that uvicorn does not have.
+"""HTTP/1.1 connections: uvicorn's protocol on h11, with limits that uvicorn does not have.
 
-- There are at most `MAX_CONNECTIONS`. If there are as many, a new one replaces the oldest of the host that has most: an
-  idle one, or else a busy one if that host has more than the newcomer's. So one host cannot keep the others out.
-- The head of a request must arrive within `HEAD_SECONDS`, counted from the start of the connection or from the head's
-  first byte. uvicorn limits its size (`h11_max_incomplete_event_size`) and the time between requests.
-- What is written must be read within `WRITE_SECONDS`. Calls have a stall timeout of their own; this bound also holds
-  for pages, and for the last bytes of a call that is over.
-- Each turn of the loop reads `_READ_BYTES` of a connection, so one connection cannot delay the others. h11 takes about
-  10 ms for as many bytes of one-byte chunks.
+- There are at most `MAX_CONNECTIONS`. At the limit, a new connection replaces the oldest one of the host with the most
+  connections: an idle one, or a busy one if that host has more than the new connection's host. One host therefore
+  cannot block the others.
+- The headers of a request must arrive within `HEAD_SECONDS`, from the start of the connection or from their first byte.
+  uvicorn limits their size (`h11_max_incomplete_event_size`) and the time between requests.
+- Clients must read written data within `WRITE_SECONDS`. Calls have a stall timeout of their own; this limit also covers
+  pages and the last bytes of a finished call.
+- Each iteration of the event loop reads `_READ_BYTES` of a connection, so one connection cannot delay the others. h11
+  takes about 10 ms for as many bytes of one-byte chunks.
 - Only methods of asyncio's protocols are overridden.
 """
 
@@ -25,18 +26,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tensor_reshape.server.engine.sources import find_address, name_peer
 
 MAX_CONNECTIONS = 256
-"""How many connections a port has at once: with TLS, each takes 300 KiB."""
+"""The maximum number of connections of a port. With TLS, each takes 300 KiB."""
 
 HEAD_SECONDS = 10.0
-"""How long the head of a request may take; that of the first, with the TLS handshake."""
+"""The time limit for the headers of a request. For the first request it includes the TLS handshake."""
 
 WRITE_SECONDS = 30.0
-"""How long a client may leave written bytes unread."""
+"""The time after which a connection with unread data is closed."""
 
 FindContext = Callable[[], ssl.SSLContext]
 """Returns the TLS context for a new connection, with the certificates that are valid now."""
 
-_TLS_END_SECONDS = 1.0  # idle clients do not answer the end of TLS; asyncio would wait 30 s for them
+_TLS_END_SECONDS = 1.0  # idle clients do not complete the TLS shutdown; asyncio would wait 30 s for them
 _READ_BYTES = 2048
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -45,42 +46,42 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
-    """One connection, on the thread of the loop.
+    """One connection, on the thread of the event loop.
 
     Attributes:
         name: the peer's name, in gRPC's form.
         host: the peer's address, as fair shares count it.
-        certificate: the client's certificate and its names, under the names of gRPC's `auth_context`.
+        certificate: the client's certificate and its names, with the keys of gRPC's `auth_context`.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
-        """Without a transport.
+        """Creates the protocol without a transport.
 
         Args:
-            connections: of the port.
-            find_context: of TLS; None: plain text.
-            arguments: of uvicorn's protocol.
+            connections: the connections of the port.
+            find_context: returns the TLS context; None: plain text.
+            arguments: the arguments of uvicorn's protocol.
         """
         super().__init__(**{**arguments, "app_state": {_KEY: self}})
         self.name = self.host = ""
         self.certificate: Mapping[str, Sequence[bytes]] = {}
         self._connections = connections
         self._find_context = find_context
-        self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
-        self._early: bytes | None = b""  # what came before uvicorn could read; None since it can
+        self._socket: asyncio.Transport | None = None  # the transport below TLS, if there is TLS
+        self._early: bytes | None = b""  # data received before uvicorn could read it; None afterwards
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._answers = 0  # under way: for a moment two, if requests are pipelined
+        self._answers = 0  # running responses: briefly two, if requests are pipelined
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered."""
+        """Whether a response is running."""
         return self._answers > 0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Marks the connection as busy, from the end of a request's head to the end of its answer."""
+        """Marks the connection as busy, from the end of a request's headers to the end of its response."""
         self._answers += 1
         _stop(self._head_timer)
         try:
@@ -89,11 +90,11 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._answers -= 1
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to serve, after the TLS handshake if there is TLS; see `asyncio.Protocol`."""
+        """Starts serving, after the TLS handshake if there is TLS; see `asyncio.Protocol`."""
         self._socket = transport
         try:
             self.name = name_peer(transport.get_extra_info("socket"))
-        except OSError:  # the client has gone already
+        except OSError:  # the client has already disconnected
             transport.abort()
             return
         self.host = find_address(self.name)
@@ -106,7 +107,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         else:
             transport.pause_reading()  # `start_tls` resumes it
             shaking = self.loop.create_task(self._shake_hands(transport, self._find_context))
-            self.tasks.add(shaking)  # uvicorn's, or it could be collected
+            self.tasks.add(shaking)  # uvicorn's set, which prevents garbage collection
             shaking.add_done_callback(self.tasks.discard)
 
     async def _shake_hands(self, transport: asyncio.Transport, find_context: FindContext) -> None:
@@ -116,7 +117,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
                 transport, self, find_context(), server_side=True, ssl_shutdown_timeout=_TLS_END_SECONDS
             )
         except OSError:
-            pass  # the client has gone, or does not speak TLS as this server does
+            pass  # the client has disconnected, or the TLS versions do not match
         except Exception:
             _LOGGER.exception("bug")
         finally:
@@ -127,7 +128,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(1, 0)  # `pause_writing` is called as soon as the client does not read
+        transport.set_write_buffer_limits(1, 0)  # `pause_writing` is called as soon as the client stops reading
         self.certificate = read_certificate(transport)
         early, self._early = self._early, None
         if early:
@@ -141,7 +142,8 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """See `asyncio.BufferedProtocol`."""
         data = bytes(self._buffer[:nbytes])
-        if self._early is not None:  # `start_tls` passes on what came with the end of the handshake before it returns
+        # `start_tls` passes on data received with the end of the handshake before it returns
+        if self._early is not None:
             self._early += data
             return
         if not self.is_busy and (self._head_timer is None or self._head_timer.cancelled()):
@@ -184,35 +186,35 @@ class Connections:
     """The connections of a port."""
 
     def __init__(self) -> None:
-        """Starts empty."""
-        self._open = dict[Connection, None]()  # in the order in which they came
+        """Creates an empty set."""
+        self._open = dict[Connection, None]()  # in the order of arrival
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Returns how many there are; from any thread."""
+        """Returns the number of connections. Any thread may call it."""
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """Takes a connection; returns False if there is no place for it."""
+        """Adds a connection; returns False if the limit prevents it."""
         if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._make_room(connection.host)):
             return False
         self._open[connection] = None
         return True
 
     def discard(self, connection: Connection) -> None:
-        """Removes a connection, also one that is not there."""
+        """Removes a connection, if it is present."""
         self._open.pop(connection, None)
 
     def close(self) -> None:
-        """Closes all connections at once, and takes no others."""
+        """Closes all connections at once, and admits no others."""
         self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()
 
     def _make_room(self, host: str) -> bool:
-        """Closes a connection for one of `host`; returns False if none is to be closed."""
+        """Closes a connection in favor of one of `host`; returns False if none may be closed."""
         held = Counter(connection.host for connection in self._open)
-        first = max(self._open, key=lambda one: (not one.is_busy, held[one.host]))  # of several, the oldest
+        first = max(self._open, key=lambda one: (not one.is_busy, held[one.host]))  # the oldest of several
         if first.is_busy and held[first.host] <= held[host] + 1:
             return False
         first.abort()
@@ -226,13 +228,14 @@ def find_connection(scope: Scope) -> Connection:
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
-    """Returns the verified certificate of the client and its names; nothing without a certificate or without TLS."""
+    """Returns the client's verified certificate and its names; nothing without a certificate or without TLS."""
     found: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     content = found.getpeercert(binary_form=True) if found is not None else None
     if found is None or content is None:
         return {}
     properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
-    names: Any = (found.getpeercert() or {}).get("subjectAltName", ())  # pairs; the type has all else as well
+    # pairs; the declared type also covers other entries
+    names: Any = (found.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:
             properties.setdefault(_PROPERTIES[kind], []).append(value.encode())

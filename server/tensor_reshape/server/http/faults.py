@@ -1,7 +1,7 @@
-"""Messages read from JSON; and why JSON is not a message, in the words of protobuf, with the path of the value.
+"""Messages from JSON, and explanations of invalid JSON in protobuf's words, with the path of the value.
 
-protobuf does not always name the field, and seldom the index of an item. So for bad JSON, the values in a message are
-read one by one, down to the smallest one that protobuf refuses.
+protobuf does not always name the field, and seldom the index of an item. For invalid JSON, the values in a message are
+therefore read one by one, down to the smallest one that protobuf rejects.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -11,17 +11,17 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-_MAX_DEPTH = 32  # the deepest question has ten levels
-_MAX_CHARACTERS = 200  # of protobuf's words, which may quote the caller
+_MAX_DEPTH = 32  # the deepest query has ten levels
+_MAX_CHARACTERS = 200  # of protobuf's text, which may quote the client
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong.
+    """One error in a document.
 
     Attributes:
         text: a sentence for people.
-        field: the path of the value; empty for the whole.
+        field: the path of the value; empty for the whole document.
     """
 
     text: str
@@ -29,10 +29,10 @@ class Fault(NamedTuple):
 
 
 def parse_message(kind: type[_AnyMessage], value: dict[str, Any]) -> _AnyMessage:
-    """Returns the message that an object of JSON is.
+    """Returns the message of a JSON object.
 
     Raises:
-        ValueError: it is not one, in protobuf's words.
+        ValueError: the object is invalid, with protobuf's text.
     """
     try:
         return json_format.ParseDict(value, kind(), max_recursion_depth=_MAX_DEPTH)
@@ -45,19 +45,19 @@ def parse_message(kind: type[_AnyMessage], value: dict[str, Any]) -> _AnyMessage
 
 
 def find_fault(kind: type[Message], value: Any, place: str = "") -> Fault | None:  # noqa: ANN401 - of JSON
-    """Returns what keeps a value from being a message; None if it is one.
+    """Returns why a value is not a valid message; None if it is one.
 
     Args:
-        kind: of the message.
-        value: of JSON.
-        place: the path of the value; empty: it is the body.
+        kind: the class of the message.
+        value: the JSON value.
+        place: the path of the value; empty for the body.
     """
-    if not isinstance(value, dict):  # protobuf takes an empty list for an object
+    if not isinstance(value, dict):  # protobuf accepts an empty list as an object
         return Fault(f"{place or 'the body'} is not an object", place)
     words = _refuse(kind, value)
     if not words:
         return None
-    descriptor: Any = kind.DESCRIPTOR  # the implementations of protobuf have no type in common
+    descriptor: Any = kind.DESCRIPTOR  # the implementations of protobuf have no common type
     fields = {name: field for field in descriptor.fields for name in (field.name, field.json_name)}
     for name, item in value.items():
         if name in fields and _refuse(kind, {name: item}):
@@ -80,7 +80,7 @@ def _find_in_item(field: FieldDescriptor, value: Any, place: str, words: str) ->
 
 
 def _refuse(kind: type[Message], value: dict[str, Any]) -> str:
-    """Returns why an object of JSON is not a message; empty if it is one."""
+    """Returns why a JSON object is not a valid message; empty if it is one."""
     try:
         parse_message(kind, value)
     except ValueError as error:

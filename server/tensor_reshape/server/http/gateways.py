@@ -1,4 +1,4 @@
-"""The gateway of a server: its port for HTTP, with the methods and the explorer, joined to its calls."""
+"""The HTTP gateway of a server: a port with the methods and the explorer, which shares limits with the gRPC calls."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ class Gateway:
     """Serves methods of a server over HTTP.
 
     Attributes:
-        port: where.
+        port: the HTTP port.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class Gateway:
         find_context: FindContext | None,
         shares: bool,
     ) -> None:
-        """Binds the address of `config`, which has one.
+        """Binds the HTTP address of `config`, which must be set.
 
         Args:
-            config: of the server, with its real ports.
-            service: of the server.
-            answers: what answers its methods.
-            is_serving: whether it is to be sent calls.
-            find_context: of TLS; None: plain text.
+            config: the server's settings, with its real ports.
+            service: the server's service.
+            answers: executes the methods.
+            is_serving: whether the server is ready for calls.
+            find_context: returns the TLS context; None: plain text.
             shares: whether other processes listen on the same port.
 
         Raises:
-            ConfigError: the address cannot be bound, or there is no room for the threads.
+            ConfigError: the address cannot be bound, or the threads do not start for lack of memory.
         """
         address = config.http_listen or ""
         self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
@@ -59,13 +59,13 @@ class Gateway:
             build_health_route(is_serving),
             *build_explorer_routes(ask, answers, config.listen),
         ]
-        if config.reflects and not config.authenticates:  # this route does not know who calls
+        if config.reflects and not config.authenticates:  # this route does not authenticate clients
             routes.append(build_contract_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
         self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
 
     def end(self) -> None:
-        """Ends all that is under way."""
+        """Ends the port and all running calls."""
         self.port.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # what no call waits for any more may take long
+            pool.shutdown(wait=False)  # abandoned work may take long

@@ -1,11 +1,11 @@
-"""The methods of the contract, their messages as JSON: the canonical JSON of protobuf, which makes and reads it.
+"""The methods of the API with messages in protobuf's canonical JSON, which protobuf reads and writes.
 
-- A method here is a method as any other, bytes to bytes, and asks the service typed questions: no rule is known here.
-- A field may be written as the contract has it or in lowerCamelCase; an answer has the latter. Numbers of 64 bits are
-  strings there, as JavaScript wants them.
-- A name that comes twice, an unknown one, and text that is not UTF-8 are refused, with the path of the field.
-- Python's JSON and protobuf compute with the interpreter's lock. So they do in the service's turns, and what is read or
-  written without giving way is never larger than one question, or its answer.
+- A JSON method maps bytes to bytes like any other, and sends typed queries to the service. It contains no rules.
+- A request may name a field as in the proto file or in lowerCamelCase; a response uses the latter. Numbers of 64 bits
+  are strings in responses, because JavaScript cannot represent all of them.
+- Duplicate names, unknown names and text that is not UTF-8 are rejected with the path of the field.
+- Python's JSON and protobuf hold the interpreter lock. They therefore run under the service's locks, and one
+  uninterrupted step reads or writes at most one query or result.
 """
 
 import json
@@ -32,10 +32,10 @@ from tensor_reshape.wire.inference import build_infer_response, read_question
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
 
 MAX_QUESTION_BYTES = 64 * 1024
-"""The largest question: the JSON of a legal one of rank 64 stays below 20 KiB."""
+"""The largest query. The JSON of a valid one of rank 64 stays below 20 KiB."""
 
 MAX_BATCH_BYTES = 1024 * 1024
-"""The largest batch: it takes about as long as the largest of protobuf's."""
+"""The largest batch. It takes about as long as the largest one in protobuf."""
 
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
@@ -46,7 +46,7 @@ _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
-    """Returns what answers JSON by asking `service`, under the names that the methods have over gRPC."""
+    """Returns the JSON methods of `service`, named as over gRPC."""
     questions = EncodedQuestions(service, _read_question, _write_answer)
 
     def answer_batch(body: bytes, is_over: IsOver) -> bytes:
@@ -59,14 +59,14 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
 
 
 def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
-    """Returns the object that a text of JSON is.
+    """Returns the object in a JSON text.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     try:
         document = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:  # also of numbers with more digits than Python reads
+    except (ValueError, RecursionError) as error:  # also raised for numbers with more digits than Python reads
         raise _refuse_text(error, what) from None
     if not isinstance(document, dict):
         raise _refuse(Fault(f"{what} is no JSON object", ""))
@@ -74,21 +74,21 @@ def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
 
 
 def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
-    """Returns the message that a value of JSON is.
+    """Returns the message of a JSON value.
 
     Args:
-        kind: of the message.
+        kind: the class of the message.
         document: the value.
-        place: the path of the value in the body; empty: it is the body.
+        place: the path of the value in the body; empty for the body.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
-    if isinstance(document, dict):  # protobuf takes an empty list for an object
+    if isinstance(document, dict):  # protobuf accepts an empty list as an object
         try:
             return parse_message(kind, document)
         except ValueError:
-            pass  # what is wrong is looked for below, with its path
+            pass  # the error is found below, with its path
     unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
     raise _refuse(find_fault(kind, document, place) or unknown)
 
@@ -116,7 +116,7 @@ def _write_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def _read_items(body: bytes) -> Iterator[bytes]:
-    """Yields the items of a batch as messages of the contract: what reads these is faster than what reads objects."""
+    """Yields the items of a batch as serialized messages, which are faster to read than objects."""
     text = _decode(body)
     begin = _BEGIN.match(text)
     values = iter(_read_short(text)) if begin is None else _cut_values(text, begin.end())
@@ -128,7 +128,7 @@ def _read_items(body: bytes) -> Iterator[bytes]:
 
 
 def _read_short(text: str) -> list[Any]:
-    """Returns the items of a batch in any form but that in which nearly all are, if it is short."""
+    """Returns the items of a short batch in an unusual form."""
     if len(text) > MAX_QUESTION_BYTES:
         message = f'the body does not begin with {{"{_ITEMS}":[, and is too long to be read otherwise'
         raise _refuse(Fault(message, ""))
@@ -140,7 +140,7 @@ def _read_short(text: str) -> list[Any]:
 
 
 def _cut_values(text: str, position: int) -> Iterator[Any]:
-    """Yields the values of a list whose first one begins at a position, and which ends the batch."""
+    """Yields the values of a list that ends the batch. `position` is the start of its first value."""
     if _END.fullmatch(text, position):
         return
     window = _Window(text)
@@ -158,21 +158,21 @@ def _cut_values(text: str, position: int) -> Iterator[Any]:
 class _Window:
     """A part of a text, in which values are read one after another.
 
-    Python's scanner does not let go of the interpreter, so it never sees more than the largest question.
+    Python's scanner does not release the interpreter, so it gets at most as many characters as the largest query has.
     """
 
     def __init__(self, text: str) -> None:
         self._text, self._part, self._begin = text, "", 0
 
     def read(self, position: int, what: str) -> tuple[Any, int]:
-        """Returns the value at a position, which `what` names, and where it ends.
+        """Returns the value at a position and the position of its end; `what` names the value in errors.
 
         Raises:
             InvalidRequestError: MESSAGE_MALFORMED.
         """
         try:
             return self._read(position)
-        except (ValueError, RecursionError):  # it may go on behind the part
+        except (ValueError, RecursionError):  # the value may continue after this part
             self._begin, self._part = position, self._text[position : position + MAX_QUESTION_BYTES]
         try:
             return self._read(position)
@@ -192,7 +192,7 @@ class _Window:
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON; of a name that comes twice, readers of JSON take whichever they like."""
+    """Returns a JSON object. A duplicate name is an error, because JSON readers differ in which value they use."""
     found = dict(pairs)
     if len(found) < len(pairs):
         message = "a name comes twice in an object"

@@ -1,8 +1,8 @@
-"""The HTTP port: uvicorn's server on a thread of its own, beside the thread that receives the calls of gRPC.
+"""The HTTP port: a uvicorn server on its own thread, next to the thread that receives gRPC calls.
 
-- While the port is open, the interpreter switches between threads fast. Otherwise each turn of the loop would delay the
-  calls of gRPC by up to 5 ms.
-- `start`, `dismiss` and `end` are for the thread that owns the server. The connections are the loop's.
+- While the port is open, the interpreter switches threads at a short interval. Otherwise each iteration of the event
+  loop would delay gRPC calls by up to 5 ms.
+- The thread that owns the server calls `start`, `dismiss` and `end`. The connections belong to the event loop.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from tensor_reshape.server.transport.listeners import share, take
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 IDLE_SECONDS = 60
-"""How long a connection may be without a request."""
+"""The time after which a connection without a request is closed."""
 
 _BACKLOG = 128
 
 
 class HttpPort:
-    """Serves an application on an address of its own.
+    """Serves an application on its own address.
 
     Attributes:
         address: the address, with its real port.
-        max_connections: how many connections it takes.
+        max_connections: the maximum number of connections.
     """
 
     max_connections = MAX_CONNECTIONS
@@ -47,8 +47,8 @@ class HttpPort:
 
         Args:
             address: host:port.
-            app: answers the requests.
-            find_context: of TLS; None: plain text.
+            app: the application.
+            find_context: returns the TLS context; None: plain text.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -56,10 +56,10 @@ class HttpPort:
         """
         self.address, self._listeners = (share if shares else take)(address)
         for listener in self._listeners:
-            # Connections inherit it. Without it, the body of an answer waits 40 ms for the client's system to
-            # acknowledge the head. asyncio sets it only if the socket names its protocol, which these do not.
+            # Connections inherit it. Without it, the body of a response waits 40 ms for the client's system to
+            # acknowledge the headers. asyncio sets it only if the socket names its protocol, which these do not.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            listener.listen(_BACKLOG)  # now, or others could take the port; connections wait for `start`
+            listener.listen(_BACKLOG)  # now, because others could take the port; connections wait for `start`
         self._app = app
         self._connections = Connections()
         config = uvicorn.Config(
@@ -72,23 +72,23 @@ class HttpPort:
             log_level="critical",  # uvicorn logs what clients send; `apps.Guard` logs bugs
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any client may have written them
+            proxy_headers=False,  # any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
-        self._loop: asyncio.AbstractEventLoop | None = None  # until `start`, as the next one
+        self._loop: asyncio.AbstractEventLoop | None = None  # None until `start`, like the next attribute
         self._thread: threading.Thread | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no connection; from any thread."""
+        """Whether there is no connection. Any thread may read it."""
         return not len(self._connections)
 
     @property
     def is_deaf(self) -> bool:
-        """Whether its thread has ended although nothing has ended the port; from any thread."""
+        """Whether the port's thread has ended unexpectedly. Any thread may read it."""
         has_ended = self._thread is not None and not self._thread.is_alive()
         return has_ended and not self._server.should_exit
 
@@ -99,11 +99,11 @@ class HttpPort:
         self._thread.start()
 
     def dismiss(self) -> None:
-        """Closes the port and idle connections, and each other connection after its answer."""
+        """Closes the port and idle connections. Other connections close after their response."""
         self._server.should_exit = True
 
     def end(self) -> None:
-        """Ends all that is under way."""
+        """Ends the port and all running calls."""
         self._server.should_exit = self._server.force_exit = True
         if self._loop is not None and self._thread is not None:
             with suppress(RuntimeError):  # the loop has ended
@@ -122,7 +122,7 @@ class HttpPort:
 
     async def _serve(self) -> None:
         await self._server.serve(list(self._listeners))
-        # Not by `asyncio.run`, which would also wait for threads that still work.
+        # `asyncio.run` would also wait for threads that still work.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
@@ -131,7 +131,7 @@ class HttpPort:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = find_connection(scope)
         with connection.answering():
-            if connection.transport.is_closing():  # uvicorn has refused what came with the head, and sent an answer
+            if connection.transport.is_closing():  # uvicorn has rejected data after the headers, and sent a response
                 await await_disconnect(receive)
             else:
                 await self._app(scope, receive, send)

@@ -1,12 +1,12 @@
-"""What a request holds: its metadata and its message; and the requests that are refused for their head.
+"""The metadata and the message of a request, and the checks of its headers.
 
 - A message is the body of a POST, or the query string of a GET.
-- A body has a `Content-Length`, so the server knows before it reads a body whether it is too long. A body in chunks is
-  refused: each chunk may be a byte, and cost as much as a request.
-- A body is `application/json`. Browsers let a page of another origin send this type only if the server agrees, and
-  this server never does.
-- If an attacker's host name leads to this machine (DNS rebinding), a page of that host is no page of another origin.
-  So a server of this machine only is to be called by a name of this machine.
+- A body needs a `Content-Length`, so that a body above the limit is rejected before it is read. A chunked body is
+  rejected, because each chunk may be one byte and cost as much as a request.
+- The type of a body is `application/json`. Browsers let a page of another origin send this type only if the server
+  agrees, which this server never does.
+- If an attacker's host name resolves to this machine (DNS rebinding), its pages have the same origin as the server. A
+  server for this machine only therefore requires a local name in the Host header.
 """
 
 import re
@@ -19,34 +19,34 @@ from tensor_reshape.server.engine.heads import Metadata
 from tensor_reshape.server.http.answers import JSON_TYPE, Answer, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""The names by which pages and programs call this machine."""
+"""The host names that local pages and programs use for this machine."""
 
 _LENGTH = re.compile("[0-9]{1,9}")
 _PORT = re.compile(":[0-9]{0,5}$")
 
 
 class DisconnectedError(Exception):
-    """The client has gone."""
+    """The client has disconnected."""
 
 
 def read_metadata(scope: Scope) -> Metadata:
-    """Returns the headers of a request as gRPC has them, without those that gRPC would not let through."""
+    """Returns the headers of a request as gRPC metadata, without those that gRPC does not accept."""
     pairs = ((name.decode("latin-1"), value) for name, value in scope["headers"])
     return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
 
 
 def find_most_bytes(scope: Scope) -> int:
-    """Returns the size of the largest message that a request without a fault (`find_fault`) can have."""
+    """Returns the maximum message size of a request that `find_fault` accepts."""
     if scope["method"] != "POST":
         return len(scope["query_string"])
     return int(Headers(scope=scope)["content-length"])
 
 
 async def read_message(scope: Scope, receive: Receive) -> bytes:
-    """Returns the message of a request without a fault.
+    """Returns the message of a request that `find_fault` accepts.
 
     Raises:
-        DisconnectedError: the client has gone.
+        DisconnectedError: the client has disconnected.
     """
     if scope["method"] != "POST":
         return bytes(scope["query_string"])
@@ -61,23 +61,23 @@ async def read_message(scope: Scope, receive: Receive) -> bytes:
 
 
 async def await_disconnect(receive: Receive) -> None:
-    """Returns when the client has gone, or has its answer."""
+    """Returns when the client has disconnected, or has received its response."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def has_body(scope: Scope) -> bool:
-    """Returns whether a body follows the head of a request."""
+    """Returns whether a request has a body."""
     headers = Headers(scope=scope)
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 def find_stranger(scope: Scope, hosts: Collection[str]) -> Answer | None:
-    """Returns the refusal of a request that no route is to see; None if it may go on.
+    """Returns the error response to a request that no route may receive; None if the request is accepted.
 
     Args:
-        scope: of the request.
-        hosts: the names of this server; empty: any.
+        scope: the ASGI scope of the request.
+        hosts: the host names of this server; empty: any.
     """
     headers = Headers(scope=scope)
     host = headers.get("host", "").lower()
@@ -90,7 +90,7 @@ def find_stranger(scope: Scope, hosts: Collection[str]) -> Answer | None:
 
 
 def find_fault(scope: Scope, max_bytes: int) -> Answer | None:
-    """Returns the refusal of a POST whose body is no message of `max_bytes` at most; None if it may go on."""
+    """Returns the error response to a POST whose body is not a message of at most `max_bytes`; None for valid requests."""
     if scope["method"] != "POST":
         return None
     headers = Headers(scope=scope)

@@ -1,7 +1,7 @@
-"""Single questions in one encoding: read, asked of the service, and the answers written.
+"""Single queries in one encoding, with a cache of their results.
 
-- An answer is kept by the bytes of its question: graphs ask the same again and again.
-- A question that needs a search is read once: it is kept as it was read until a thread takes it.
+- A result is cached by the bytes of its query, because graphs repeat their queries.
+- A query that needs a search is decoded only once: it is kept until a thread takes it.
 """
 
 from collections.abc import Callable
@@ -18,53 +18,53 @@ if TYPE_CHECKING:
     from tensor_reshape.server.service.methods import ReshapeService
 
 MAX_CACHED_ANSWERS = 1024
-"""How many answers are kept."""
+"""The maximum number of cached results."""
 
 MAX_CACHED_ANSWER_BYTES = 4 * 1024
-"""The most that a question and its answer take together to be kept."""
+"""The maximum size of a query together with its result in the cache."""
 
 _MAX_UNSOLVED = 64
-"""Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
+"""Decoded queries that wait for a thread: more than run at once. Others are decoded again."""
 
 
 class EncodedQuestions:
-    """Answers the questions of one encoding; safe to use from any thread."""
+    """Executes the queries of one encoding; safe to use from any thread."""
 
     def __init__(
         self, service: "ReshapeService", read: Callable[[bytes], ShapeRequest], write: Callable[[ShapeAnswer], bytes]
     ) -> None:
-        """Asks `service`.
+        """Uses `service`.
 
         Args:
-            service: what answers.
-            read: decodes a question, or raises its refusal.
-            write: encodes an answer.
+            service: executes the queries.
+            read: decodes a query, or raises its error.
+            write: encodes a result.
         """
         self._service, self._read, self._write = service, read, write
         self._lookups = service.lookups
         self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_ANSWERS, MAX_CACHED_ANSWER_BYTES)
-        self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
+        self._unsolved: dict[bytes, Unsolved] = {}  # queries that pass from the serving thread to another
 
     def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Returns the answer to a question.
+        """Returns the result of a query.
 
         Raises:
-            ReshapeError: the question is refused, or nobody waits for the answer any more.
+            ReshapeError: the query is rejected, or the client no longer waits.
         """
         answer = self._answers[raw]
         if answer is not None:
             self._lookups.hits += 1
             return answer
-        # A short question has been read by `answer_light` and left to this thread; one thread alone takes it up.
+        # `answer_light` has already decoded a short query, and only one thread takes it.
         return self._service.ask(
             lambda: self._unsolved.pop(raw, None) or self._read(raw), partial(self._keep, raw), is_over
         )
 
     def answer_light(self, raw: bytes) -> bytes | None:
-        """Returns the answer to a short question that takes no search; None for any other.
+        """Returns the result of a short query that needs no search; None for any other.
 
         Raises:
-            ReshapeError: the question is refused.
+            ReshapeError: the query is rejected.
         """
         answer = self._answers[raw]
         if answer is not None:
@@ -76,7 +76,7 @@ class EncodedQuestions:
         if isinstance(begun, ShapeAnswer):
             return self._keep(raw, begun)
         if len(self._unsolved) >= _MAX_UNSOLVED:
-            self._unsolved.clear()  # of calls that were given up before a thread had them
+            self._unsolved.clear()  # left by calls that were aborted before a thread took them
         self._unsolved[raw] = begun
         return None
 

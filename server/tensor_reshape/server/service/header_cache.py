@@ -1,13 +1,13 @@
-"""The headers of answers, by the headers of their requests.
+"""A cache of response headers, by the headers of their requests.
 
-A request is a header and a tensor's bytes that reach to its end; its answer is another header and the same bytes. The
-answer's header depends on the request's header, and on how many bytes follow, alone. So for a header that has been
-answered once, nothing is parsed any more.
+A request is a header and a tensor's bytes, which extend to its end. Its response is another header and the same bytes.
+The response header depends only on the request header and the number of bytes that follow. A known header is therefore
+not parsed again.
 
-- A cached answer is what the service gave for the same header and length: it never differs from an answer read anew.
-- The cache is bounded, in headers and in the bytes of each: it takes less than 2 MiB whatever strangers send.
-- Safe to use from any thread without a lock: each step is one operation of a dict, or stores one number, which CPython
-  does not divide. A guess that another thread has changed is only a guess that fails.
+- A cached response is what the service returned for the same header and length.
+- The number and the size of entries are limited: the cache takes less than 2 MiB whatever clients send.
+- Any thread may use it without a lock, because each step is one atomic operation in CPython: a dict operation, or the
+  assignment of a number. A guess that another thread has changed only misses.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,19 @@ from typing import NamedTuple
 from tensor_reshape.runtime.caches import RecentCache
 
 MAX_CACHED_HEADERS = 1024
-"""How many are kept."""
+"""The maximum number of entries."""
 
 MAX_CACHED_HEADER_BYTES = 1024
-"""The most that the headers of a request and of its answer take to be kept: only hostile requests have longer ones."""
+"""The maximum size of a request header together with its response header. Only hostile requests have longer ones."""
 
 
 class CachedHeader(NamedTuple):
-    """How a request is answered.
+    """A cached response.
 
     Attributes:
         request_bytes: the length of the whole request.
-        start: where its tensor's bytes begin.
-        header: of the answer.
+        start: the offset of the tensor's bytes.
+        header: the response header.
     """
 
     request_bytes: int
@@ -36,42 +36,42 @@ class CachedHeader(NamedTuple):
 
 
 class Lookups:
-    """How often the answer to a request was known by its header; safe to use from any thread.
+    """Counts of cache hits and misses; safe to use from any thread.
 
-    Where threads count at once, CPython divides no addition: it switches threads at calls and loops alone.
+    Threads count without a lock, because CPython switches threads only at calls and loops, and not within an addition.
 
     Attributes:
-        hits: it was known.
-        misses: it was worked out.
+        hits: lookups that found a response.
+        misses: lookups that did not.
     """
 
     __slots__ = ("hits", "misses")
 
     def __init__(self) -> None:
-        """Starts with none."""
+        """Starts at zero."""
         self.hits = self.misses = 0
 
 
 class HeaderCache:
-    """The headers of one method; safe to use from any thread."""
+    """The cached headers of one method; safe to use from any thread."""
 
     def __init__(self) -> None:
         """Starts empty."""
         self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES)
-        # Where the header of the last request ended: clients send many that differ in their bytes alone, so the next
-        # one is likely to end there, too, and is found without looking for its end.
+        # The end of the last request's header. Many requests of a client differ only in their tensor's bytes, so the
+        # next header is likely to end there too and is found without a search.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:
-        """Returns how `request` is answered, where its header ends as the last one's did; else None."""
+        """Returns the entry of `request` if its header ends where the last one's did; otherwise None."""
         cached = self._headers[request[: self._guess]]
         return cached if cached is not None and cached.request_bytes == len(request) else None
 
     def find_at(self, request: bytes, start: int) -> CachedHeader | None:
-        """Does the same where it is known that the tensor's bytes begin at `start`."""
+        """Does the same for a known offset of the tensor's bytes."""
         self._guess = min(start, MAX_CACHED_HEADER_BYTES)
         return self.find(request)
 
     def add(self, request: bytes, start: int, header: bytes) -> None:
-        """Keeps the answer's header of a request whose tensor's bytes begin at `start`, and reach to the end."""
+        """Caches the response header of a request whose tensor's bytes begin at `start` and extend to its end."""
         self._headers.keep(request[:start], CachedHeader(len(request), start, header), start + len(header))

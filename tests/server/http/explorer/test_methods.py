@@ -18,7 +18,7 @@ def test_method_is_named_and_limited_as_infer_shape():
     assert METHOD.answer_light(QUERY) is None
 
 
-def test_question_is_given_up_when_its_caller_is_gone():
+def test_query_is_aborted_when_its_client_disconnects():
     with pytest.raises(LimitError) as caught:
         METHOD.answer(b"data=N,7&shape=M,K&special_zero=true", lambda: True)
     assert caught.value.reason == Reason.STALLED
