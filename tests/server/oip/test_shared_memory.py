@@ -241,7 +241,7 @@ def test_refusal_does_not_name_the_directory(regions: SharedMemory, directory: P
     assert caught.value.field == FIELD
 
 
-def test_missing_directory_raises_an_error(tmp_path: Path):
+def test_unusable_directory_raises_an_error(tmp_path: Path):
     gone = tmp_path / "gone"
     with pytest.raises(ConfigError, match=f"^cannot open --shared-memory-dir {gone}: No such file or directory$"):
         Runner(Config(listen=("127.0.0.1:0",), shared_memory_dir=gone))

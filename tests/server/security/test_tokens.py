@@ -68,7 +68,7 @@ def test_other_headers_have_no_identity(path: Path):
     assert [values for values in rows if find(tokens, *values) != ""] == []
 
 
-def test_malformed_line_error_has_the_line_number_but_not_the_text(path: Path):
+def test_malformed_line_error_has_its_number_but_not_its_text(path: Path):
     for line in (
         OLD,
         f":{OLD}",

@@ -109,7 +109,7 @@ def find_a_bug(*_: object) -> ShapeAnswer:
 
 
 @pytest.mark.parametrize("bug", [find_what_cannot_be_sent, find_a_bug], ids=lambda bug: bug.__name__)
-def test_bug_in_a_batch_fails_its_item_and_is_logged_once(
+def test_bug_in_a_batch_fails_items_and_is_logged_once(
     service: ReshapeService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -74,7 +74,7 @@ def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, e
     assert dict(span.attributes or {}).items() >= expected.items()
 
 
-def test_server_failure_is_an_error_span_but_a_rejection_is_not(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_server_failure_is_an_error_span_unlike_a_rejection(observer: SpanObserver, exporter: InMemorySpanExporter):
     for ending, code, status in (
         (Ending("OK"), 0, StatusCode.UNSET),
         (Ending("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),

@@ -90,7 +90,7 @@ def find_stranger(scope: Scope, hosts: Collection[str]) -> Answer | None:
 
 
 def find_fault(scope: Scope, max_bytes: int) -> Answer | None:
-    """Returns the error response to a POST whose body is not a message of at most `max_bytes`; None for valid requests."""
+    """Returns the error response to a POST with an invalid body or more than `max_bytes`; None for valid requests."""
     if scope["method"] != "POST":
         return None
     headers = Headers(scope=scope)
