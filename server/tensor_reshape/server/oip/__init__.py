@@ -1,4 +1,4 @@
-"""The Open Inference Protocol (KServe V2), with Triton's extensions: the operations as models, for clients of others.
+"""The Open Inference Protocol (KServe V2) with Triton's extensions: the operations as models, for existing clients.
 
-A room of its own on top of `server.service`: `runner` registers it, and nothing else imports it.
+The package builds on `server.service`. Only `runner` imports it, to register its methods.
 """

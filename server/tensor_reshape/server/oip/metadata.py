@@ -1,7 +1,4 @@
-"""What the server and its models say of themselves.
-
-Law: all follows from the table of models.
-"""
+"""The metadata of the server and its models, derived from the table of models."""
 
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -11,16 +8,16 @@ from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_m
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
-"""Those of Triton's that are always served, by Triton's names."""
+"""Triton's extensions that are always available, by Triton's names."""
 
 SHARED_MEMORY = "system_shared_memory"
-"""The one that is served where the operator names a directory."""
+"""The extension that is available if the operator configures a directory."""
 
 PLATFORM = "tensor_reshape"
-"""The protocol has a list of names, none of which would be true."""
+"""No name in the protocol's list of platforms would be correct."""
 
 Fields: TypeAlias = dict[str, Any]
-"""A message, as its class takes it."""
+"""The fields of a message, as its class accepts them."""
 
 _ANY_SIZE = -1
 # Once: it is read from a file, and answers are made where all calls are received.
@@ -28,13 +25,13 @@ _SERVER_VERSION = version("tensor-reshape")
 
 
 def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
-    """Answers ServerMetadata."""
+    """Responds to ServerMetadata."""
     extensions = [*EXTENSIONS, *[SHARED_MEMORY] * shares_memory]
     return find_class("ServerMetadataResponse")(name="tensor-reshape", version=_SERVER_VERSION, extensions=extensions)
 
 
 def describe_model(request: InferMessage) -> InferMessage:
-    """Answers ModelMetadata.
+    """Responds to ModelMetadata.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -51,7 +48,7 @@ def describe_model(request: InferMessage) -> InferMessage:
 
 
 def configure_model(request: InferMessage) -> InferMessage:
-    """Answers ModelConfig.
+    """Responds to ModelConfig.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -70,18 +67,18 @@ def configure_model(request: InferMessage) -> InferMessage:
 
 
 def list_models(_: InferMessage) -> InferMessage:
-    """Answers RepositoryIndex: there is one repository, and all that is in it is ready."""
+    """Responds to RepositoryIndex. There is one repository, and all of its models are ready."""
     kind = find_class("RepositoryIndexResponse")
     return kind(models=[{"name": name, "version": VERSION, "state": "READY"} for name in MODELS])
 
 
 def is_model_ready(request: InferMessage) -> bool:
-    """Answers ModelReady: of a model that is not here, Triton says that it is not ready."""
+    """Responds to ModelReady. An unknown model is not ready, as in Triton."""
     return request.name in MODELS and request.version in {"", VERSION}
 
 
 def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessage:
-    """Answers ModelStatistics: of one model, or of all.
+    """Responds to ModelStatistics, for one model or for all.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.

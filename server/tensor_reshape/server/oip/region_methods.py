@@ -1,6 +1,6 @@
-"""Triton's methods of its system shared memory extension: regions are registered, told of, and unregistered.
+"""Triton's methods for system shared memory: register, list and unregister regions.
 
-Law: none answers on the thread that receives calls, since to open a file may take long.
+Invariant: none runs on the thread that receives calls, because opening a file may take long.
 """
 
 from tensor_reshape.server.oip.messages import InferMessage, Respond, build_answer, find_class, find_path
@@ -9,7 +9,7 @@ from tensor_reshape.server.service.method_tables import Method
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
-    """Returns the methods, whose regions are those of `memory`."""
+    """Returns the methods for the regions of `memory`."""
 
     def register(request: InferMessage) -> InferMessage:
         memory.register(request.name, Region(request.key, request.offset, request.byte_size))

@@ -1,7 +1,7 @@
-"""How often each model has answered, and how long that took: what ModelStatistics tells.
+"""The number and the duration of requests for each model, for ModelStatistics.
 
-Laws: a request counts for the model that it names, once, when it is answered or refused; one that names none counts
-nowhere. Counted are those of this process: with several workers, each tells of its own. Safe to use from any thread.
+Invariants: a request counts once, for the model that it names, when its response or error is known. A request without a
+model is not counted. The counts are those of this process, so each worker reports its own. Any thread may use them.
 """
 
 import threading
@@ -18,14 +18,14 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Count:
-    """What is known of one model.
+    """The counts of one model.
 
     Attributes:
-        successes: requests that were answered.
-        success_ns: how long that took together, from the message to the answer.
-        failures: requests that were refused.
-        failure_ns: how long these took.
-        last_ms: when the last one was answered, in milliseconds since the epoch.
+        successes: the number of successful requests.
+        success_ns: their total duration, from the message to the response.
+        failures: the number of failed requests.
+        failure_ns: their total duration.
+        last_ms: the time of the last success, in milliseconds since the epoch.
     """
 
     successes: int = 0
@@ -39,12 +39,12 @@ class Statistics:
     """Counts requests."""
 
     def __init__(self) -> None:
-        """Starts with nothing."""
-        self._lock = threading.Lock()  # guards the counts; nothing is done under it but to add
+        """Starts at zero."""
+        self._lock = threading.Lock()  # guards the counts, and is held only to add
         self._counts = {name: Count() for name in MODELS}
 
     def note_success(self, model: str, began_ns: int) -> None:
-        """Counts an answer; `began_ns` by `time.perf_counter_ns`."""
+        """Counts a success; `began_ns` is from `time.perf_counter_ns`."""
         now, took = time.time_ns() // 1_000_000, time.perf_counter_ns() - began_ns
         with self._lock:
             count = self._counts[model]
@@ -53,7 +53,7 @@ class Statistics:
             count.last_ms = now
 
     def note_failure(self, model: str, began_ns: int) -> None:
-        """Counts a refusal, or a bug."""
+        """Counts a failed request."""
         took = time.perf_counter_ns() - began_ns
         with self._lock:
             count = self._counts[model]
@@ -71,7 +71,7 @@ class Statistics:
             raise
 
     def read(self, model: str) -> Count:
-        """Returns what is known of a model, as of now."""
+        """Returns the current counts of a model."""
         with self._lock:
             return replace(self._counts[model])
 
@@ -84,6 +84,6 @@ class Measured(NamedTuple):
     began_ns: int
 
     def note(self, answer: Answer) -> Answer:
-        """Counts an answer, and returns it."""
+        """Counts a response, and returns it."""
         self.statistics.note_success(self.model, self.began_ns)
         return answer

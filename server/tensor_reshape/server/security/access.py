@@ -1,12 +1,12 @@
-"""Who is let in: the gate that asks each call for what the server was told to demand.
+"""Access control: the gate that authenticates and authorizes each call.
 
-- Everything that is demanded has to be there: a certificate is by TLS, before there is a call; one of the identities
-  that are allowed; a token; and the permission for the method.
-- Who does not prove to be anybody is told UNAUTHENTICATED, who may not do that, PERMISSION_DENIED. Neither says what
-  was wrong, nor whom the server knows.
-- A connection proves nothing for its calls but its certificate: a token that is taken back is refused from the next
-  call on. Calls that have begun go on.
-- Where nothing is demanded there is no gate.
+- A call needs everything that the configuration requires: a certificate, which TLS checks before a call; an allowed
+  identity; a token; and permission for the method.
+- A call without a valid identity gets UNAUTHENTICATED, one without permission gets PERMISSION_DENIED. Neither says what
+  was wrong, nor which identities the server knows.
+- A connection proves only its certificate. A revoked token is therefore rejected from the next call on. Running calls
+  continue.
+- Without requirements there is no gate.
 """
 
 import ssl
@@ -26,7 +26,7 @@ from tensor_reshape.server.security.reloads import Reloaded
 from tensor_reshape.server.security.tokens import Tokens
 
 AUTHORIZATION_KEY = "authorization"
-"""The metadata that a token is shown in."""
+"""The metadata key of a token."""
 
 _UNKNOWN = "the call shows no token that this server takes"
 _NOT_ALLOWED = "this caller may not call this server"
@@ -34,18 +34,18 @@ _NOT_PERMITTED = "this caller may not call this method"
 
 
 class Access:
-    """What a server was told of who may call.
+    """The access rules of a server.
 
     Attributes:
-        certificates: what TLS is served with; None: plain text.
-        gates: what calls are asked by; empty where nothing is demanded of them.
+        certificates: the certificates for TLS; None: plain text.
+        gates: the gates that check calls; empty without requirements.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
-        """Reads what `config` names; `methods` are the paths of what is served.
+        """Reads the files that `config` names; `methods` are the paths of the server's methods.
 
         Raises:
-            ConfigError: a file, or a pattern, is none that can be used.
+            ConfigError: a file or a pattern is invalid.
         """
         self.certificates = None if config.tls is None else Certificates(config.tls)
         tokens = None if config.token_file is None else Tokens(config.token_file)
@@ -58,7 +58,7 @@ class Access:
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
 
     def build_credentials(self) -> grpc.ServerCredentials | None:
-        """Returns what one address is served with; None: plain text."""
+        """Returns the credentials of one address; None: plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
 
     @property
@@ -67,13 +67,13 @@ class Access:
         return None if self.certificates is None else self.certificates.find_context
 
     def look(self) -> None:
-        """Reads again what has changed; to be called every RELOAD_SECONDS, on one thread."""
+        """Reloads changed files. One thread has to call this every RELOAD_SECONDS."""
         for one in self._files:
             one.look()
 
 
 class AccessGate:
-    """Lets in the calls of those who may make them."""
+    """Admits only permitted calls."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class AccessGate:
         *,
         reads_certificates: bool,
     ) -> None:
-        """Demands what is given.
+        """Requires what is given.
 
         Args:
-            allowed: of whose identities a certificate proves one; empty: any that TLS has verified will do.
-            tokens: of which one is shown; None: no token is demanded.
-            permissions: None: whoever is let in may call every method.
-            reads_certificates: whether clients have them. To read one takes five microseconds.
+            allowed: the allowed identities, of which a certificate needs one; empty: any that TLS has verified.
+            tokens: the valid tokens; None: no token is required.
+            permissions: the permitted methods; None: every admitted client may call every method.
+            reads_certificates: whether clients have certificates. Reading one takes five microseconds.
         """
         self._allowed = tuple(allowed)
         self._tokens = tokens
@@ -97,12 +97,12 @@ class AccessGate:
         self._reads_certificates = reads_certificates
 
     def admit(self, head: CallHead) -> None:
-        """Lets a call in and notes who makes it: by its token, or by the first name in its certificate.
+        """Admits a call and records its identity: that of its token, or the first name in its certificate.
 
         Raises:
             ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
         """
-        # A token is asked for first: to compare it is cheaper than to read a certificate.
+        # The token is checked first, because that is cheaper than reading a certificate.
         identities = [] if self._tokens is None else [_find_owner(self._tokens, head)]
         proven = read_identities(head.read_tls()) if self._reads_certificates else []
         identities += proven
@@ -113,7 +113,7 @@ class AccessGate:
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 
     def leave(self, head: CallHead) -> None:
-        """Hears that a call is over, of which nothing is kept."""
+        """Does nothing, because the gate keeps no data of a call."""
 
 
 def _find_owner(tokens: Tokens, head: CallHead) -> str:

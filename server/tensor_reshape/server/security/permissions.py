@@ -28,22 +28,22 @@ _Grants = Sequence[tuple[IdentityPattern, frozenset[str]]]
 
 
 class Permissions(Reloaded[_Grants]):
-    """What the file permits."""
+    """The permissions in the file."""
 
     def __init__(self, path: Path, methods: Collection[str]) -> None:
         """Reads the file.
 
         Args:
-            path: of the file.
-            methods: of this server, as paths.
+            path: the path of the file.
+            methods: the paths of this server's methods.
 
         Raises:
-            ConfigError: the file cannot be read, or says something else than what may be said.
+            ConfigError: the file cannot be read, or is invalid.
         """
         super().__init__("authorization", [path], partial(_load, path, frozenset(methods)))
 
     def permit(self, identities: Iterable[str], method: str) -> bool:
-        """Whether anybody of these identities may call a method."""
+        """Whether one of the identities may call a method."""
         return any(method in methods and any(map(pattern.matches, identities)) for pattern, methods in self.value)
 
 
