@@ -1,7 +1,7 @@
-"""Triton's system shared memory extension: what inputs are read from, and outputs written to, by the name of a region.
+"""Triton's system shared memory extension: inputs and outputs in named regions.
 
-Law: a request that names a region is answered on a thread, with room for the largest message: what a region holds has
-not arrived with the request, so no other room counts it.
+Invariant: a request that names a region runs on a thread, with memory reserved for the largest message. The bytes of a
+region do not arrive with the request, so no other budget counts them.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 
 REGION, OFFSET, BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
-"""The parameters of a tensor that say where it lies."""
+"""The parameters that locate a tensor in a region."""
 
 
 class Place(NamedTuple):
-    """Where a tensor lies.
+    """The location of a tensor.
 
     Attributes:
-        region: its name.
+        region: the name of the region.
         offset: in bytes, within the region.
-        byte_size: of the tensor; of an output, of the room that it has.
+        byte_size: the size of the tensor; for an output, the available size.
     """
 
     region: str
@@ -29,13 +29,13 @@ class Place(NamedTuple):
 
 
 def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Place | None:
-    """Returns where a tensor lies, by its parameters; None where it is in the message.
+    """Returns the location of a tensor from its parameters; None if it is in the message.
 
     Raises:
         InvalidRequestError: PARAMETER_INVALID.
         LimitError: TENSOR_TOO_LARGE.
     """
-    if REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
+    if REGION not in parameters:  # not `get`, because a map of messages would create the entry
         return None
     if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
         message = f"{field}.parameters[{REGION}] must be a string"

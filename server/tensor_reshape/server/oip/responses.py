@@ -1,7 +1,7 @@
-"""ModelInferResponse: written.
+"""The encoding of ModelInferResponse.
 
-Law: an answer is a header, and the output's elements joined to it once. They are the message's last field, so no
-generated class ever has them.
+Invariant: a response is a header joined once with the output's elements. The elements are the last field of the
+message, so no generated class copies them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _INFER_TAG = b"\x12"  # field 2 of a stream's response
 
 
 def encode_header(call: InferCall, output: TensorView) -> bytes:
-    """Returns the answer but for its id, and its raw contents, which follow as they are where the request had such."""
+    """Returns the response without its id and without raw contents, which follow unchanged if the request had them."""
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
     if call.place is not None:
@@ -39,17 +39,17 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
 
 
 def encode_id(request_id: str) -> bytes:
-    """Returns the field of an answer that repeats the id of its request, if that has one."""
+    """Returns the response field that repeats the request's id, if it has one."""
     return _RESPONSE(id=request_id).SerializeToString()
 
 
 def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """Returns an answer, in pieces, as one of a stream."""
+    """Returns a response as a message of a stream."""
     length = sum(map(len, pieces))
     return b"".join((_INFER_TAG, encode_varint(length), *pieces))
 
 
 def encode_error(text: str, reason: str, request_id: str) -> bytes:
-    """Returns a refusal as an answer of a stream: whom it is for, what is wrong, and our reason."""
+    """Returns an error as a message of a stream, with the request id, the text and the reason."""
     response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
     return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()

@@ -1,14 +1,14 @@
-"""Shared memory: regions, which are names that clients give to parts of files in one directory of the operator's.
+"""Shared memory regions: parts of files in one directory, which clients register under names.
 
-- Nothing is mapped. Whoever may change a file may truncate it, and a mapping of it would kill the reader with SIGBUS;
-  `preadv` ends early instead, and `pwritev` writes what there is room for.
-- A file is opened for each use and closed after it: a file that its owner unlinks is gone.
-- What is opened is a plain file of the server's own user, directly in the directory, under one name: no link, no pipe,
-  no device, and nothing of a user who has not asked for it. A key has no slash, so `O_NOFOLLOW` sees all of its path.
-- The directory is opened once, at the start: whatever is put in its place, or in that of one above it, is not served.
-- What callers may hold here is bounded, in regions and in the length of each name. How much one reading takes of memory
-  is what it asks for: whoever asks has room for it.
-- Every method may be called from any thread. No file is touched while the lock is held.
+- Files are not mapped into memory. If another process truncated a mapped file, the server would be killed by SIGBUS.
+  `preadv` and `pwritev` transfer fewer bytes instead.
+- A file is opened for each use and closed after it, so a file that its owner unlinks is gone.
+- Only regular files of the server's own user are opened, directly in the directory and with one name: no links, pipes
+  or devices. A key has no slash, so `O_NOFOLLOW` checks its whole path.
+- The directory is opened once, at the start. If it or a parent is replaced later, the new directory is not used.
+- The number of regions and the length of their names are limited. A read needs as much memory as it requests, which the
+  caller has reserved.
+- Any thread may call every method. No file is accessed while the lock is held.
 """
 
 import errno
@@ -24,10 +24,10 @@ from typing import NamedTuple
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
 
 MAX_REGIONS = 1024
-"""Clients have two for each call under way at most: one that it reads, one that it writes."""
+"""The maximum number of regions. Clients need at most two for each running call: one to read, one to write."""
 
 MAX_NAME_BYTES = 255
-"""Of the name of a region, and of a key: that of a file cannot be longer."""
+"""The maximum length of the name of a region, and of a key. File names cannot be longer."""
 
 # Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
 # writer would keep the thread; a terminal shall not become the server's.
@@ -50,7 +50,7 @@ class Region(NamedTuple):
 
 
 class SharedMemory:
-    """The regions that are registered with one server."""
+    """The registered regions of one server."""
 
     def __init__(self, directory: Path | None) -> None:
         """Has no regions yet; their files are in `directory`, and None says that there is no shared memory.
@@ -66,7 +66,7 @@ class SharedMemory:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there may be regions."""
+        """Whether regions may be registered."""
         return self._directory is not None
 
     def register(self, name: str, region: Region) -> None:
@@ -193,7 +193,7 @@ def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data
     moved = 0
     while moved < data.nbytes:
         count = move(file, [data[moved:]], offset + moved)
-        if not count:  # it has been truncated since it was opened
+        if not count:  # the file was truncated after it was opened
             raise OSError(errno.ENODATA, "")
         moved += count
 

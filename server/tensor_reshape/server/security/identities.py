@@ -1,12 +1,12 @@
-"""Who somebody is: `uri:spiffe://example.org/web`, `dns:web.example.org`, `email:web@example.org`, `token:web`.
+"""Identities: `uri:spiffe://example.org/web`, `dns:web.example.org`, `email:web@example.org`, `token:web`.
 
-- The kind is part of an identity. So no name of a token can pass for the name in a certificate, nor a host for a URI.
-- What a certificate proves are the alternative names of its subject (SAN). Its common name proves nothing: it has no
-  kind, and authorities check less of it.
-- grpcio ends a name at its first NUL, so that one which goes on would pass for another. A certificate with such a name
-  proves nothing.
-- A pattern is an identity, or one with a `*` in place of one whole label: of a host a part between dots, of a URI one
-  between slashes behind the authority, of an address what is in front of the @. It stands for exactly one label.
+- The kind is part of an identity. The name of a token therefore never equals a name in a certificate, nor a host a URI.
+- A certificate proves the alternative names of its subject (SAN). Its common name is ignored, because it has no kind
+  and authorities check it less.
+- grpcio cuts a name at its first NUL, so that it could equal another name. A certificate with such a name proves
+  nothing.
+- A pattern is an identity, or one with a `*` instead of one whole label: a part of a host between dots, a part of a URI
+  between slashes after the authority, or the part of an address before the @. It matches exactly one label.
 """
 
 import re
@@ -18,7 +18,7 @@ from tensor_reshape.server.config import ConfigError
 
 TOKEN_KIND = "token"  # noqa: S105 - not one
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""What a token may be called: a word that logs, labels and files can hold."""
+"""A valid token name: a word that logs, labels and files can contain."""
 
 _PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # in gRPC's `auth_context`
 _CERTIFICATE = "x509_pem_cert"  # likewise
@@ -96,13 +96,13 @@ def fold_identity(identity: str) -> str:
 
 
 class IdentityPattern:
-    """Stands for one identity, or for all that differ in one label."""
+    """Matches one identity, or all that differ in one label."""
 
     def __init__(self, text: str) -> None:
         """Reads a pattern.
 
         Raises:
-            ConfigError: the text is none.
+            ConfigError: the text is not a pattern.
         """
         kind, _, name = text.partition(":")
         form = _FORMS.get(kind)
@@ -116,5 +116,5 @@ class IdentityPattern:
         self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
     def matches(self, identity: str) -> bool:
-        """Whether the pattern stands for an identity, of `read_identities` or of a token."""
+        """Whether the pattern matches an identity, from `read_identities` or of a token."""
         return self._expression.fullmatch(identity) is not None

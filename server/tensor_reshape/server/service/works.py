@@ -1,4 +1,4 @@
-"""What takes long, by what it waits for, and how many threads there are for each."""
+"""The kinds of long work, and the number of threads for each kind."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
@@ -6,13 +6,13 @@ from types import MappingProxyType
 
 
 class Work(Enum):
-    """What takes long, by what it waits for. Each kind has threads of its own, so that none keeps another waiting."""
+    """The kinds of long work. Each has its own threads, so that no kind blocks another."""
 
     TENSORS = auto()
     QUESTIONS = auto()
-    """Single ones, which wait for each other."""
+    """Single queries, which wait for each other."""
     BATCHES = auto()
-    """Of questions, which wait for each other."""
+    """Batches of queries, which wait for each other."""
     NUMBERS = auto()
     """Messages that are parsed whole, one at a time: what parses them does not let others have the interpreter."""
 
@@ -25,7 +25,7 @@ Batches have as many: none keeps a single question waiting, and neither a tensor
 """
 
 TENSOR_THREADS = 16
-"""How many calls with tensors are worked on at once. The work is to copy memory, which fewer threads saturate."""
+"""The number of calls with tensors that run at once. They copy memory, which fewer threads saturate."""
 
 WORK_THREADS: Mapping[Work, int] = MappingProxyType(
     {
@@ -35,10 +35,10 @@ WORK_THREADS: Mapping[Work, int] = MappingProxyType(
         Work.NUMBERS: 1,
     }
 )
-"""How many calls with each kind of work are worked on at once."""
+"""The number of running calls for each kind of work."""
 
 FindWork = Callable[[bytes], Work]
-"""Which work a message that takes long makes; called on the thread that received it, so it takes no time itself."""
+"""Returns the kind of work for a message that takes long. It runs on the receiving thread, so it must be fast."""
 
 
 def find_tensors(_raw: bytes) -> Work:
@@ -57,4 +57,4 @@ def find_batches(_raw: bytes) -> Work:
 
 
 def leave_to_a_thread(_raw: bytes) -> None:
-    """No message is known to be light."""
+    """Returns None, because no message is known to be light."""
