@@ -1,8 +1,8 @@
-"""ModelInfer and ModelStreamInfer: requests answered by the service, in the words of the protocol.
+"""ModelInfer and ModelStreamInfer: requests of the protocol, executed by the service.
 
-- The elements of an answer are those of its request, as they were received: they are copied once, into the answer.
-- A question of `infer_shape` is asked of the service as the native method asks it, in the same turns.
-- An answer depends on the request alone, but for regions: what is cached is what was answered without any.
+- The output has the request's elements, copied once into the response.
+- A query of `infer_shape` uses the same service call and the same lock as the native method.
+- Without regions, a response depends only on its request. Only such responses are cached.
 """
 
 import logging
@@ -38,7 +38,7 @@ from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
 Pieces = tuple[bytes, memoryview]
-"""An answer: its header, and the elements that follow it."""
+"""A response: its header, and the elements that follow it."""
 
 _LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
 _OUTPUT = "outputs[0].parameters"  # what says where an output goes: there is one
@@ -64,11 +64,11 @@ class Inference:
         self.statistics = Statistics()
 
     def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Answers a request."""
+        """Returns the response to a request."""
         return b"".join(self.find_pieces(raw, is_over))
 
     def answer_light(self, raw: bytes) -> bytes | None:
-        """Answers a request where that does not take long."""
+        """Returns the response if it does not take long; otherwise None."""
         if len(raw) > LIGHT_BYTES:
             return None
         pieces = self._find_cached(raw)
@@ -91,14 +91,14 @@ class Inference:
             return measured.note(self._service.ask(partial(_read_question, call), write, is_over))
 
     def find_id(self, raw: bytes) -> str:
-        """Returns the id of a request that was refused; empty where the request cannot be read."""
+        """Returns the id of a rejected request; empty if the request cannot be read."""
         try:
             return str(self._parse(raw).message.id)
         except ReshapeError:
             return ""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether to answer a request takes long, besides moving its elements."""
+        """Whether a request takes long, apart from moving its elements."""
         if self._cache.find(raw) is not None:
             return False
         split = _split_light(raw)

@@ -1,7 +1,7 @@
-"""The models, a row each: what requests are read by, and what the metadata say.
+"""The table of models, which the parser of requests and the metadata use.
 
-Law: what the metadata name is taken, and what else is taken is in `properties`, since the protocol has one datatype for
-an input and no word for a rank that is not known.
+Invariant: requests may use everything that the metadata name. `properties` list what else is accepted, because the
+protocol has only one datatype for an input and cannot express an unknown rank.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, format_names
 
 VERSION = "1"
-"""The one version that each model has; a request without any means it."""
+"""The only version of each model, which is also the default."""
 
 SPECIAL_ZERO, SHAPE, OPERATION = "special_zero", "shape", "operation"
 """The parameters of a request. `SHAPE` is also the name of the input that holds the target instead."""
 
 INFER_SHAPE = "infer_shape"
-"""The model that moves no elements."""
+"""The model that infers shapes without moving elements."""
 
 _TARGET_TYPES = frozenset({DataType.I32, DataType.I64})
 
@@ -67,7 +67,7 @@ class Model:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its metadata say besides inputs and outputs."""
+        """The properties in its metadata, besides inputs and outputs."""
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
