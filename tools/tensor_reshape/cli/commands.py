@@ -41,7 +41,7 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-class _ListenAddress(click.ParamType[str]):
+class _ListenAddress(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
     """The address of a server, or the value of the server's own settings --health-listen and --listen."""
 
     name = "address"
