@@ -52,14 +52,21 @@ def release_freed_memory() -> bool:
     except (AttributeError, OSError):
         return False
     malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+    def release_arena() -> None:
+        free(malloc(_BLOCK_BYTES))
+        # If a block of this thread lies behind the free memory, that memory is not the end of the arena before the
+        # thread has ended. So `free` did not return it, and a later `malloc_trim` would keep it.
+        trim(0)
+
     for option, value in _RELEASING.items():
         mallopt(option, value)
+    release_arena()
     with suppress(RuntimeError):  # the system cannot start a thread
         for _ in range(2 * _ARENAS):
-            thread = threading.Thread(target=lambda: free(malloc(_BLOCK_BYTES)), name="allocator", daemon=True)
+            thread = threading.Thread(target=release_arena, name="allocator", daemon=True)
             thread.start()
             thread.join()
-    trimmed = bool(trim(0))
     for option in _RELEASING:
         mallopt(option, _KEEPING[option])
-    return trimmed
+    return True
