@@ -25,7 +25,7 @@ REPORT = """# A report
 """
 
 
-def test_summary_names_its_run_and_has_no_figure_of_one_with_few_rounds():
+def test_summary_shows_figures_only_of_runs_with_enough_rounds():
     summary = build_summary(REPORT)
     assert "| stock grpcio | 3.00 (2.90-3.10) | - | - | - | - |" in summary
     assert "10 rounds; a machine, 2 cores; commit abc1234" in summary

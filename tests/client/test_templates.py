@@ -219,7 +219,7 @@ def test_numpy_integers_share_a_template_with_ints(known: dict[Any, Any]):
     assert len(known) == 2
 
 
-def test_type_of_a_target_that_is_an_array_is_part_of_a_template(known: dict[Any, Any]):
+def test_template_depends_on_the_type_of_a_shape_array(known: dict[Any, Any]):
     for operation, dtype in product((RESHAPE, STATIC_RESHAPE), ("<i4", "<i8", ">i8", "u8")):
         asked = arguments(shape=np.array([2, 3], dtype), operation=operation)
         before = len(known)

@@ -26,5 +26,5 @@ def test_results_and_errors_are_drawn():
 def test_invalid_query_is_not_drawn():
     with pytest.raises(InvalidRequestError):
         draw_locally(ShapeQuery(data_shape=["3..x"], shape=[6], special_zero=False))
-    with pytest.raises(ValueError, match="in place of data_from"):
+    with pytest.raises(ValueError, match="use data_shape instead of data_from"):
         draw_locally(ShapeQuery(data_from=0, shape=[6], special_zero=False))

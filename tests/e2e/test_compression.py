@@ -11,7 +11,6 @@ from server_processes import ServerProcess
 from tensor_reshape.wire.health import CHECK_METHOD
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
 
-GZIP = grpc.Compression.Gzip
 MIB = 2**20
 # 16 KiB that become what the largest message may be: as a health check, a question and a chunk.
 BOMB = grpc_message(gzip.compress(bytes(16 * MIB)), compressed=1)

@@ -18,7 +18,7 @@ from tensor_reshape.explorer.vectors import (
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_well_formed_and_is_read_back_or_as_an_escape(text: str):
+def test_title_of_any_text_is_well_formed_xml(text: str):
     printable = "".join(character for character in text if character.isprintable())
     read = fromstring(draw_title(text)).text or ""
     assert read == text if printable == text else len(read) > len(printable)

@@ -21,7 +21,7 @@ from tensor_reshape.wire.health import HealthStatus
 MAX_CALLS = 16
 COMMON = ("--max-calls", str(MAX_CALLS), "--stall-timeout-seconds", "300")
 STREAM_BYTES = 256 * 1024 * 1024
-LARGEST_BYTES = 2**24
+LARGEST_BYTES = 2**25
 """Limit of the messages of one of the two servers, which distinguishes it from the other."""
 
 FLAGS = ((*COMMON, "--max-message-bytes", str(LARGEST_BYTES)), COMMON)

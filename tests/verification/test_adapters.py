@@ -128,13 +128,13 @@ def test_results_are_of_the_kit_as_it_is():
             assert (one.question, one.right) == (asked, questions[one.id].right), name
 
 
-def test_each_implementation_of_a_library_has_results_of_its_sizes_and_no_other():
+def test_each_implementation_has_results_of_its_own_sizes_only():
     asked = {one.name: list(one.sizes) for library in LIBRARIES.values() for one in library.implementations}
 
     assert {name: [str(size) for size in results.sizes] for name, results in RESULTS.items()} == asked
 
 
-def test_results_outside_the_core_have_one_difference_of_each_cause_rule_and_verdict():
+def test_results_outside_the_core_have_one_difference_of_each_kind():
     core = {question.id for question in list_questions([Size.CORE])}
     for library in LIBRARIES.values():
         for way in library.implementations:

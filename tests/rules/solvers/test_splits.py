@@ -34,7 +34,7 @@ def test_a_split_ends_if_steps_run_out():
         assert bound_quotient([Range(1, 64)] * 4, 2**20, StepBudget(steps)) is None, steps
 
 
-def test_a_split_that_would_cost_too_much_leaves_the_steps_to_the_search():
+def test_expensive_split_is_skipped_and_uses_no_steps():
     budget = StepBudget()
     # thousands of digits
     assert bound_quotient([Range(1, 2**62)] * 62, 2**3780, budget) is None

@@ -84,7 +84,7 @@ def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: P
     assert unknown.value.field == beyond.value.field == f"{fields}[0].parameters"
 
 
-def test_question_whose_dims_lie_in_a_region_is_answered_by_what_is_there_now(tmp_path: Path):
+def test_query_reads_its_dims_from_a_region_each_time(tmp_path: Path):
     memory = SharedMemory(tmp_path)
     inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
     request = build_question([2, 3], "[-1]", raw_input_contents=[])

@@ -1,13 +1,15 @@
-"""The headers of answers, by all of their requests but the elements and the id: see `service.header_cache`.
+"""A cache of the headers of responses. The key is the whole request without its elements and its id.
 
-Here more may follow the elements (the target shape, where it is an input of its own), and many clients give each
-request another id, which the answer repeats. The answer to a question has no elements: it is kept whole.
+See `service.header_cache` for the native methods. In this protocol, more fields may follow the elements, such as a
+requested shape that is an input of its own. Many clients also send another id with each request, which the response
+repeats. The response to a shape query has no elements, so the cache keeps the whole response.
 
-- A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
-- An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
-  That it is one follows from its place: one was read there, between the same bytes. Elsewhere what looks like it may be
-  part of another field: a packed shape does.
-- Bounded, and safe to use from any thread without a lock, as the cache there.
+- A cached response belongs to a request with the same bytes around the elements and the same number of elements. Only
+  the elements and the id may differ.
+- The id must be a separate field in front of the elements, with less than 128 ASCII characters.
+- The place of the field shows that it is an id, because an id was parsed there, between the same bytes. In other
+  places, the same bytes may be part of another field, such as a packed shape.
+- The cache is bounded. Any thread may use it without a lock, like `service.header_cache`.
 """
 
 from typing import NamedTuple
@@ -17,19 +19,19 @@ from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, 
 from tensor_reshape.wire.fields import SHORT_BYTES
 
 ID_TAG = 0x1A
-"""Field 3, length-delimited: the id, of a request and of its answer alike."""
+"""Field 3, length-delimited: the id, in requests and in responses."""
 
-_ID_HEADER_BYTES = 2  # of a short field: its tag, and its length
+_ID_HEADER_BYTES = 2  # of a short field: its tag and its length
 
 
 class Spans(NamedTuple):
-    """Where what may differ lies in a request.
+    """The positions of the parts of a request that may differ.
 
     Attributes:
-        id_begin: where the field of the id begins.
-        id_end: where it ends; the same where there is none.
-        begin: where the elements begin; the end of a request without any.
-        tail: how many bytes follow them.
+        id_begin: the begin of the field with the id.
+        id_end: the end of this field; equal to `id_begin` without an id.
+        begin: the begin of the elements; the end of the request if it has no elements.
+        tail: the number of bytes after the elements.
     """
 
     id_begin: int
@@ -38,18 +40,18 @@ class Spans(NamedTuple):
     tail: int
 
     def cut(self, request: bytes) -> bytes:
-        """Returns what may not differ."""
+        """Returns the part of a request that may not differ."""
         id_begin, id_end, begin, tail = self
         head = request[:begin] if id_begin == id_end else request[:id_begin] + request[id_end:begin]
         return head + request[len(request) - tail :] if tail else head
 
     def find_layout(self, request: bytes) -> tuple[int, int, int, int]:
-        """Returns how many elements' bytes there are, and where what may not differ is cut."""
+        """Returns the number of bytes of elements, and the positions at which the request is cut."""
         id_begin, id_end, begin, tail = self
         return len(request) - begin - tail, id_begin, begin - (id_end - id_begin), tail
 
     def find_id(self, request: bytes) -> bytes | None:
-        """Returns the field of the id, empty where there is none; None where something else is in its place."""
+        """Returns the field with the id, which is empty without an id; None if another field is in its place."""
         if self.id_begin == self.id_end:
             return b""
         field = request[self.id_begin : self.id_end]
@@ -59,12 +61,12 @@ class Spans(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """The answer to a request.
+    """The response to a request.
 
     Attributes:
-        header: of the answer.
-        payload: the elements of the request, which follow it.
-        model: the name of the one that answers.
+        header: the bytes of the response before the elements.
+        payload: the elements of the request, which follow the header.
+        model: the name of the model.
     """
 
     header: bytes
@@ -73,21 +75,21 @@ class Hit(NamedTuple):
 
 
 class AnswerCache:
-    """Safe to use from any thread."""
+    """A cache of responses. Any thread may use it."""
 
     def __init__(self) -> None:
         """Starts empty."""
-        # Layout, header without an id, and model, by what may not differ.
+        # Layout, header without an id, and model, by the part of the request that may not differ.
         self._answers: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
             MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES
         )
-        self._guess = Spans(0, 0, 0, 0)  # of the last request; one store sets it
+        self._guess = Spans(0, 0, 0, 0)  # the spans of the last request; one store sets it
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
-        """Returns the answer to `request`, where it is known; without `spans` it is taken to lie as the last one."""
+        """Returns the cached response to `request`, or None. Without `spans`, it uses those of the last request."""
         spans = spans or self._guess
         cached = self._answers[spans.cut(request)]
-        # The same bytes in the same places, and as many between them.
+        # The same bytes at the same positions, and the same number of elements.
         if cached is None or cached[0] != spans.find_layout(request):
             return None
         id_field = spans.find_id(request)
@@ -97,7 +99,7 @@ class AnswerCache:
         return Hit(id_field + cached[1], memoryview(request)[spans.begin : len(request) - spans.tail], cached[2])
 
     def add(self, request: bytes, spans: Spans, header: bytes, model: str) -> None:
-        """Keeps the answer to a request; `header` has no id."""
+        """Adds the response to a request. `header` has no id."""
         if spans.find_id(request) is None:
             return
         key = spans.cut(request)

@@ -1,6 +1,7 @@
-"""Elements as numbers (`InferTensorContents`), which few clients send: to bytes, and copied to an answer.
+"""Converts elements that are sent as numbers (`InferTensorContents`), which few clients do, to bytes and back.
 
-Laws: a number that the datatype does not hold is refused; a float that comes back is the very one that was sent.
+Invariants: a number that the datatype cannot represent is rejected. A float in a response has the same bits as in the
+request.
 """
 
 import struct
@@ -14,7 +15,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 
 class _Form(NamedTuple):
-    """How the elements of a datatype are written: the field that has them as numbers, and their code for `struct`."""
+    """How elements of a datatype are sent: the field with the numbers, and their code for `struct`."""
 
     field: str
     code: str
@@ -35,7 +36,10 @@ _FORMS = {
 }
 
 _AT_ONCE = 16384
-"""How many numbers are packed at once: meanwhile no other thread runs, and a message may have millions."""
+"""How many numbers are packed in one step.
+
+No other thread runs during a step, and a message may have millions of numbers.
+"""
 
 
 def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes:
@@ -59,10 +63,10 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
-    """Writes the elements of an answer: those of the input that they are, else integers."""
+    """Writes the elements of a response, which are those of `source` or integers."""
     if source is not None:
         tensor.contents.CopyFrom(source.contents)
-        tensor.contents.DiscardUnknownFields()  # which may be groups in as many others as readers take
+        tensor.contents.DiscardUnknownFields()  # unknown fields may be groups, nested as deeply as parsers allow
     else:
         form = _FORMS[output.data_type]
         items = struct.unpack(f"<{output.dims[0]}{form.code}", output.payload)
@@ -70,7 +74,7 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
-    # They end the message that has nothing else, as they lie in memory: as numbers of Python, some NaNs would change.
+    # These bytes end a message without other fields. Python numbers would change some NaNs.
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
     return serialized[len(serialized) - size :]
@@ -84,7 +88,7 @@ def _pack_integers(numbers: Any, data_type: DataType, path: str) -> bytes:  # no
 def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: str) -> bytes:
     try:
         return struct.pack(f"<{len(numbers)}{_FORMS[data_type].code}", *numbers)
-    except struct.error:  # which does not tell what number it is
+    except struct.error:  # it does not say which number
         index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
         path = f"{path}[{index}]"
         message = f"{path} is {value}, which does not fit into {data_type}"

@@ -1,6 +1,6 @@
-"""The protocol's names of element types.
+"""The protocol's names of the element types.
 
-Law: what has no row here is refused with the name of the call that takes it.
+Invariant: a type without a name here is rejected, and the message names the call that accepts it.
 """
 
 from tensor_reshape.rules.dtypes import DataType, format_data_types
@@ -31,7 +31,7 @@ _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
 
 def decode_datatype(name: str, field: str) -> DataType:
-    """Returns the data type of that name.
+    """Returns the data type with a name.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -44,12 +44,12 @@ def decode_datatype(name: str, field: str) -> DataType:
 
 
 def clip_name(name: str) -> str:
-    """Returns a name of a caller's as messages quote it: what else they say is not to be cut off."""
+    """Returns a name from a client, shortened for a message so that the rest of the message is not cut off."""
     return clip_text(name, _SHOWN_CHARACTERS)
 
 
 def format_names(data_types: frozenset[DataType]) -> str:
-    """Names the types in the order of the protocol: "FP16, BF16, FP32"."""
+    """Returns the names of the types in the protocol's order, for example "FP16, BF16, FP32"."""
     return ", ".join(name for name, data_type in DATATYPES.items() if data_type in data_types)
 
 

@@ -40,8 +40,8 @@ from tensor_reshape.wire.tensors import TensorView
 Pieces = tuple[bytes, memoryview]
 """A response: its header, and the elements that follow it."""
 
-_LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
-_OUTPUT = "outputs[0].parameters"  # what says where an output goes: there is one
+_LIGHT_FIELDS = 128  # of a message that the receiving thread parses
+_OUTPUT = "outputs[0].parameters"  # the parameters that say where to write the output; a model has only one
 _QUESTION_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -49,14 +49,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Inference:
-    """Answers requests; safe to use from any thread.
+    """Executes requests. Any thread may use it.
 
     Attributes:
-        statistics: of the models.
+        statistics: the statistics of the models.
     """
 
     def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
-        """Has `service` answer, within `limits`."""
+        """Uses `service` to execute requests within `limits`."""
         self._service = service
         self._memory = memory
         self._limits = limits
@@ -78,7 +78,7 @@ class Inference:
         return None if pieces is None else b"".join(pieces)
 
     def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
-        """Answers a request, in pieces."""
+        """Returns the response to a request, in parts."""
         pieces = self._find_cached(raw)
         if pieces is not None:
             return pieces
@@ -107,7 +107,7 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # it is answered with that
+            return False  # the response is this error
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
@@ -115,7 +115,7 @@ class Inference:
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
-        """Answers a short request; None where that takes long."""
+        """Returns the response to a small request; None if it takes long."""
         spans = split.find_whole() if split.model_name == _QUESTION_MODEL else split.find_spans()
         pieces = spans and self._find_cached(raw, spans)
         if pieces:
@@ -152,7 +152,7 @@ class Inference:
         return encode_id(call.id) + header, payload
 
     def _tell_shape(self, raw: bytes, request: Request, call: InferCall, answer: ShapeAnswer) -> Pieces:
-        """Returns the answer to a question: -1 for a dim that is not one number."""
+        """Returns the response to a shape query. It has -1 for an unknown dim."""
         self._service.lookups.misses += 1
         items = [dim if isinstance(dim, int) else -1 for dim in answer.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
@@ -163,7 +163,10 @@ class Inference:
         return encode_id(call.id) + response, _NOTHING
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
-        """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
+        """Returns the response without its id.
+
+        No elements follow the header if they are in a region or sent as numbers.
+        """
         if call.place is None:
             return encode_header(call, output), _NOTHING if call.is_typed else output.payload
         size = output.payload.nbytes
@@ -171,24 +174,24 @@ class Inference:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
-        # Written first: that finds out whether the offset is one within the region, and then an answer can tell it.
+        # Written first, because this checks the offset, which the response contains.
         self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
         return encode_header(call, output), _NOTHING
 
 
 class InferSession:
-    """One ModelStreamInfer call: each message is answered by itself, in order, and a refusal is an answer too."""
+    """One ModelStreamInfer call. Each message is executed on its own, in order, and an error is also a response."""
 
-    is_between_tensors = True  # of one message nothing is left for the next
-    _is_long = False  # whether the message that `takes_long` has seen is
+    is_between_tensors = True  # nothing of a message is kept for the next one
+    _is_long = False  # the result of the last `takes_long`
 
     def __init__(self, method: str, inference: Inference) -> None:
-        """Answers by `inference`; `method` is what a bug is logged with."""
+        """Executes messages with `inference`. `method` is the name of the method in the log if there is a bug."""
         self._method = method
         self._inference = inference
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Takes a request, and gives what answers it."""
+        """Yields the response to a request."""
         try:
             yield wrap_response(self._inference.find_pieces(raw))
         except ReshapeError as error:
@@ -201,22 +204,24 @@ class InferSession:
             yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether to answer takes long, so that a thread should."""
+        """Whether the response takes long, so that another thread should build it."""
         self._is_long = self._inference.takes_long(raw)
         return self._is_long
 
     def count_room(self, raw: bytes) -> int | None:
-        """Returns how many bytes come of a request; None, the most, where they are not in the message alone."""
+        """Returns the memory that a request needs; None, for the maximum, if the message alone does not show it."""
         return None if self._is_long else COST_FACTOR * len(raw)
 
     def finish(self) -> None:
-        """Takes the end of the client's side: nothing is left."""
+        """Accepts the end of the client's messages. No response is pending."""
 
 
 def find_work(raw: bytes) -> Work:
-    """Returns which work a request makes: questions wait for each other, and so must not hold the threads of tensors.
+    """Returns the kind of work of a request.
 
-    Elements as numbers, and forms that no client writes, are parsed whole, which holds the interpreter for
+    Shape queries wait for each other, so they must not use the threads of tensors.
+
+    Messages with elements as numbers, and unusual forms, are parsed as a whole. This blocks the interpreter for
     milliseconds.
     """
     split = _split_light(raw)
@@ -226,15 +231,15 @@ def find_work(raw: bytes) -> Work:
 
 
 def _split_light(raw: bytes) -> Split | None:
-    """Returns the message in two; None where to read it may take long."""
+    """Returns the message, split; None if it may take long to parse."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    except LimitError:  # of what is light alone: a thread finds out whether it is one of the server's
+    except LimitError:  # the limit of short messages only; a thread will check the limits of the server
         return None
 
 
 def _find_model(request: Request) -> str:
-    """Returns the name of the model that a request is counted for: one that is here.
+    """Returns the name of the model for which a request is counted.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -243,7 +248,7 @@ def _find_model(request: Request) -> str:
 
 
 def _read_question(call: InferCall) -> ShapeRequest:
-    """Returns the question of `infer_shape`: -1 is a dim of which nothing is known."""
+    """Returns the query of `infer_shape`. -1 is an unknown dim."""
     dims = read_items(call.operation, call.first)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

@@ -1,11 +1,11 @@
-"""The messages of the Open Inference Protocol, made in a descriptor pool of their own.
+"""The messages of the Open Inference Protocol, in a separate descriptor pool.
 
-- Nothing of it is ever registered in protobuf's default pool. There, each name may come once, and a client of the
-  protocol in the same process (tritonclient, kserve, mlserver) registers the same names from a file of its own:
-  whichever is imported second would be a TypeError.
-- Every class is kept as long as the process, those of inner messages too. Else protobuf makes them when they are asked
-  for, and the collector takes them when nobody has a message of theirs. It clears them one after another while other
-  threads go on: whoever makes a message of a class that is half cleared ends the process (SIGSEGV, protobuf 7.36).
+- Nothing is registered in protobuf's default pool, where each name may exist only once. Clients of the protocol in the
+  same process (tritonclient, kserve, mlserver) register the same names, and the second import would raise TypeError.
+- Every class is kept until the process ends, including those of nested messages. Otherwise protobuf creates a class
+  when it is needed, and the garbage collector deletes it when no message uses it. The collector clears classes one
+  after another while other threads run. A thread that creates a message of a half-cleared class ends the process
+  (SIGSEGV, protobuf 7.36).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,16 +21,16 @@ from google.protobuf.message_factory import GetMessageClass
 from tensor_reshape.wire.fields import check_header_size, parse_message
 
 InferMessage: TypeAlias = Any
-"""Any message of the protocol, of whose fields nothing is known to a type checker: the pool has no generated types."""
+"""A message of the protocol. Type checkers know nothing about its fields, because the pool has no generated types."""
 
 InferRequest: TypeAlias = Any
 """A ModelInferRequest."""
 
 InferTensor: TypeAlias = Any
-"""An InferInputTensor, or an InferRequestedOutputTensor."""
+"""An InferInputTensor or an InferRequestedOutputTensor."""
 
 Respond: TypeAlias = Callable[[InferMessage], InferMessage]
-"""Answers a request that has been parsed."""
+"""Returns the response to a parsed request."""
 
 
 def _load_pool() -> DescriptorPool:
@@ -44,7 +44,7 @@ def _load_pool() -> DescriptorPool:
 _POOL = _load_pool()
 
 SERVICE: ServiceDescriptor = _POOL.FindServiceByName("inference.GRPCInferenceService")
-"""All methods that the file has; which of them are served, `methods` says."""
+"""All methods in the file. `methods` lists those that are served."""
 
 
 def _make_classes(descriptors: Iterable[Descriptor]) -> Iterator[tuple[str, type[Message]]]:
@@ -62,12 +62,12 @@ def find_class(name: str) -> type[Message]:
 
 
 def find_path(method: str) -> str:
-    """Returns the full name of a method, as calls and servers take it."""
+    """Returns the full name of a method, as calls and servers use it."""
     return f"/{SERVICE.full_name}/{method}"
 
 
 def build_answer(method: str, respond: Respond) -> Callable[[bytes], bytes]:
-    """Returns what answers a method without tensors, bytes to bytes."""
+    """Returns a function from request bytes to response bytes for a method without tensors."""
     kind = find_class(f"{method}Request")
 
     def answer(raw: bytes) -> bytes:

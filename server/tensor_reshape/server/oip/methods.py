@@ -1,4 +1,4 @@
-"""`inference.GRPCInferenceService`: its methods, as `calls` serves them; see `service.methods`."""
+"""The methods of `inference.GRPCInferenceService`; see `service.methods`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,9 +19,9 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
     """Returns the methods.
 
     Args:
-        service: what answers.
-        limits: what requests and answers may be.
-        memory: what is shared with callers.
+        service: the service that executes the requests.
+        limits: the limits of requests and responses.
+        memory: the memory that the server shares with clients.
     """
     inference = Inference(service, memory, limits)
     infer = Method(find_path("ModelInfer"), inference.answer, inference.answer_light, find_work)
@@ -30,12 +30,13 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
 
 
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
-    """Returns what answers the methods that orchestrators probe, by their paths.
+    """Returns the functions of the methods that orchestrators probe, by their paths.
 
-    They are to be served beside the engine: a server that is full is alive, and restarted if it cannot say so.
+    Serve them with a separate engine. A server without capacity is still alive, and an orchestrator restarts it if it
+    cannot report that.
 
     Args:
-        is_ready: whether this server takes calls, and will in a moment.
+        is_ready: returns whether this server accepts calls and will continue to do so.
     """
     ready, model_ready = find_class("ServerReadyResponse"), find_class("ModelReadyResponse")
     live = find_class("ServerLiveResponse")(live=True)
@@ -58,6 +59,6 @@ def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, .
 
 
 def _build_method(name: str, respond: Respond) -> Method:
-    """Returns a method whose answers are short, and so made where the request is received."""
+    """Returns a method with short responses, which are therefore built on the thread that receives the request."""
     answer_light = build_answer(name, respond)
     return Method(find_path(name), lambda raw, _is_over: answer_light(raw), answer_light)

@@ -29,9 +29,9 @@ class TensorSpec(NamedTuple):
     """An input or an output.
 
     Attributes:
-        name: as requests have it.
-        datatype: which its metadata name.
-        data_types: all that it may hold.
+        name: the name in requests.
+        datatype: the datatype in the metadata.
+        data_types: all accepted data types.
     """
 
     name: str
@@ -39,18 +39,18 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
-# Compared by identity, as operations are: each is a row of one table, and has a mapping, which has no hash.
+# Compared by identity, like operations, because each is one row of a table and has a mapping, which cannot be hashed.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model.
 
     Attributes:
-        name: as requests have it.
-        operation: whose rules answer; of `infer_shape`, where the request names none.
+        name: the name in requests.
+        operation: the operation whose rules apply; for `infer_shape`, the default.
         first: the input that each request has.
-        target: the input that a request has, or else the parameter of that name.
-        output: the one that it has.
-        parameters: which it reads, and what each is.
+        target: the input with the requested shape. A request may have the parameter with this name instead.
+        output: the output.
+        parameters: the accepted parameters with their descriptions.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Model:
 
     @property
     def has_data(self) -> bool:
-        """Whether it moves elements."""
+        """Whether the model moves elements."""
         return self.name != INFER_SHAPE
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties in its metadata, besides inputs and outputs."""
+        """The properties in the metadata, in addition to inputs and outputs."""
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
@@ -91,7 +91,8 @@ def _build_reshape(operation: Operation) -> Model:
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        # More than the operation's shape tensor may hold: what clients write shapes as, also where it has none.
+        # More data types than the operation's shape tensor has, because clients use others, also for operations without
+        # one.
         target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,
@@ -116,7 +117,7 @@ MODELS = {
 
 
 def find_model(name: str, version: str) -> Model:
-    """Returns the model of that name, and of that version, where one is named.
+    """Returns the model with a name, and with a version if the request has one.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.

@@ -1,9 +1,10 @@
-"""Where the raw contents of a ModelInferRequest lie, found without the generated class.
+"""Finds the raw contents in a ModelInferRequest without the generated class.
 
-- The bytes of a tensor are never parsed: they stay where they were received, and the rest of the message is small.
-- Whatever the fields are in between, and in whichever order they come, what is left reads as it would have.
-- What is not understood (a group, a number that is too long) is parsed whole by the generated class, which knows.
-- No more than `MAX_FIELDS` fields are looked at, and of a message no more is parsed than `find_header_limit` says.
+- The bytes of a tensor are never parsed and stay where they were received. The rest of the message is small.
+- The fields may have any order, and unknown fields may lie between them. The remaining message has the same meaning as
+  the original.
+- A message with a group or an overlong number is left to the parser of the generated class.
+- At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 
 from typing import NamedTuple
@@ -19,20 +20,21 @@ RAW_TAG = 0x3A
 _MODEL_TAG = 0x0A  # field 1, length-delimited
 
 MAX_FIELDS = 2048
-"""How many fields a message may have: a legal one has some ten."""
+"""The maximum number of fields of a message. A valid message has about ten."""
 
-_HEADER_SHARE = 64  # of the largest message: a generated class makes up to forty bytes out of one, and a call has three
+# of the largest message; a generated class needs up to forty bytes for one byte, and a call has reserved three
+_HEADER_SHARE = 64
 
 
 class Split(NamedTuple):
-    """A message in two.
+    """A message, split into raw contents and the rest.
 
     Attributes:
-        size: of the message.
-        model_name: as it is in the message; as for a generated class, the last one counts.
+        size: the number of bytes of the message.
+        model_name: the name in the message. If the field is repeated, the last one counts, as in protobuf.
         header: the message without its raw contents.
-        raw_contents: where these begin and end, in their order.
-        ids: where the fields of the id begin and end: one at most, in a message that a generated class has written.
+        raw_contents: the positions of the raw contents, in their order.
+        ids: the begin and the end of each id field. A generated class writes at most one.
     """
 
     size: int
@@ -42,9 +44,10 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns where what may differ lies in the request; None where that cannot be told.
+        """Returns the positions of the parts that may differ; None if they are unknown.
 
-        The elements are nearly always the longest of the raw contents. Where they are not, nothing is found by it.
+        It assumes that the elements are the longest of the raw contents, which is nearly always true. If it is not, the
+        cache has no entry.
         """
         if not self.raw_contents or len(self.ids) > 1:
             return None
@@ -53,18 +56,21 @@ class Split(NamedTuple):
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
     def find_whole(self) -> Spans | None:
-        """Returns the same where nothing but the id may differ."""
+        """Returns the positions if only the id may differ."""
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
 
 
 def find_header_limit(limits: Limits) -> int:
-    """Returns how many bytes a message may have besides its raw contents: elements as numbers count in full."""
+    """Returns how many bytes a message may have in addition to its raw contents.
+
+    Elements that are sent as numbers count fully.
+    """
     return max(MAX_HEADER_BYTES, limits.max_output_bytes // _HEADER_SHARE)
 
 
 def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELDS) -> Split | None:
-    """Returns the message in two; None where that is not understood.
+    """Returns the message, split; None if this reader does not understand it.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -97,7 +103,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
 
 
 def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:
-    """Returns the refusal of a message that is large, or has many fields, besides its raw contents."""
+    """Returns the error for a message that is too large, or has too many fields, without its raw contents."""
     message = (
         f"the request has {size} or more bytes besides raw_input_contents, or many fields; {limit} and {max_fields} "
         "are admitted: large tensors go through raw_input_contents"
@@ -106,7 +112,7 @@ def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:
 
 
 def check_parsable(raw: bytes, limit: int) -> bytes:
-    """Returns a message that is to be parsed whole, where it is short enough for that.
+    """Returns the message if it is small enough to be parsed as a whole.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.

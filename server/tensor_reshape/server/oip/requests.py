@@ -1,11 +1,12 @@
-"""ModelInferRequest: read.
+"""Reads ModelInferRequest.
 
-- A tensor's bytes are a view of the message that they came in, or of what was read of a region of shared memory.
-- Inputs and outputs go by their names, in any order; raw contents by their place among the inputs that have none other.
-- What is read is refused in the order of the protocol's fields; what a shape may be is the rules' matter alone.
-- Of what is no element, a message may have `MAX_HEADER_BYTES`, as a native one: a shape or a target of a million
-  numbers would keep all other calls waiting while it is read.
-- Parameters that no model has are ignored, as by Triton and KServe: the protocol defines none.
+- The bytes of a tensor are a view of the received message, or were read from a shared memory region.
+- Inputs and outputs are found by name, in any order. Raw contents belong to the inputs without other contents, in their
+  order.
+- Errors are reported in the order of the protocol's fields. The rules check the shapes.
+- Everything except elements may have `MAX_HEADER_BYTES`, as in native requests. A shape with a million numbers would
+  delay all other calls while it is parsed.
+- Unknown parameters are ignored, as in Triton and KServe, because the protocol defines none.
 """
 
 import json
@@ -30,16 +31,16 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LEAST = -(2**63)  # of INT64, as which the input of that name holds them
+_LEAST = -(2**63)  # the least value of INT64, the type of the input `shape`
 
 
 class Request(NamedTuple):
-    """A message in two parts.
+    """A message, split into two parts.
 
     Attributes:
-        message: without raw contents.
-        raw_contents: views of these.
-        split: where they lie; None where the message was not split.
+        message: the message without its raw contents.
+        raw_contents: views of the raw contents.
+        split: the positions of the raw contents; None if the message was not split.
     """
 
     message: InferRequest
@@ -47,9 +48,9 @@ class Request(NamedTuple):
     split: Split | None
 
     def find_spans(self, name: str) -> Spans | None:
-        """Returns where what may differ lies: the elements of the input of that name, and the id.
+        """Returns the positions of the parts that may differ: the elements of the named input, and the id.
 
-        None where that cannot be told, where an input lies elsewhere than in raw contents, and where others are longer.
+        None if they are unknown, if an input is outside of the raw contents, or if other raw contents are longer.
         """
         spans = self.split and self.split.find_spans()
         if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
@@ -59,18 +60,18 @@ class Request(NamedTuple):
 
 
 class InferCall(NamedTuple):
-    """A request that has been read.
+    """A parsed request.
 
     Attributes:
-        id: which the answer repeats.
-        model: whom it asks.
-        operation: whose rules answer.
+        id: the id, which the response repeats.
+        model: the name of the model.
+        operation: the operation whose rules apply.
         first: the input that each request has.
-        target: its target shape.
-        special_zero: None where it does not say.
-        is_typed: whether its elements are numbers, and so are those of the answer.
-        source: of a typed request, the input whose elements are those of the answer; None: it makes its own.
-        place: where the output is to be written; None: into the answer.
+        target: the requested shape.
+        special_zero: None if the request does not set it.
+        is_typed: whether its elements are sent as numbers, in the request and in the response.
+        source: the input whose elements the response repeats as numbers; None if the response has others.
+        place: the place in shared memory for the output; None if the response contains it.
     """
 
     id: str
@@ -106,10 +107,10 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
 
 
 def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
-    """Reads a request.
+    """Returns the content of a request.
 
     Raises:
-        ReshapeError: it is against the protocol, or asks for what this server has not.
+        ReshapeError: the request violates the protocol, or needs something that this server does not offer.
     """
     _check_header(request)
     message = request.message
@@ -133,12 +134,12 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
 
 
 def names_a_region(message: InferRequest) -> bool:
-    """Whether a tensor of a request lies in shared memory."""
+    """Whether a tensor of a request is in shared memory."""
     return any(REGION in tensor.parameters for tensor in (*message.inputs, *message.outputs))
 
 
 def _check_header(request: Request) -> None:
-    """Checks how much there is besides elements, as bytes or as numbers.
+    """Checks the size of the message without its elements, which may be bytes or numbers.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -164,7 +165,7 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
 
 
 def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any:  # noqa: ANN401 - of that kind
-    if key not in parameters:  # not `get`: a map of messages makes what it is asked for
+    if key not in parameters:  # not `get`, because a map of messages creates an entry for a missing key
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != _CHOICES[kind]:
@@ -174,7 +175,7 @@ def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any: 
 
 
 def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
-    """Returns the inputs by their names, in their order."""
+    """Returns the inputs by name, in their order."""
     named: dict[str, InferTensor] = {}
     for index, tensor in enumerate(message.inputs):
         if tensor.name not in {model.first.name, SHAPE}:
@@ -196,7 +197,7 @@ def _refuse_input(text: str, index: int, name: str) -> InvalidRequestError:
 
 
 def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place | None:
-    """Returns where the output goes, by the outputs that are asked for: none means all."""
+    """Returns the place for the output. A request without outputs wants all of them."""
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
@@ -214,7 +215,7 @@ def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place |
 def _read_tensors(
     model: Model, named: Mapping[str, InferTensor], request: Request, memory: SharedMemory, limits: Limits
 ) -> tuple[dict[str, TensorView], bool]:
-    """Returns the inputs by their names, and whether their elements are numbers."""
+    """Returns the inputs by name, and whether their elements are sent as numbers."""
     places = [find_place(tensor.parameters, f"inputs[{i}]", limits) for i, tensor in enumerate(request.message.inputs)]
     is_typed = not request.raw_contents and not any(places)
     if not is_typed:
@@ -235,7 +236,7 @@ def _read_tensors(
 
 
 def _check_contents(request: Request, want: int) -> None:
-    """Checks that there is an entry of raw contents for each input that is in the message, and nothing else.
+    """Checks that there is one entry of raw contents for each input in the message, and no other.
 
     Raises:
         InvalidRequestError: INPUT_INVALID.
@@ -254,7 +255,7 @@ def _read_type(model: Model, tensor: InferTensor, field: str) -> DataType:
     """Returns the data type of an input.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, or of the target SHAPE_DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, or SHAPE_DATA_TYPE_UNSUPPORTED for the requested shape.
     """
     data_type = decode_datatype(tensor.datatype, field)
     spec = model.target if tensor.name == SHAPE else model.first
@@ -282,9 +283,9 @@ def _read_target(
 def _parse_list(text: str) -> Sequence[int]:
     try:
         items = json.loads(text)
-    except (ValueError, RecursionError):  # also of numbers with more digits than Python reads
+    except (ValueError, RecursionError):  # also for numbers with more digits than Python reads
         items = None
-    if not isinstance(items, list) or any(type(item) is not int for item in items):  # a bool is an int, too
+    if not isinstance(items, list) or any(type(item) is not int for item in items):  # bool is a subclass of int
         raise _refuse_list(text, 'a list of integers, such as "[0,-1]"')
     if any(not _LEAST <= item < -_LEAST for item in items):
         raise _refuse_list(text, "a list of numbers that fit into INT64")

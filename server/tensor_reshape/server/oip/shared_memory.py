@@ -29,19 +29,19 @@ MAX_REGIONS = 1024
 MAX_NAME_BYTES = 255
 """The maximum length of the name of a region, and of a key. File names cannot be longer."""
 
-# Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
-# writer would keep the thread; a terminal shall not become the server's.
+# For reading and writing, because a registration does not say whether the region is for inputs or outputs. Without
+# O_NONBLOCK, a pipe without a writer would block the thread. O_NOCTTY prevents that a terminal becomes the server's.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Region(NamedTuple):
-    """Part of a file, in bytes.
+    """A part of a file, in bytes.
 
     Attributes:
-        key: the name of the file, as the client wrote it; a slash in front, which `shm_open` asks for, is left out.
-        offset: where in the file the region begins.
-        byte_size: of the region.
+        key: the name of the file, as the client wrote it. A leading slash, which `shm_open` requires, is ignored.
+        offset: the begin of the region in the file.
+        byte_size: the size of the region.
     """
 
     key: str
@@ -53,7 +53,10 @@ class SharedMemory:
     """The registered regions of one server."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Has no regions yet; their files are in `directory`, and None says that there is no shared memory.
+        """Starts without regions.
+
+        Args:
+            directory: the directory with the files; None: shared memory is off.
 
         Raises:
             OSError: the directory cannot be opened.
@@ -62,15 +65,15 @@ class SharedMemory:
         if self._directory is not None:
             weakref.finalize(self, os.close, self._directory)
         self._regions: dict[str, Region] = {}
-        self._lock = threading.Lock()  # two that register at once must not both be the last for whom there is room
+        self._lock = threading.Lock()  # so that registrations at the same time do not exceed the limit
 
     @property
     def is_enabled(self) -> bool:
-        """Whether regions may be registered."""
+        """Whether clients may register regions."""
         return self._directory is not None
 
     def register(self, name: str, region: Region) -> None:
-        """Gives a name to part of a file, which must be there and as long as that.
+        """Registers a part of a file, which must exist and be large enough.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID, REGION_OUT_OF_RANGE.
@@ -94,7 +97,7 @@ class SharedMemory:
             self._regions[name] = region
 
     def unregister(self, name: str) -> None:
-        """Forgets a region, or all of them where the name is empty; one that is not there is forgotten already.
+        """Removes a region, or all regions if the name is empty. An unknown name has no effect.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED.
@@ -107,7 +110,7 @@ class SharedMemory:
                 self._regions.clear()
 
     def list_regions(self, name: str) -> Mapping[str, Region]:
-        """Returns the region of this name, or all of them where the name is empty.
+        """Returns the region with this name, or all regions if the name is empty.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED.
@@ -120,7 +123,13 @@ class SharedMemory:
             return dict(self._regions)
 
     def read(self, name: str, offset: int, byte_size: int, field: str) -> memoryview:
-        """Returns a copy of so many bytes of a region, from `offset` within it; `field` of the request asks for them.
+        """Returns a copy of bytes of a region.
+
+        Args:
+            name: the name of the region.
+            offset: the begin within the region.
+            byte_size: the number of bytes.
+            field: the field of the request, for errors.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
@@ -133,9 +142,9 @@ class SharedMemory:
         return buffer.toreadonly()
 
     def write(self, name: str, offset: int, data: memoryview, field: str) -> None:
-        """Writes `data` into a region, from `offset` within it; `field` of the request asks for that.
+        """Writes `data` into a region, from `offset` within it. `field` is the field of the request, for errors.
 
-        A file that is truncated meanwhile grows again, up to the end of what is written.
+        If another process truncates the file during the write, the file grows again up to the end of the data.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
@@ -159,7 +168,7 @@ class SharedMemory:
         return region
 
     def _locate(self, name: str, offset: int, byte_size: int, field: str) -> Region:
-        """Returns the part of the file that is so many bytes of a region."""
+        """Returns the part of the file for bytes of a region."""
         self._check_enabled()
         region = self._find(name, field)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
@@ -169,9 +178,9 @@ class SharedMemory:
 
     @contextmanager
     def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
-        """Opens the file of a region until the end of the block, where that is as long as the region asks."""
+        """Opens the file of a region during the block, if the file is large enough."""
         try:
-            # In bytes: a name that the locale cannot write is no bug of ours.
+            # In bytes, so that a name that the locale cannot encode is not a bug.
             file = os.open(region.key.removeprefix("/").encode(), _FLAGS, dir_fd=self._directory)
             try:
                 _check_file(os.fstat(file), name, region, field)
@@ -179,34 +188,34 @@ class SharedMemory:
             finally:
                 os.close(file)
         except OSError as error:
-            # Not its text, which has the path.
+            # Not the text of the error, because it contains the path.
             why = "it is a symbolic link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
             raise _refuse_file(name, why, field) from error
 
 
 def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data: memoryview, offset: int) -> None:
-    """Reads until `data` is full, or writes until all of it is written.
+    """Reads until `data` is full, or writes all of it.
 
     Raises:
-        OSError: the file ends, or takes no more.
+        OSError: the file ends, or cannot be written.
     """
     moved = 0
     while moved < data.nbytes:
         count = move(file, [data[moved:]], offset + moved)
-        if not count:  # the file was truncated after it was opened
+        if not count:  # another process truncated the file after it was opened
             raise OSError(errno.ENODATA, "")
         moved += count
 
 
 def _check_name(name: str, field: str) -> None:
-    """Raises InvalidRequestError, REGION_INVALID, where a name is empty or too long."""
+    """Raises InvalidRequestError, REGION_INVALID, if a name is empty or too long."""
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         message = f"{field} has {len(name.encode())} bytes; it must have 1 to {MAX_NAME_BYTES}"
         raise InvalidRequestError.of(Reason.REGION_INVALID, message, field)
 
 
 def _check_key(key: str) -> None:
-    """Raises InvalidRequestError, REGION_INVALID, where a key is not the name of a file in the directory itself."""
+    """Raises InvalidRequestError, REGION_INVALID, if a key is not the name of a file in the directory itself."""
     name = key.removeprefix("/")
     _check_name(name, "key")
     if name in {".", ".."} or {"/", "\0"} & set(name):

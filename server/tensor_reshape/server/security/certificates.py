@@ -1,13 +1,13 @@
-"""The server's certificate, its key, and the authority of its clients: checked, and replaced while it serves.
+"""The server's certificate, its key, and the authority of client certificates, checked and reloaded.
 
-- gRPC's core takes a pair that does not belong together without a word, and then ends every handshake. So OpenSSL
-  looks at the files first, here and whenever they change.
-- OpenSSL takes kinds of keys that the core does not, such as Ed448 or ECDSA on secp256k1. With these a server does not
-  start; where they replace others, the core goes on with the former ones, and only the clients can tell.
-- The core asks for news before each handshake, on a thread of its own: what it is told was made before, so it waits for
-  nothing. Connections that are open keep what they were made with.
-- TLS 1.2 is the least that the core negotiates, and 1.3 what it prefers; it has no setting for less. What is served
-  without the core, HTTP, is made by OpenSSL with the same files and the same least version.
+- gRPC's core accepts a certificate and a key that do not belong together, and then fails every handshake. So OpenSSL
+  checks the files first, at the start and after each change.
+- OpenSSL supports kinds of keys that the core does not, such as Ed448 or ECDSA on secp256k1. A server does not start
+  with such a key. If one replaces a valid key, the core continues with the previous one, and only clients can notice.
+- The core asks for new credentials before each handshake, on its own thread. The answer was prepared before, so it does
+  not wait. Open connections keep their credentials.
+- The core negotiates TLS 1.3 or at least 1.2 and has no setting for less. For HTTP, OpenSSL uses the same files and the
+  same least version.
 """
 
 import ssl
@@ -22,39 +22,42 @@ from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 
 class _Loaded(NamedTuple):
-    """What the files hold, as the core takes it, and as OpenSSL does."""
+    """The contents of the files, for the core and for OpenSSL."""
 
     configuration: grpc.ServerCertificateConfiguration
     context: ssl.SSLContext
 
 
 class Certificates(Reloaded[_Loaded]):
-    """What the files of `TlsFiles` hold."""
+    """The contents of the files in `TlsFiles`."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Reads and checks the files.
 
         Raises:
-            ConfigError: they cannot be used.
+            ConfigError: the files are invalid.
         """
         self._demands = files.client_ca is not None
         paths = [files.certificate, files.key, *([files.client_ca] if files.client_ca else [])]
         super().__init__("certificates", paths, partial(_load, files))
 
     def build_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials of one address; of two that share them the second would be told of no news."""
-        fetch: Any = self._build_fetcher()  # whose type has no None in grpcio's stubs
+        """Returns the credentials for one address.
+
+        Each address needs its own, because only one of two would receive updates.
+        """
+        fetch: Any = self._build_fetcher()  # grpcio's stubs do not allow None
         return grpc.dynamic_ssl_server_credentials(self.value.configuration, fetch, self._demands)
 
     def find_context(self) -> ssl.SSLContext:
-        """Returns what a connection is made with that is not the core's: of the files as they are now."""
+        """Returns the TLS context for a connection outside of gRPC's core, with the current files."""
         return self.value.context
 
     def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
         told = self.value
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            # Called one at a time, under a lock of the core's; None: nothing has changed, so nothing is made anew.
+            # gRPC's core calls it under a lock. None: nothing has changed, so the core keeps its credentials.
             nonlocal told
             if told is self.value:
                 return None
@@ -72,11 +75,11 @@ def _load(files: TlsFiles) -> _Loaded:
 
 
 def _build_context(files: TlsFiles) -> ssl.SSLContext:
-    """Raises ConfigError where OpenSSL does not take the files."""
+    """Raises ConfigError if OpenSSL does not accept the files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # With a password, or OpenSSL would ask for the one of an encrypted key on the terminal. The core takes none.
+        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted. The core accepts none.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
         message = f"{files.certificate} and {files.key} are not a PEM certificate and its key: {_explain(error)}"

@@ -21,15 +21,15 @@ TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """A valid token name: a word that logs, labels and files can contain."""
 
 _PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # in gRPC's `auth_context`
-_CERTIFICATE = "x509_pem_cert"  # likewise
+_CERTIFICATE = "x509_pem_cert"  # in gRPC's `auth_context`, too
 _EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")  # the alternative names (RFC 5280), in DER
-_NAME_TAGS = (0x81, 0x82, 0x86)  # of addresses, hosts and URIs; the bytes of an IP address may well be 0
-_LONG = 0x80  # the bit that says that a length has several bytes
+_NAME_TAGS = (0x81, 0x82, 0x86)  # of email addresses, hosts and URIs; an IP address may contain zeros
+_LONG = 0x80  # the bit that marks a length of several bytes
 _VISIBLE = re.compile(b"[!-~]+")
-_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # what a * stands for
+_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # the characters that a * matches
 _LABEL = "[!-)+-.0-~]+"  # visible ASCII, but neither * nor /
 _FORMS = {
-    # Never the scheme or the authority: they say who vouches for the rest.
+    # Never in the scheme or the authority, because the authority vouches for the rest.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
     "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
@@ -38,9 +38,12 @@ _FORMS = {
 
 
 def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Returns what a client's certificate proves, given gRPC's `auth_context`; nothing without a certificate.
+    """Returns the identities that a client's certificate proves; none without a certificate.
 
-    A name that is not visible ASCII is left out: no pattern stands for it, and what is returned may be logged.
+    A name with characters other than visible ASCII is omitted. No pattern can match it, and the result may be logged.
+
+    Args:
+        tls: gRPC's `auth_context`.
     """
     if any(map(_has_cut_names, tls.get(_CERTIFICATE, ()))):
         return []
@@ -52,16 +55,17 @@ def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
     ]
 
 
-@lru_cache(256)  # it takes some ten microseconds; who has a certificate has been let in by the authority
+@lru_cache(256)  # it takes about ten microseconds; a client with a certificate is trusted by the authority
 def _has_cut_names(certificate: bytes) -> bool:
-    """Whether a name in a certificate, in PEM, is one that grpcio does not give in full."""
+    """Whether grpcio shortens a name in a certificate, which is in PEM."""
     content = ssl.PEM_cert_to_DER_cert(certificate.decode())
-    # Wherever the extension seems to begin: in what the client may choose, as its key, this can only be refused more.
+    # At each place that looks like the begin of the extension. A client can choose some bytes, such as its key, but
+    # that can only cause further rejections.
     return any(_has_nul(content, found.end()) for found in _EXTENSION.finditer(content))
 
 
 def _has_nul(content: bytes, position: int) -> bool:
-    """Whether there is a NUL in the names that begin at a position; also where there are no names."""
+    """Whether the names that begin at a position contain a NUL; also True if there are no names."""
     try:
         position, _ = _read_extent(content, position)  # of the extension
         position, end = _read_extent(content, position + 1)  # of the list of names
@@ -76,7 +80,7 @@ def _has_nul(content: bytes, position: int) -> bool:
 
 
 def _read_extent(content: bytes, position: int) -> tuple[int, int]:
-    """Returns where a value of DER begins and ends, given where its length is."""
+    """Returns the begin and the end of a DER value, given the position of its length."""
     length, start = content[position], position + 1
     if length & _LONG:
         size = length & ~_LONG
@@ -85,7 +89,7 @@ def _read_extent(content: bytes, position: int) -> tuple[int, int]:
 
 
 def fold_identity(identity: str) -> str:
-    """Returns an identity in the form in which two can be compared: hosts are the same in capitals."""
+    """Returns an identity in a comparable form, in which host names are in lower case."""
     kind, _, name = identity.partition(":")
     if kind == "dns":
         return identity.lower()
@@ -112,7 +116,7 @@ class IdentityPattern:
                 "token:NAME. One * may replace a label, but not in the authority of a URI or the host of an address"
             )
             raise ConfigError(message)
-        # As an expression: to take an identity apart for every pattern took ten times as long.
+        # A regular expression is ten times as fast as splitting an identity for each pattern.
         self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
     def matches(self, identity: str) -> bool:

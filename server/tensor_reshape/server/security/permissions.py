@@ -52,7 +52,7 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
 
     try:
         content = tomllib.loads(read_file(path).decode())
-    except (ValueError, RecursionError) as error:  # numbers that are too long, or lists in lists, are of these as well
+    except (ValueError, RecursionError) as error:  # these include overlong numbers and deeply nested lists
         message = f"{path} is not TOML: {error}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)
@@ -79,7 +79,7 @@ def _read_grant(
 
 
 def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: ANN401 - what a file holds
-    """Returns the methods that a text stands for."""
+    """Returns the methods that a text names."""
     written = str(text)
     if written == "*":
         return known

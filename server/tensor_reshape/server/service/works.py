@@ -14,14 +14,15 @@ class Work(Enum):
     BATCHES = auto()
     """Batches of queries, which wait for each other."""
     NUMBERS = auto()
-    """Messages that are parsed whole, one at a time: what parses them does not let others have the interpreter."""
+    """Messages that are parsed as a whole, one at a time, because their parser holds the interpreter's lock."""
 
 
 QUESTION_THREADS = 8
-"""How many questions are worked on, or wait for their turn, at once: more than one connection has room for by default,
-so that the next one's find a thread.
+"""The number of single queries that may run or wait for each other at once.
 
-Batches have as many: none keeps a single question waiting, and neither a tensor.
+This is more than the default limit of one connection, so that other connections find a thread.
+
+Batches have as many threads. So batches delay neither single queries nor tensors.
 """
 
 TENSOR_THREADS = 16
@@ -42,17 +43,17 @@ FindWork = Callable[[bytes], Work]
 
 
 def find_tensors(_raw: bytes) -> Work:
-    """All work of a method is to move elements."""
+    """Returns TENSORS, for methods that only move elements."""
     return Work.TENSORS
 
 
 def find_questions(_raw: bytes) -> Work:
-    """It answers single questions."""
+    """Returns QUESTIONS, for single queries."""
     return Work.QUESTIONS
 
 
 def find_batches(_raw: bytes) -> Work:
-    """It answers batches."""
+    """Returns BATCHES, for batches."""
     return Work.BATCHES
 
 
