@@ -19,7 +19,10 @@ PROGRAM = ROOT / "examples/moving/in_openvino.py"
 def openvino(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """OpenVINO, without the telemetry that forks this process when it is imported."""
     monkeypatch.setenv("CI", "true")
-    return pytest.importorskip("openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it")
+    module: ModuleType = pytest.importorskip(
+        "openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it"
+    )
+    return module
 
 
 @pytest.mark.usefixtures("openvino")
