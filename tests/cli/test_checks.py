@@ -57,7 +57,7 @@ def test_item_that_may_be_a_copy_is_named(tmp_path: Path):
     nodes = "one = Constant<value_ints=[1]>() n = Shape<start=0, end=1>(w) s = Concat<axis=0>(n, one) y = Reshape(x, s)"
     text = GOOD.replace("[N,3,4] x", "[2,3] x, float[K] w").replace("[N,rest]", "[]")
     path = save(tmp_path, f"{text.partition('{')[0]} {{ {nodes} }}")
-    line = "  shape[0] is K; where that is 0 it copies dim 0: asked for as ?"
+    line = "  shape[0] is K; if it is 0, it copies dim 0: treated as unknown"
     assert run_command("check", "--local", path).text.splitlines()[1] == line
     record = json.loads(run_command("check", "--local", "--json", path).output)
     assert record["nodes"][0]["copying"] == [0]

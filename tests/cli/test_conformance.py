@@ -46,12 +46,12 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     title, _, head, *_ = text.splitlines()
     assert title.startswith("mine (")
     assert head.split() == ["rule", "agrees", "spurious_error"]
-    assert "refused for another reason, which is no difference" in text
+    assert "rejected with another reason, which is not a difference" in text
 
     nothing = run(OFFERS_NOTHING, *COPIES, "--results", other)
-    assert (nothing.code, "questions: anything" in nothing.text) == (0, True)
+    assert (nothing.code, "cases: anything" in nothing.text) == (0, True)
     both = run_command("conformance", "report", results, other, "--html", tmp_path / "both.html")
-    assert (both.code, both.text.count("not offered, ")) == (0, 1)
+    assert (both.code, both.text.count("not supported, ")) == (0, 1)
     assert "not offered" in both.text.splitlines()[4]
     assert "not offered" in (tmp_path / "both.html").read_text()
 
@@ -60,16 +60,16 @@ def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
     expect = tmp_path / "expect.json"
     assert run(REFUSES, *COPIES, "--write-expect", expect).code == 0
     agreed = run(REFUSES, *COPIES, "--expect", expect)
-    assert (agreed.code, agreed.text.splitlines()[-1]) == (0, "all differences are agreed to")
+    assert (agreed.code, agreed.text.splitlines()[-1]) == (0, "all differences are expected")
     gone = run(OFFERS_NOTHING, *COPIES, "--expect", expect)
-    assert (gone.code, gone.text.splitlines()[-1].partition("/")[0]) == (1, "agreed to, and gone: copies")
+    assert (gone.code, gone.text.splitlines()[-1].partition("/")[0]) == (1, "expected, but gone: copies")
     assert run(OFFERS_NOTHING, "--rule", "packed", "--size", "core", "--expect", expect).code == 0
     record = json.loads(expect.read_text())
     name = next(iter(record["differences"]))
     del record["differences"][name]
     expect.write_text(json.dumps(record))
     new = run(REFUSES, *COPIES, "--expect", expect)
-    assert (new.code, new.text.splitlines()[-1]) == (1, f"not agreed to: {name}: spurious_error")
+    assert (new.code, new.text.splitlines()[-1]) == (1, f"not expected: {name}: spurious_error")
 
 
 def test_program_may_name_itself(tmp_path: Path):
@@ -81,8 +81,8 @@ def test_program_may_name_itself(tmp_path: Path):
 
 
 MISTAKES: list[tuple[list[str], str]] = [
-    ([], "name one implementation, with --python or --command"),
-    (["--command", "a", "--python", "b:c"], "name one implementation, with --python or --command"),
+    ([], "name one implementation with --python or --command"),
+    (["--command", "a", "--python", "b:c"], "name one implementation with --python or --command"),
     (["--command", "'"], "No closing quotation"),
     (["--command", "cat", "--size", "some"], "'some' is not one of"),
     (["report", "no-such-file"], "does not exist"),

@@ -21,17 +21,17 @@ def test_examples_come_worst_first_with_their_counts():
 
 
 def test_report_has_a_title_and_whole_examples():
-    assert write_title(RESULTS) == "mine (lib 1.2): 9 questions of the conformance kit 1, core"
+    assert write_title(RESULTS) == "mine (lib 1.2): 9 cases of the conformance suite 1, core"
     text = "\n".join(write_report([RESULTS]))
     assert (
         "\nwrong_shape, inferred: inferred/wrong@reshape, the smallest of 2\n"
-        "  asked    reshape of [2, 3] to [-1], special_zero false\n"
-        "  right    [6]\n"
+        "  case     reshape of [2, 3] to [-1], special_zero false\n"
+        "  expected [6]\n"
         "  answer   [7]\n"
-        "  that is  dim 0 is 7, not 6\n"
+        "  differs  dim 0 is 7, not 6\n"
         "  because  The output has as many elements as the data (both).\n"
     ) in text
-    assert text.endswith("refused for another reason, which is no difference, 1 questions: OTHER, not NOT_DIVISIBLE")
+    assert text.endswith("rejected with another reason, which is not a difference, 1 cases: OTHER, not NOT_DIVISIBLE")
     other = make_results((make_question(), {"shape": [6]}), name="other")
     assert "\nmine: crash, inferred: inferred/crash@reshape\n" in "\n".join(write_report([RESULTS, other]))
 

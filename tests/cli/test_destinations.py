@@ -62,7 +62,7 @@ def test_impossible_destination_is_one_error(tmp_path: Path):
 
     with pytest.raises(click.ClickException, match=r"has no type i4; use \.npy"):
         write_array(read_location(str(tmp_path / "file.safetensors")), DataType.I4, (2,), make)
-    with pytest.raises(click.ClickException, match="an archive takes a file"):
+    with pytest.raises(click.ClickException, match="an archive cannot be written"):
         write_array(Location("/dev/null", "npz"), DataType.U8, (2,), make)
     with pytest.raises(click.ClickException, match="No space left on device"):
         write_bytes(Location("/dev/full"), memoryview(bytes(100_000)))

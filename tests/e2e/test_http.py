@@ -120,9 +120,10 @@ def test_port_survives_without_file_descriptors():
         server.await_records(1, "serving")  # until then it opens files
         pid, address = server.process.pid, find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(read_descriptors(pid)) + 1, hard))
+        limit = max(read_descriptors(pid)) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
         with ExitStack() as stack:
-            for _ in range(20):  # some fill numbers that are free again
+            for _ in range(limit):  # more than the numbers below the limit that are free again
                 stack.enter_context(connect(address))
             waiting = stack.enter_context(connect(address))
             waiting.sendall(write_request(write_json(QUESTION)))

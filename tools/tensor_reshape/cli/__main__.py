@@ -1,7 +1,7 @@
-"""`tensor-reshape`: serve, ask, and reshape files.
+"""The command `tensor-reshape`.
 
-Law: nothing that a command needs is imported before it is known which command runs; grpc in particular, for which the
-server has decisions of its own to make first.
+Invariant: nothing that only one command needs is imported before the command is known. This includes grpc, because the
+server must make decisions before grpc is imported.
 """
 
 import sys
@@ -14,17 +14,23 @@ from tensor_reshape.rules.errors import TensorReshapeError
 
 COMMANDS = (
     LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
-    LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
+    LazyCommand(
+        "completion", "Print a script that completes commands in a shell.", find_module("completions:completion")
+    ),
     LazyCommand(
         "conformance",
-        "Hold an implementation of the operations against the conformance kit.",
+        "Test an implementation of the operations with the conformance suite.",
         find_module("conformance:conformance"),
     ),
     LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
     LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),
-    LazyCommand("health", "Ask whether a server serves.", find_module("commands:health")),
-    LazyCommand("infer", "Print the output shape, without data.", find_module("inference:infer")),
-    LazyCommand("info", "Ask what a server is.", find_module("commands:info")),
+    LazyCommand("health", "Show the health of a server.", find_module("commands:health")),
+    LazyCommand("infer", "Infer the output shape, without data.", find_module("inference:infer")),
+    LazyCommand(
+        "info",
+        "Show the version of a server, its limits, and what each operation accepts.",
+        find_module("commands:info"),
+    ),
     LazyCommand("reshape", "Execute Reshape-1 of OpenVINO on a file.", find_module("commands:reshape")),
     LazyCommand("serve", "Serve tensor reshape over gRPC.", find_extra("serve", "server")),
     LazyCommand("static", "Execute StaticReshape on a file.", find_module("commands:static")),
@@ -35,7 +41,8 @@ COMMANDS = (
     cls=LazyGroup,
     commands=COMMANDS,
     epilog=(
-        "Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer, 6 not allowed."
+        "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 rejected by the rules, 4 above a limit, 5 no response, "
+        "6 not permitted."
     ),
 )
 @click.version_option(package_name="tensor-reshape")
@@ -44,10 +51,10 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Runs one command; whatever goes wrong on purpose is told in one line, or drawn, and an exit code."""
-    typed: dict[str, str] = {}  # the types of the options write down here what they read
+    """Runs one command. An expected error is printed in one line or drawn, and sets the exit code."""
+    typed: dict[str, str] = {}  # the parameter types store the texts of the options here
     try:
-        # Not standalone: click would print its errors by itself, in its own form, and exit.
+        # Not standalone, because click would print errors in its own form and exit.
         code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=typed)
     except (click.ClickException, TensorReshapeError, OSError) as error:
         report(error, typed)

@@ -1,4 +1,4 @@
-"""Many shape questions, one a line, in as few calls as a server takes."""
+"""Many shape queries, one per line, in as few calls as the server's limits allow."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # a tag and the length of an item: at most 64 KiB, so three bytes
-_PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server refuses it
+_FIELD_BYTES = 4  # a tag and the length of an item, which is at most 64 KiB and needs three bytes
+_PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
 def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[Json]:
-    """Answers each line with the JSON of its own answer or refusal, in order.
+    """Yields the JSON of the result or the error of each line, in order.
 
     Args:
-        lines: one question each; see `read_line`.
-        client: None: this process answers.
+        lines: one query each; see `read_line`.
+        client: the client; None: this process infers the shapes.
     """
     for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
         yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
@@ -46,11 +46,11 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
-    """Answers each line with its own answer or refusal, in order.
+    """Yields the result or the error of each line, in order.
 
     Args:
-        lines: one question each; see `read_line`.
-        ask: answers many at once.
+        lines: one query each; see `read_line`.
+        ask: infers many shapes at once.
     """
     batch = _Batch(ask)
     for line in lines:
@@ -62,16 +62,16 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
 
 
 class _Batch:
-    """The answers so far, and the call that is being filled."""
+    """The results so far, and the call that is being filled."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._answers: list[Answer] = []  # of all lines so far: a link may go back to any
-        self._call: list[BatchLine] = []  # as it is asked, a refusal for a line that cannot be
+        self._answers: list[Answer] = []  # of all lines so far, because a link may refer to any of them
+        self._call: list[BatchLine] = []  # the queries of the call, and the error of each line that cannot be sent
         self._bytes = 0  # of the call
 
     def take(self, question: BatchLine) -> bool:
-        """Adds a line to the call; returns False where it has no room."""
+        """Adds a line to the call; returns False if the call is full."""
         item, size = self._prepare(question.query)
         if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
@@ -80,16 +80,16 @@ class _Batch:
         return True
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
-        """Makes the call."""
-        # Emptied before it is made: what it raises ends the whole, and nothing is asked twice.
+        """Makes the call, and yields its lines with their results."""
+        # Cleared before the call, because an exception ends everything and no query may be sent twice.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
-        # A line that cannot be asked keeps its place: the server counts the items, and refuses what depends on it.
+        # A line that cannot be sent keeps its index. The server counts the items and rejects those that depend on it.
         queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
-            # The server counts the items of its call; the caller counts lines.
+            # The server counts the items of its call, but users count lines.
             if (
                 isinstance(final, ReshapeError)
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
@@ -100,7 +100,7 @@ class _Batch:
             yield item, final
 
     def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
-        """Returns a line as it is asked, and the bytes that it takes."""
+        """Returns a line as it is sent, and its size in bytes."""
         try:
             if isinstance(question, ReshapeError):
                 raise question
@@ -110,7 +110,7 @@ class _Batch:
             return error, _measure(_PLACEHOLDER)
 
     def _link(self, query: ShapeQuery) -> ShapeQuery:
-        """Returns the question with its data where an earlier call has told them, else with its place in this call."""
+        """Returns the query with the data shape from an earlier call, or with the index of the item in this call."""
         data_from, start, index = query.data_from, len(self._answers), len(self._answers) + len(self._call)
         if data_from is None:
             return query
@@ -119,7 +119,7 @@ class _Batch:
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
-        if data_from >= start:  # within this call: the server has its output before this process does
+        if data_from >= start:  # in this call, because only the server will have the output shape
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):
@@ -128,11 +128,11 @@ class _Batch:
 
 
 def _measure(query: ShapeQuery) -> int:
-    """Returns the bytes that a question takes.
+    """Returns the size of a query in bytes.
 
     Raises:
         InvalidRequestError: it cannot be sent.
-        LimitError: HEADER_TOO_LARGE: no server reads it.
+        LimitError: HEADER_TOO_LARGE: every server rejects it.
     """
     try:
         size = len(encode_batch_item(read_query(query)))
@@ -145,7 +145,7 @@ def _measure(query: ShapeQuery) -> int:
 
 
 def _refuse_number(query: ShapeQuery) -> ReshapeError:
-    """Returns the refusal of a number that the contract's s64 cannot hold: the rules say which."""
+    """Returns the error for a number that does not fit into the s64 of the API; the rules find the number."""
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
         return answer
@@ -153,5 +153,5 @@ def _refuse_number(query: ShapeQuery) -> ReshapeError:
 
 
 def _refuse_failed_link(data_from: int, index: int) -> InvalidRequestError:
-    message = f"line {data_from}, whose output is the data, was refused"
+    message = f"line {data_from}, whose output is the data, was rejected"
     return InvalidRequestError.of(Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=index)

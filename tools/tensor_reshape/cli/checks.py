@@ -13,28 +13,29 @@ from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, c
 from tensor_reshape.onnx.checks import Ask
 from tensor_reshape.rules.errors import escape_unprintable
 
-_REFUSED = 3  # as the exit code of a single question
+_REFUSED = 3  # the exit code of a single query that is rejected
 _REMARKS = {
-    Verdict.CLOSED: "; onnx leaves it open",
-    Verdict.NARROWED: "; onnx leaves more of it open",
-    Verdict.OPEN: "; it stays open",
+    Verdict.CLOSED: "; unknown to onnx",
+    Verdict.NARROWED: "; known only in part to onnx",
+    Verdict.OPEN: "; it stays unknown",
 }
 _EPILOG = """
-A line for each node: its name, the shape of its data, its target, and what its output is. A name that onnx has made, as
-unk__3_onnx, is none of the model's. With --explain, the dims follow, and where each comes from.
+Prints one line for each node: its name, the data shape, the target shape, and the output shape. The library onnx made
+names such as unk__3_onnx; the model does not contain them. With --explain, lines for the dims follow, with the source
+of each.
 
-Exit code 3 if a node is refused, or if the model or onnx has another shape for its output.
+The exit code is 3 if a node is rejected, or if the model or onnx states another output shape.
 """
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--local", is_flag=True, help="Answer in this process, without a server.")
-@click.option("--explain", is_flag=True, help="Tell where each dim of each output comes from.")
+@click.option("--local", is_flag=True, help="Infer the shapes in this process, without a server.")
+@click.option("--explain", is_flag=True, help="Show where each dim of each output comes from.")
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the model with the shapes that it leaves open to this file.",
+    help="Write a copy of the model, with the inferred shapes, to this file.",
 )
 @JSON_OPTION
 @connection_options
@@ -43,15 +44,15 @@ def check(
 ) -> None:
     """Check the Reshape nodes of an ONNX model.
 
-    The model is not run, and its weights are not read. Every Reshape node is asked for as Reshape-1, where a 0 copies
-    unless the node says allowzero.
+    The model is not run, and its weights are not read. The rules of Reshape-1 apply to every Reshape node, with
+    special_zero unless the node sets allowzero.
     """
     if local:
         found = _check(infer_locally, model, write)
     else:
         with connection.open() as client:
             found = _check(client.infer_shapes, model, write)
-    lines = map(escape_unprintable, _format_report(found, explain=explain))  # names are the model's
+    lines = map(escape_unprintable, _format_report(found, explain=explain))  # names come from the model
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(lines))
     if not found.is_good:
         raise click.exceptions.Exit(_REFUSED)
@@ -61,7 +62,7 @@ def _check(ask: Ask, model: Path, write: Path | None) -> ModelReport:
     if write is None:
         return check_model(model, ask=ask)
     if write.exists() and write.samefile(model):
-        message = "--write must name another file than the model"
+        message = "--write names the model itself: name another file"
         raise click.UsageError(message)
     found, annotated = annotate_model(model, ask=ask)
     write_file(write, annotated.SerializeToString())

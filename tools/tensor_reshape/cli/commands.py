@@ -1,4 +1,4 @@
-"""The commands that ask a server."""
+"""The commands that call a server."""
 
 import json
 import sys
@@ -30,14 +30,17 @@ _Expect = Sequence[int | None] | None
 
 
 @click.command()
-@click.option("--service", help="The full name of a service; default: the reshape service. Empty: the whole server.")
+@click.option(
+    "--service",
+    help="The full name of a gRPC service, or an empty text for the whole server. Default: the reshape service.",
+)
 @JSON_OPTION
 @server_options
 def health(client: "Client", *, service: str | None, as_json: bool) -> None:
-    """Ask whether a server serves; exit code 0 only if it does."""
+    """Show the health of a server. The exit code is 0 only if the status is SERVING."""
     status = client.check_health() if service is None else client.check_health(service)
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status.name != "SERVING":  # so a probe needs the exit code alone
+    if status.name != "SERVING":  # so that a probe only needs the exit code
         raise click.exceptions.Exit(1)
 
 
@@ -64,7 +67,7 @@ for _option in health.params:
 @JSON_OPTION
 @server_options
 def info(client: "Client", *, as_json: bool) -> None:
-    """Ask what a server is: its version, its limits, and what each operation takes."""
+    """Show the version of a server, its limits, and what each operation accepts."""
     facts = _list_facts(client.server_info())
     console = None if as_json else find_console(sys.stdout)
     if console is None:
@@ -74,7 +77,7 @@ def info(client: "Client", *, as_json: bool) -> None:
 
 
 def _list_facts(told: "ServerInfo") -> dict[str, Any]:
-    """Returns what a server told, as JSON has it."""
+    """Returns the facts about a server, as in JSON."""
     return {
         "version": told.version,
         "grpc_api": told.grpc_api,
@@ -92,7 +95,7 @@ def _list_facts(told: "ServerInfo") -> dict[str, Any]:
 
 
 def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yields a line for each fact, sizes as people write them."""
+    """Yields a line for each fact, with sizes in units."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield f"{indent}{name}:"
@@ -105,8 +108,8 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws a table: what holds for the server, and below it for each operation."""
-    from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
+    """Draws a table with the facts about the server, and one with the operations."""
+    from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)
     for name, value in facts.items():
@@ -120,7 +123,7 @@ def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
 
 
 @click.command()
-@click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
+@click.option("--shape", type=SHAPE, required=True, help="The target shape, for example 0,-1.")
 @array_options
 @server_options
 def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
@@ -129,7 +132,9 @@ def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], speci
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
+@click.option(
+    "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an i32 array."
+)
 @array_options
 @server_options
 def dynamic(
@@ -145,12 +150,14 @@ def dynamic(
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
+@click.option(
+    "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an integer array."
+)
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
-    "--data-type below one byte.",
+    help="The shape of packed input: INPUT and the output then contain packed bytes instead of an array file. "
+    "Requires a --data-type below one byte.",
 )
 @array_options
 @server_options

@@ -1,21 +1,21 @@
-"""What has a shell complete the command line: click's own scripts, which ask the command line itself."""
+"""Completion of the command line in a shell, with click's scripts, which call this command line."""
 
 import click
 from click.shell_completion import get_completion_class
 
 _PROGRAM = "tensor-reshape"
-_VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # as click finds it by the program's name
+_VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # click derives it from the name of the program
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what has a shell complete commands.
+    """Print a script that completes commands in a shell.
 
     bash: eval "$(tensor-reshape completion bash)" in ~/.bashrc. zsh: the same with zsh in ~/.zshrc, below compinit.
     fish: tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
     """
     script = get_completion_class(shell)
-    if script is not None:  # it is for each of the choices
+    if script is not None:  # it is not None for any of the choices
         click.echo(script(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

@@ -1,4 +1,4 @@
-"""The command that holds an implementation of the operations against the conformance kit."""
+"""The command that tests an implementation of the operations with the conformance suite."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,55 +32,61 @@ _Read = TypeVar("_Read")
 _DIFFERENT = 1
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_HTML_OPTION = click.option("--html", type=_NEW_FILE, help="Write the report to this file, as one page.")
+_HTML_OPTION = click.option("--html", type=_NEW_FILE, help="Write the report to this file, as one HTML page.")
 _EPILOG = """
-A PROGRAM reads questions from standard input, a JSON object a line, and writes an answer a line, in order or with the
-question's "id" in any order. A FUNCTION takes a question as a dict, and returns the answer as a dict. The format is in
-the kit: conformance/README.md.
+A PROGRAM reads cases from standard input, one JSON object a line, and writes one answer a line: in the same order, or
+in any order with the "id" of the case. A FUNCTION takes a case as a dict, and returns the answer as a dict.
+conformance/README.md describes the format.
 
-A program that crashes or hangs is started again. To ask a server, name a program that does:
+A program that crashes or hangs is started again. To test a server, use this program:
 --command "tensor-reshape infer --batch - --server HOST:PORT".
 
-Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, or if one that is agreed to is gone.
+The exit code is 1 if an answer is wrong or weaker and --expect does not list it, or if a listed difference is gone.
 """
 
 
 @click.group(invoke_without_command=True, epilog=_EPILOG)
-@click.option("--python", "function", metavar="MODULE:FUNCTION", help="Ask a Python function, in a process of its own.")
-@click.option("--command", metavar="PROGRAM", help="Ask a program, split as by a shell.")
+@click.option("--python", "function", metavar="MODULE:FUNCTION", help="Test a Python function, in its own process.")
+@click.option("--command", metavar="PROGRAM", help="Test a program. Its arguments are split as in a shell.")
 @click.option(
     "--size",
     "sizes",
     type=click.Choice([size.value for size in Size]),
     multiple=True,
-    help="Which cases; default: core.",
+    help="The suites of cases to run. Default: core.",
 )
-@click.option("--rule", "rules", type=click.Choice(RULES), multiple=True, help="Of these rules alone.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes ask at once."
+    "--rule", "rules", type=click.Choice(RULES), multiple=True, help="Run only the cases of this rule. May be repeated."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="The number of parallel processes."
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=DEFAULT_TIMEOUT_SECONDS,
     show_default=True,
-    help="Seconds that an answer may take.",
+    help="The timeout of each case, in seconds.",
 )
-@click.option("--name", help="What the implementation is called in the results.")
+@click.option("--name", help="The name of the implementation in the results.")
 @click.option(
-    "--version", "versions", metavar="NAME=VERSION", multiple=True, help="What it is made of, for the results."
+    "--version",
+    "versions",
+    metavar="NAME=VERSION",
+    multiple=True,
+    help="The version of a component, for the results. May be repeated.",
 )
 @click.option("--results", type=_NEW_FILE, help="Write the results to this file, as JSON.")
-@click.option("--expect", type=_OLD_FILE, help="The differences that are agreed to.")
-@click.option("--write-expect", type=_NEW_FILE, help="Write a file that agrees to the differences of this run.")
+@click.option("--expect", type=_OLD_FILE, help="The file of expected differences, as --write-expect writes it.")
+@click.option("--write-expect", type=_NEW_FILE, help="Write the differences of this run to this file, for --expect.")
 @_HTML_OPTION
-@click.option("--junit", type=_NEW_FILE, help="Write JUnit XML, as CI services read it, to this file.")
+@click.option("--junit", type=_NEW_FILE, help="Write the results to this file, as JUnit XML.")
 def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any) -> None:
-    """Hold an implementation of the operations against the conformance kit."""
+    """Test an implementation of the operations with the conformance suite."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
-    agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before a run that takes long
+    agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before the run, which takes long
     questions = list_questions(sizes or [Size.CORE], rules or RULES)
     if not questions:
         message = "no case matches --size and --rule"
@@ -107,7 +113,7 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
 @click.argument("files", metavar="RESULTS...", nargs=-1, required=True, type=_OLD_FILE)
 @_HTML_OPTION
 def report(*, files: Sequence[Path], html: Path | None) -> None:
-    """Report on the results of one run, or on those of several side by side."""
+    """Report on the results of one run, or compare several runs."""
     results = [_refuse_unreadable(read_results, path) for path in files]
     _print_report(results)
     if html is not None:
@@ -149,10 +155,10 @@ def _read_versions(told: object) -> dict[str, str]:
 def _ask(
     questions: Sequence[Question], jobs: int, timeout: float, *, function: str | None, command: str | None
 ) -> "tuple[str, Mapping[str, Reply], Json]":
-    """Returns what is asked, its replies, and what it says of itself."""
+    """Returns the name of the implementation, its replies, and its description of itself."""
     name = function or command
     if name is None or None not in (function, command):
-        message = "name one implementation, with --python or --command"
+        message = "name one implementation with --python or --command"
         raise click.UsageError(message)
     arguments = find_function_command(name) if function else _refuse_unreadable(split_command, name)
     with ended_by_signals(), count_replies(len(questions)) as told:
@@ -175,7 +181,7 @@ def _print_report(results: Sequence[Results]) -> None:
 
 
 def _list_deviations(deviations: Deviations) -> Iterator[str]:
-    yield from (f"not agreed to: {name}: {verdict}" for name, verdict in deviations.new.items())
-    yield from (f"agreed to, and gone: {name}: {verdict}" for name, verdict in deviations.gone.items())
+    yield from (f"not expected: {name}: {verdict}" for name, verdict in deviations.new.items())
+    yield from (f"expected, but gone: {name}: {verdict}" for name, verdict in deviations.gone.items())
     if not (deviations.new or deviations.gone):
-        yield "all differences are agreed to"
+        yield "all differences are expected"

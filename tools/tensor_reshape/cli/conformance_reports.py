@@ -1,4 +1,4 @@
-"""The report of a run of the conformance kit: on a terminal, in a pipe, and as a page of HTML."""
+"""The report of a run of the conformance suite, for a terminal, a pipe, or as an HTML page."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _INDENT = "  "
 _PAGE_COLUMNS = 120
 _PAGE_EXAMPLES = 40
-"""How many differences of a verdict and a rule are on a page: the smallest."""
+"""The number of differences of each verdict and rule on a page; the smallest cases are shown."""
 
 
 def write_report(results: Sequence[Results]) -> Iterator[str]:
-    """Yields the report as plain text, a line or a table each."""
+    """Yields the report as plain text, one line or table at a time."""
     yield from map(write_title, results)
     yield f"\n{build_matrix(results).write()}"
     for one in results:
@@ -31,8 +31,8 @@ def write_report(results: Sequence[Results]) -> Iterator[str]:
 
 
 def build_page(results: Sequence[Results]) -> bytes:
-    """Returns the report as a page of HTML that needs nothing but itself."""
-    from rich.console import Console  # noqa: PLC0415 - plain output does without it
+    """Returns the report as an HTML page without external resources."""
+    from rich.console import Console  # noqa: PLC0415 - plain output does not need it
 
     console = Console(file=io.StringIO(), record=True, width=_PAGE_COLUMNS, highlight=False)
     draw_report(console, results, _PAGE_EXAMPLES)
@@ -40,15 +40,15 @@ def build_page(results: Sequence[Results]) -> bytes:
 
 
 def draw_report(console: "Console", results: Sequence[Results], examples: int = 1) -> None:
-    """Draws the same.
+    """Draws the report on a terminal.
 
     Args:
-        console: where.
-        results: of one run, or of several.
-        examples: how many of each verdict of each rule are drawn.
+        console: the console of the terminal.
+        results: the results of one run or of several.
+        examples: the number of drawn examples for each verdict and rule.
     """
-    from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
-    from rich.text import Text  # noqa: PLC0415 - as above
+    from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
+    from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     for one in results:
         console.print(escape_unprintable(write_title(one)), markup=False)
@@ -70,17 +70,17 @@ def draw_report(console: "Console", results: Sequence[Results], examples: int = 
 
 
 def write_title(results: Results) -> str:
-    """Returns what was asked, and how much."""
+    """Returns the name of the implementation and the number of cases."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     sizes = ", ".join(results.sizes)
     told = f" ({versions})" if versions else ""
-    return f"{results.implementation}{told}: {results.total} questions of the conformance kit {results.kit}, {sizes}"
+    return f"{results.implementation}{told}: {results.total} cases of the conformance suite {results.kit}, {sizes}"
 
 
 def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Difference, int]]:
-    """Yields the smallest examples of each verdict of each rule, the worst verdict first, and how many there are.
+    """Yields the smallest examples of each verdict and rule, the worst verdict first, with the number of examples.
 
-    Those after the first of a kind come with 1.
+    All examples except the first one of a verdict and rule have the number 1.
     """
     for verdict in Verdict:
         for rule in results.list_rules():
@@ -89,13 +89,13 @@ def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Differe
 
 
 def list_facts(difference: Difference) -> Iterator[tuple[str, str]]:
-    """Yields what there is to say of a difference, by a word each."""
-    yield "asked", write_question(difference.question)
-    yield "right", write_answer(difference.right)
+    """Yields the facts about a difference, each with a label."""
+    yield "case", write_question(difference.question)
+    yield "expected", write_answer(difference.right)
     if difference.answer is not None:
         yield "answer", write_answer(difference.answer)
     if difference.why:
-        yield "that is", difference.why
+        yield "differs", difference.why
     yield "because", difference.because
 
 
@@ -107,6 +107,6 @@ def _write_head(results: Results | None, difference: Difference, count: int) -> 
 
 def _list_notes(results: Results) -> Iterator[str]:
     for why, count in results.unsupported.items():
-        yield f"not offered, {count} questions: {why}"
+        yield f"not supported, {count} cases: {why}"
     for reasons, count in results.other_reasons.items():
-        yield f"refused for another reason, which is no difference, {count} questions: {reasons}"
+        yield f"rejected with another reason, which is not a difference, {count} cases: {reasons}"

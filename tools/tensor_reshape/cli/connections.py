@@ -1,4 +1,4 @@
-"""The client of a command, as the options of the command line describe it."""
+"""The client of a command, built from the options of the command line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,25 +11,25 @@ from tensor_reshape.client import Client
 if TYPE_CHECKING:
     import grpc
 
-_FILES = ("tls_ca", "tls_key", "tls_certificate")  # in the order that grpc takes them
+_FILES = ("tls_ca", "tls_key", "tls_certificate")  # in the order of grpc's arguments
 
 
 def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Client:
     """Returns a client.
 
     Args:
-        server: where it connects to.
-        options: `tls`, the files of TLS, and those of the token, by the names of their parameters.
-        **settings: of the client, as they are.
+        server: the address of the server.
+        options: `tls`, the files for TLS, and the options of the token, by parameter name.
+        **settings: further arguments of the client.
 
     Raises:
-        click.UsageError: they contradict each other.
+        click.UsageError: the options conflict.
     """
     token = {name: options[name] for name in ("token_file", "allow_plaintext_token")}
     files = [options[name] for name in _FILES]
     try:
         return Client(server, credentials=_build_credentials(files, tls=options["tls"]), **token, **settings)
-    except ValueError as error:  # of what was given, which the client has looked at
+    except ValueError as error:  # the client has checked the values
         raise click.UsageError(str(error)) from None
 
 

@@ -1,10 +1,8 @@
-"""Where output is drawn, with colour, tables and progress, and where it is plain text.
+"""Decides whether output is drawn with colours, tables and progress bars, or is plain text.
 
-Laws:
-
-- A pipe, a file and a terminal that says that it is dumb get plain text, which other programs read: it is the same in
-  every release, and costs no import of rich. FORCE_COLOR has the same drawn there as on a terminal.
-- NO_COLOR leaves the drawing and takes its colours; rich sees to that, and to the terminal's width.
+- A pipe, a file and a dumb terminal get plain text, which other programs read. It is the same in every release and does
+  not import rich. FORCE_COLOR draws there as on a terminal.
+- NO_COLOR removes only the colours. rich handles it, and the width of the terminal.
 """
 
 import os
@@ -15,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def find_console(stream: TextIO) -> "Console | None":
-    """Returns what draws on a stream; None where its output is plain."""
-    # Programs that have no terminal say so to all that they start, as CI services do: no option could.
+    """Returns the console for a stream; None if its output is plain text."""
+    # Only an environment variable reaches programs that other programs start, for example in CI. An option would not.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above
         return None
-    from rich.console import Console  # noqa: PLC0415 - plain output does without it
+    from rich.console import Console  # noqa: PLC0415 - plain output does not need it
 
     console = Console(file=stream, highlight=False)
     return None if console.is_dumb_terminal or not console.is_terminal else console

@@ -1,10 +1,9 @@
-"""Arrays that are written: to `.npy`, `.npz` and `.safetensors` files, and to pipes.
+"""Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes.
 
-Laws:
-
-- A file is filled as the answer comes: it does not have to fit into memory. An `.npz` archive needs room on the disk
-  twice while it is written: its checksum stands before the elements. What goes into a pipe or a device is held whole.
-- Nothing of a file is there before all of it is.
+- A file is filled while the response arrives, so it does not have to fit into memory. An `.npz` archive needs its size
+  on the disk twice while it is written, because its checksum stands before the elements. Output for a pipe or a device
+  is kept in memory as a whole.
+- A file appears only when it is complete.
 """
 
 import os
@@ -29,15 +28,21 @@ from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
 
 GiveBack = Callable[[int], None]
 Fill = Callable[[Array | None, GiveBack], Array]
-"""Makes the array, in the one that it is given if it is given one; tells how many bytes of it have arrived."""
+"""Fills the given array, or makes one if it is None. It also gets a function to report how many bytes have arrived."""
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array of this type and shape, which `fill` makes.
+    """Writes an array that `fill` makes.
+
+    Args:
+        location: the file or pipe.
+        data_type: the type of the elements.
+        dims: the shape of the array.
+        fill: makes the array.
 
     Raises:
-        click.ClickException: it cannot be written.
-        TensorReshapeError: what `fill` raises; nothing is written then.
+        click.ClickException: the array cannot be written.
+        TensorReshapeError: from `fill`. Nothing is written.
     """
     with _told_of_faults(location):
         header = _build_header(location, data_type, dims)
@@ -53,7 +58,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
-    """Writes bytes as they are.
+    """Writes bytes without a header.
 
     Raises:
         click.ClickException: they cannot be written.
@@ -83,7 +88,7 @@ def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fil
 def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
     placement = Placement(len(header), DTYPES[data_type], tuple(dims))
     size = len(header) + placement.nbytes
-    # The folder of the file, not that of temporary files: the one that has to have room.
+    # In the directory of the file, not in that of temporary files, because only the former must have enough space.
     with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
         reserve(scratch, size)
         mapping = _fill_mapped(scratch, header, placement, fill)
@@ -99,7 +104,7 @@ def _read_windows(mapping: Mapping, size: int) -> Iterator[memoryview]:
 
 def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
     if location.format == "npz":
-        message = "an archive takes a file"
+        message = "an archive cannot be written to standard output: name a file"
         raise ValueError(message)
     if location.is_pipe:
         sys.stdout.buffer.write(header)
@@ -114,7 +119,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 def _told_of_faults(location: Location) -> Iterator[None]:
     try:
         yield
-    except TensorReshapeError:  # some of which are errors of the system as well: of a connection, say
+    except TensorReshapeError:  # some of these are also OSError, for example lost connections
         raise
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

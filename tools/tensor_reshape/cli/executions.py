@@ -1,6 +1,6 @@
-"""Reshapes of the buffers that the lines of a batch bring, by a server or in this process.
+"""Reshapes buffers from the lines of a batch, on a server or in this process.
 
-Law: what comes back are the bytes of the dense row-major output, whatever the strides of the data were.
+Invariant: the output is always the bytes of the dense row-major array, whatever strides the data had.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
     """Returns the elements of the output.
 
     Args:
-        query: what is asked, whose shape has an answer.
-        data: the elements of the data, from the first place to the last.
-        client: None: this process reshapes.
+        query: the query, whose shapes are valid.
+        data: the elements of the data, from the first byte to the last.
+        client: the client; None: this process reshapes.
 
     Raises:
-        InvalidRequestError: FIELD_MISSING, where data or target are not numbers throughout, or the layout's.
+        InvalidRequestError: FIELD_MISSING, if data or shape are not fully known, or an error of the layout.
     """
     (question, _, strides), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
@@ -38,7 +38,7 @@ def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
 
 
 def _execute_remotely(client: "Client", question: Question[Sequence[int]], tensor: TensorView) -> bytes:
-    # No bytes travel of an empty tensor, and numpy cannot hold each shape of one.
+    # An empty tensor has no bytes to send, and numpy cannot represent all empty shapes.
     if 0 in tensor.dims:
         return b""
     if tensor.data_type.is_packed:

@@ -1,7 +1,6 @@
-"""What a command that moves an array does with its files: see `sources` and `destinations` for how.
+"""The files of a command that reshapes an array; see `sources` and `destinations`.
 
-Law: the file that is read is never the one that is written, and of one that changed while it was read nothing is
-written.
+Invariant: the output file is never the input file. If the input changes while it is read, nothing is written.
 """
 
 import json
@@ -29,14 +28,14 @@ _PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFiles:
-    """Where an array comes from and where its result goes.
+    """The input and the output of a reshape.
 
     Attributes:
         source: a file, a member of one, or "-" for standard input.
-        output: the same, "-" for standard output.
-        data_type: what the elements are where the format cannot say: `.npy` names no bfloat16 and writes raw bytes.
-        as_json: whether a description of the result is printed too.
-        progress: whether a bar shows how far a long transfer is, where there is a terminal.
+        output: a file, a member of one, or "-" for standard output.
+        data_type: the type of the elements if the format has none, such as bfloat16 in `.npy`.
+        as_json: whether to print a description of the result.
+        progress: whether to show a progress bar on a terminal.
     """
 
     source: str
@@ -46,7 +45,7 @@ class ArrayFiles:
     progress: bool
 
     def __post_init__(self) -> None:
-        """Refuses two things on one standard output, and a file that is read and written."""
+        """Rejects two outputs to standard output, and an output file that is also the input."""
         if self._destination.is_pipe and self.as_json:
             message = "--json and the array cannot both use standard output: name a file with --output"
             raise click.UsageError(message)
@@ -62,23 +61,23 @@ class ArrayFiles:
         return read_location(self.output)
 
     def reshape(self, method: Callable[..., Array], shape: Sequence[int] | Array, **options: Any) -> None:
-        """Has a method of a client reshape the array of the source, and writes what comes back.
+        """Reshapes the input array with a method of a client, and writes the output.
 
         Args:
             method: `static_reshape`, `dynamic_reshape` or `reshape`.
-            shape: the target.
+            shape: the requested shape.
             **options: `special_zero` and `expected_shape`.
 
         Raises:
-            click.ClickException: the source cannot be read, or the output cannot be written.
-            click.UsageError: no array holds `data_type`.
+            click.ClickException: the input cannot be read, or the output cannot be written.
+            click.UsageError: numpy has no arrays of `data_type`.
         """
         if self.data_type is not None and self.data_type not in DTYPES:
             message = f".npy has no type {self.data_type}: pass packed bytes, and their shape with reshape --dims"
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
-            # Before anything is sent: the output has its place on the disk when the first byte of it comes.
+            # Before the request is sent, so that space on the disk is reserved before the first byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
                 call = partial(method, array, shape, **options)
@@ -86,11 +85,11 @@ class ArrayFiles:
         self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
-        """Returns the tensor of this shape whose packed bytes, and nothing else, the source holds.
+        """Returns the tensor whose packed bytes are the whole input.
 
         Raises:
             click.ClickException: it cannot be read.
-            click.UsageError: `data_type` is none that is packed.
+            click.UsageError: `data_type` is not a packed type.
         """
         if self.data_type is None or not self.data_type.is_packed:
             message = f"--dims needs a --data-type below one byte: {', '.join(map(str, _PACKED))}"
@@ -99,7 +98,7 @@ class ArrayFiles:
             return PackedTensor(self.data_type, dims, file.read())
 
     def write_packed(self, tensor: PackedTensor) -> None:
-        """Writes the packed bytes of a result, and its description where that is asked for.
+        """Writes the packed bytes of an output, and its description if requested.
 
         Raises:
             click.ClickException: they cannot be written.
@@ -115,7 +114,7 @@ class ArrayFiles:
 def _fill(
     call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
-    """Makes the call; as its answer comes, gives back the memory of what has travelled, and moves the bar."""
+    """Makes the call. While the response arrives, it returns memory of sent elements and updates the progress bar."""
 
     def follow(arrived: int, total: int) -> None:
         source.give_back(arrived)
@@ -133,13 +132,13 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    except (OSError, ValueError):  # one of them is not there, or cannot be: whoever opens it says so
+    except (OSError, ValueError):  # a file does not exist or is invalid, which opening it will report
         return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
-    """Gives raw items their type; items that have one must have this one."""
-    if array.dtype.kind != "V":  # "V": bare bytes, which is all that a file says of types that numpy has no name for
+    """Gives raw items their type. Items that already have a type must have this one."""
+    if array.dtype.kind != "V":  # "V" are raw bytes, which files contain for types without a numpy name
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}"
             raise click.ClickException(message)

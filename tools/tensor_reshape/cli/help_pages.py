@@ -1,7 +1,7 @@
-"""`--help`: drawn by rich-click on a terminal, as click writes it in a pipe.
+"""`--help`, drawn by rich-click on a terminal and written by click in a pipe.
 
-rich-click's own commands would draw in pipes too, and everybody who adds a command would have to make it of them: so
-the help of any command is drawn here.
+rich-click's own command classes would also draw in pipes, and every command would have to use them. So this module
+draws the help of all commands.
 """
 
 import sys
@@ -12,11 +12,11 @@ import click
 from tensor_reshape.cli.consoles import find_console
 
 _LEAST_COLUMNS = 60
-"""On fewer an option and its text stand below each other: in a table it would be cut off."""
+"""Below this width, the description of an option is below the option. A table would be cut off."""
 
 
 class HelpContext(click.Context):
-    """A run of a command whose help is drawn where there is a terminal."""
+    """The context of a command whose help is drawn on a terminal."""
 
     def get_help(self) -> str:
         """Returns the help of the command."""
@@ -24,21 +24,21 @@ class HelpContext(click.Context):
         if console is not None and console.width >= _LEAST_COLUMNS:
             return _draw_help(self)
         if console is not None:
-            self.terminal_width = console.width  # click by itself writes no less than 50 columns
+            self.terminal_width = console.width  # click itself uses at least 50 columns
             self.formatter_class = _NarrowFormatter
         return super().get_help()
 
 
 class _NarrowFormatter(click.HelpFormatter):
-    """Writes what explains an option below it."""
+    """Writes the description of an option below it."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
-        """Writes options, or commands, and what they are."""
+        """Writes options or commands with their descriptions."""
         super().write_dl(rows, col_max, col_spacing)
 
 
 def _draw_help(context: click.Context) -> str:
-    import rich_click  # noqa: PLC0415 - plain output does without it
+    import rich_click  # noqa: PLC0415 - plain output does not need it
 
     command = context.command
     twin: rich_click.RichCommand = rich_click.RichCommand(

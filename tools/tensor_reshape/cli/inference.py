@@ -1,4 +1,4 @@
-"""The command that infers shapes: one question from options, or many from a file."""
+"""The command that infers shapes, for one query from options or for many from a file."""
 
 import json
 import sys
@@ -28,41 +28,56 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
-_REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
+_REFUSED = 3  # the exit code of a single query that is rejected, and of a batch with such a line
 _EPILOG = """
-A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2. What
-exporters write, as in seq + past or floor(height/8), is a name as a whole; any other name stands in quotes.
+A dim is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as N:1..8, or
+a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8), counts as one
+name. Any other name must be in quotes.
 
---json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
-{"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
-"equalities", "origins" (with --explain) and "view" (with --strides) follow.
+--json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
+null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
+a name. "equalities", "origins" (with --explain) and "view" (with --strides) follow.
 
-A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides",
-"data_type" and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
-null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the reshape is executed on them as well. Each line
-gives one: what --json prints, or {"error": {"reason", "message", "field", "metadata"}}, with the line's "id", if any,
-and the "bytes" of the output; exit code 3 if any was refused.
+A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain", "strides",
+"data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
+null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the command also reshapes these bytes. Each line has
+one line of output: the object of --json, or {"error": {"reason", "message", "field", "metadata"}}, with the "id" of the
+line, if any, and the "bytes" of the output. The exit code is 3 if any line is rejected.
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--data", type=_PARTIAL, help="The data's shape: 2,3,4 or N,4,?; empty for a scalar; ... for any rank.")
-@click.option("--shape", type=_PARTIAL, help="The target: 0,-1; ... for any target.")
-@click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Whose rules; default: static_reshape.")
 @click.option(
-    "--special-zero/--no-special-zero", default=None, help="Whether a 0 in the target copies the data dim at its index."
+    "--data",
+    type=_PARTIAL,
+    help="The data shape, for example 2,3,4 or N,4,?; empty for a scalar; ... if the rank is unknown.",
 )
-@click.option("--expect", type=_PARTIAL, help="The output shape you count on, known in part.")
+@click.option("--shape", type=_PARTIAL, help="The target shape, for example 0,-1; ... if its length is unknown.")
 @click.option(
-    "--strides", type=Strides(), help="Of the data, in elements: 12,4,1; tells whether the output can be a view."
+    "--operation", type=click.Choice(list(OPERATIONS)), help="The operation whose rules apply. Default: static_reshape."
 )
-@click.option("--explain", is_flag=True, help="Tell where each dim comes from; with --json, refusals say more as well.")
-@click.option("--batch", type=click.File("rb"), help="Questions as JSON lines, in place of the options; - for a pipe.")
-@click.option("--local", is_flag=True, help="Answer in this process, without a server.")
+@click.option(
+    "--special-zero/--no-special-zero",
+    default=None,
+    help="A 0 in the target shape copies the data dim with the same index, or is the dim 0.",
+)
+@click.option("--expect", type=_PARTIAL, help="The expected output shape, which may be partial.")
+@click.option(
+    "--strides",
+    type=Strides(),
+    help="The strides of the data, in elements, for example 12,4,1. Shows whether the output can be a view.",
+)
+@click.option("--explain", is_flag=True, help="Show where each dim comes from. With --json, errors have more details.")
+@click.option(
+    "--batch",
+    type=click.File("rb"),
+    help="A file with one query as JSON a line, instead of the options; - for standard input.",
+)
+@click.option("--local", is_flag=True, help="Infer the shapes in this process, without a server.")
 @JSON_OPTION
 @connection_options
 def infer(connection: Connection, *, local: bool, **options: Any) -> None:
-    """Print the output shape, without data."""
+    """Infer the output shape, without data."""
     if local:
         _answer(_ask_locally, None, **options)
         return
@@ -93,7 +108,7 @@ def _answer(
 
 
 def _refuse_options(options: dict[str, object]) -> None:
-    # What was not given is None, but for a flag, which is False.
+    # An option that is not given is None, or False for a flag.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
         message = f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}"
@@ -125,8 +140,8 @@ def _build_query(
 
 
 def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
-    """Returns a refusal; for a person at a terminal, with what would have been accepted."""
-    if find_console(sys.stderr) is None:  # a program asks for it, by --explain
+    """Returns an error. For a terminal, it contains the accepted shapes."""
+    if find_console(sys.stderr) is None:  # programs request it with --explain
         return error
     (answer,) = infer_locally([replace(query, explain=True)])
     return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
@@ -152,10 +167,10 @@ def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
 
 
 def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
-    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it takes protobuf, which one question does not
+    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it imports protobuf, which one query does not need
 
     refused, console = False, find_console(sys.stderr)
-    # Printed as they come: another program may read them meanwhile.
+    # Printed as they arrive, because another program may read them at the same time.
     for line, record in enumerate(answer_records(batch, client), 1):
         click.echo(json.dumps(record))
         error = record.get("error")

@@ -1,9 +1,7 @@
-"""Commands that are imported when they are run: what the others need costs them nothing.
+"""Commands that are imported when they run, so that they do not slow down other commands.
 
-Laws:
-
-- The help of the group, its version and a mistaken command import no command.
-- Whatever is asked of one command, its help and its completion included, imports that one.
+- The help of the group, its version and an unknown command import no command.
+- The help and the completion of one command import only that command.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +13,14 @@ from tensor_reshape.cli.help_pages import HelpContext
 
 
 class LazyCommand(click.Command):
-    """A name and a line of help, until the command itself is asked for."""
+    """The name and the summary of a command that is not imported yet."""
 
     def __init__(self, name: str, summary: str, load: Callable[[], click.Command]) -> None:
-        """Keeps how to get the command.
+        """Creates the command.
 
         Args:
-            name: on the command line.
-            summary: the first sentence of the command's own help.
+            name: the name on the command line.
+            summary: the first sentence of the command's help.
             load: returns the command.
         """
         super().__init__(name, help=summary)
@@ -30,27 +28,27 @@ class LazyCommand(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group whose help is drawn on terminals, and whose commands may be lazy."""
+    """A group with drawn help, whose commands may be lazy."""
 
     context_class = HelpContext
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command that is to be run, or completed, itself."""
+        """Returns the command to run or to complete."""
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, LazyCommand):
             command = command.load()
-            command.context_class = HelpContext  # also those of the server, which know nothing of it
+            command.context_class = HelpContext  # also for commands of the server, which do not set it
         return name, command, rest
 
 
 def find_module(name: str, extra: str = "") -> Callable[[], click.Command]:
-    """Returns what loads the command of a module of this package.
+    """Returns a function that loads a command of this package.
 
     Args:
-        name: of the module, and in it: `commands:health`.
-        extra: what to install, if a module that it imports is missing.
+        name: the module and the command in it, for example `commands:health`.
+        extra: the extra to install if an import fails.
     """
 
     def load() -> click.Command:
@@ -67,11 +65,11 @@ def find_module(name: str, extra: str = "") -> Callable[[], click.Command]:
 
 
 def find_extra(name: str, extra: str) -> Callable[[], click.Command]:
-    """Returns what loads a command that an extra adds.
+    """Returns a function that loads a command of an extra.
 
     Args:
-        name: of its entry point. The command line never imports the server by name: it is an extra.
-        extra: what to install, if its modules are missing.
+        name: the name of its entry point. The command line never imports the server by name, because it is an extra.
+        extra: the extra to install if an import fails.
     """
 
     def load() -> click.Command:
@@ -93,5 +91,5 @@ def _refuse_missing(name: str, extra: str, error: ModuleNotFoundError) -> click.
 
 
 def load_all(commands: Sequence[click.Command]) -> dict[str, click.Command]:
-    """Returns all commands themselves, by their names: for whoever writes about them."""
+    """Returns all commands by name, for example for the documentation."""
     return {str(command.name): command.load() if isinstance(command, LazyCommand) else command for command in commands}

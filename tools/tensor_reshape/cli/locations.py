@@ -1,6 +1,6 @@
-"""Where an array is: a file, a member of one, or a pipe, as the command line names it.
+"""The location of an array on the command line: a file, a member of one, or a pipe.
 
-`FILE.npz:NAME` and `FILE.safetensors:NAME` are members; every other colon belongs to the name of a file.
+`FILE.npz:NAME` and `FILE.safetensors:NAME` are members. Every other colon belongs to the file name.
 """
 
 import re
@@ -13,12 +13,12 @@ _MEMBER = re.compile(r"(?P<path>.+?\.(?P<format>npz|safetensors))(?::(?P<member>
 
 
 class Location(NamedTuple):
-    """Where an array is read from or written to.
+    """The location of an array.
 
     Attributes:
-        path: of the file; "-" is standard input or output.
-        format: by the end of its name; a pipe carries .npy.
-        member: which array of the file; empty: the only one, or one of no particular name.
+        path: the path of the file; "-" is standard input or output.
+        format: the format, by the file extension; .npy in pipes.
+        member: the name of the array in the file; empty: the only array, or an unnamed one.
     """
 
     path: str
@@ -32,7 +32,7 @@ class Location(NamedTuple):
 
 
 def read_location(text: str) -> Location:
-    """Returns the place that a text names."""
+    """Returns the location that a text names."""
     found = _MEMBER.fullmatch(text)
     if found is None:
         return Location(text)

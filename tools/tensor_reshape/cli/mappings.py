@@ -1,20 +1,18 @@
-"""Files that are mapped into memory, of which only what is worked on stays there.
+"""Files that are mapped into memory. Only the part in use stays in memory.
 
-Laws:
-
-- What has been worked on is given back to the system as the work goes on: a file of 10 GiB takes some tens of MiB.
-- A file that is cut short by somebody else while it is mapped ends the process by SIGBUS: the system has no other way
-  to say it. What is written goes to a file of another name until it is whole, so nothing half done takes its place.
+- Finished parts are returned to the system during the work. So a file of 10 GiB uses some tens of MiB.
+- If another process truncates a mapped file, SIGBUS ends this process. The system cannot report it otherwise. Output
+  goes to a file with another name until it is complete, so no incomplete file replaces the old one.
 """
 
 import mmap
 from typing import IO
 
 WINDOW_BYTES = 32 * 1024 * 1024
-"""How much is worked on before it is given back."""
+"""The size of the part that stays in memory."""
 
-# Of a mapping that is shared with its file this takes nothing but the process's own view: what was written stays in the
-# system's cache, and is read again from there or from the file. Where a system does not have it, it decides by itself.
+# For a shared mapping, this only removes the process's own view. Written data stays in the system's cache and is read
+# again from there or from the file. Systems without it decide themselves.
 _GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
 
 
@@ -37,9 +35,9 @@ class Mapping:
         self._given = 0
 
     def give_back(self, end: int) -> None:
-        """Gives back what lies before `end` and a window or more behind what was given back before."""
+        """Returns the memory before `end` to the system, if it is at least WINDOW_BYTES more than before."""
         end -= end % mmap.PAGESIZE
-        if end < self._given:  # a transfer that began anew
+        if end < self._given:  # a transfer that was repeated
             self._given = 0
         if _GIVE_BACK is not None and end - self._given >= WINDOW_BYTES:
             self._map.madvise(_GIVE_BACK, self._given, end - self._given)

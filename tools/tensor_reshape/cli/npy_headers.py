@@ -1,7 +1,6 @@
-"""Headers of .npy: where the elements of an array lie in a file, and what stands before them.
+"""Headers of .npy files: the position, type and shape of the elements.
 
-Law: nothing that a header says is believed before it is held against the size of the file; and no header makes Python
-objects.
+Invariants: every value of a header is checked against the size of the file, and no header creates Python objects.
 """
 
 import io
@@ -18,13 +17,13 @@ _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class Placement(NamedTuple):
-    """Where the elements of an array lie.
+    """The position of an array's elements.
 
     Attributes:
-        offset: of the first, in bytes.
-        dtype: of each.
-        dims: of the array.
-        is_fortran: whether the first dim is the one that runs fastest.
+        offset: the position of the first element in bytes.
+        dtype: the type of the elements.
+        dims: the shape of the array.
+        is_fortran: whether the first dim varies fastest.
     """
 
     offset: int
@@ -34,14 +33,14 @@ class Placement(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they take."""
+        """The size of the elements in bytes."""
         return prod(self.dims) * self.dtype.itemsize
 
     def view(self, buffer: memoryview) -> Array:
         """Returns the array.
 
         Raises:
-            ValueError: the buffer is too short, or numpy cannot hold the dims.
+            ValueError: the buffer is too short, or numpy does not support the dims.
         """
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
@@ -51,10 +50,10 @@ class Placement(NamedTuple):
 
 
 def read_npy(file: IO[bytes]) -> Placement:
-    """Reads a header; the file is then at the first element.
+    """Reads a header. Afterwards the file is at the first element.
 
     Raises:
-        ValueError: it is none, or one of Python objects or of records.
+        ValueError: the header is invalid, or the array has Python objects or records.
     """
     version = np.lib.format.read_magic(file)
     reader = _READERS.get(version)
@@ -69,30 +68,31 @@ def read_npy(file: IO[bytes]) -> Placement:
 
 
 def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -> Array:
-    """Reads an array whole; of what follows it, nothing.
+    """Reads a whole array, and nothing after it.
 
     Args:
-        placement: what its header says.
-        stream: where its elements are, but for the first.
-        first: bytes of them that have been read already, or more than there are.
+        placement: the contents of its header.
+        stream: the elements, except `first`.
+        first: the bytes that were already read; possibly more than the array has.
 
     Raises:
-        ValueError: the stream ends before they do.
-        MemoryError: there is no room for them.
+        ValueError: the stream ends too early.
+        MemoryError: there is not enough memory.
     """
-    # Memory is taken as it is filled: a header that tells of too much costs what follows it, and no more.
+    # The system provides memory when it is filled. So a header with a wrong size costs only as much as the data that
+    # follows.
     buffer = np.empty(placement.nbytes, np.uint8).data
     arrived = min(len(first), len(buffer))
     buffer[:arrived] = first[:arrived]
-    while count := stream.readinto(buffer[arrived:]):  # type: ignore[attr-defined] # as all streams of bytes have it
+    while count := stream.readinto(buffer[arrived:]):  # type: ignore[attr-defined] # all byte streams have it
         arrived += count
     return placement._replace(offset=0).view(buffer[:arrived])
 
 
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
-    """Returns the header of an array that follows in row-major order."""
+    """Returns the header of a row-major array that follows it."""
     dtype = DTYPES[data_type]
-    # Bare bytes, for what the format has no name for: of an f8e5m2 numpy writes one that it cannot read again.
+    # Raw bytes for types without a name in the format. numpy would write a name for f8e5m2 that it cannot read.
     name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})

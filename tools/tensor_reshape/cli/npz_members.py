@@ -1,7 +1,7 @@
-"""Members of .npz: a zip archive of .npy files.
+"""Members of .npz files, which are zip archives of .npy files.
 
-`numpy.savez` stores them as they are, so a member is mapped like a file of its own; its checksum is then not computed.
-What `savez_compressed` writes is decompressed, and checked, whole.
+`numpy.savez` does not compress, so its members are mapped like files, and their checksums are not verified. Members
+from `savez_compressed` are decompressed and verified as a whole.
 """
 
 import struct
@@ -15,20 +15,20 @@ from tensor_reshape.wire.arrays import Array
 DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and how long the name and the extra field are
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # each other one has errors of its own
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and the lengths of the name and of the extra field
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others raise other errors
 _SIGNATURE = b"PK\x03\x04"
-_LISTED = 20  # members in an error: a model has thousands
+_LISTED = 20  # the number of members in an error message, because a model has thousands
 
 
 def read_npz(file: IO[bytes], member: str) -> Placement | Array:
-    """Returns where a member lies, or the member itself, where it is compressed.
+    """Returns the position of a member, or the array itself if it is compressed.
 
     Raises:
-        ValueError: there is no such member, or it is no array.
-        zipfile.BadZipFile: the archive is none.
+        ValueError: the member does not exist, or is not an array.
+        zipfile.BadZipFile: the file is not a zip archive.
         OSError: it cannot be read.
-        NotImplementedError: it is of a kind that Python does not know.
+        NotImplementedError: Python does not support this kind of archive.
     """
     with zipfile.ZipFile(file) as archive:
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
@@ -46,10 +46,10 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the member that is meant: the one that is named, or the only one.
+    """Returns the named member, or the only one.
 
     Raises:
-        ValueError: there is none, or there are several; the message lists them.
+        ValueError: there is none, or there are several. The message lists them.
     """
     if member in names:
         return member
@@ -61,7 +61,7 @@ def choose_member(names: list[str], member: str) -> str:
 
 
 def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Writes an archive of one member, stored as it is."""
+    """Writes an archive with one uncompressed member."""
     with (
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
         archive.open((member or DEFAULT_MEMBER) + _SUFFIX, "w", force_zip64=True) as stream,
@@ -79,7 +79,7 @@ def _read_compressed(stream: IO[bytes], size: int) -> Array:
 
 
 def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
-    """Returns where a member that is stored as it is lies in the file."""
+    """Returns the position of an uncompressed member in the file."""
     file.seek(info.header_offset)
     signature, *lengths = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     if signature != _SIGNATURE:

@@ -1,11 +1,9 @@
-"""Files that are written whole or not at all.
+"""Files that are written completely or not at all.
 
-Laws:
-
-- The file has another name until the last byte is in it, then takes the place of the old one in one step.
-- Its room is taken before the first byte comes: a disk that is full is an error then, not SIGBUS in the middle.
-- However the work ends, SIGTERM and SIGHUP included, nothing stays but what is whole; only what ends a process at once,
-  such as SIGKILL, SIGQUIT and SIGBUS, leaves a `.part`.
+- The file has another name until it is complete. Then it replaces the old file in one step.
+- Disk space is reserved before the first byte arrives, so a full disk is an error at the start instead of SIGBUS later.
+- However the work ends, including SIGTERM and SIGHUP, no incomplete file remains. Only signals that end a process at
+  once, such as SIGKILL, SIGQUIT and SIGBUS, leave a `.part` file.
 """
 
 import errno
@@ -23,19 +21,19 @@ from typing import IO
 
 import click
 
-_FILE_MODE = 0o666  # before the umask, as every new file
+_FILE_MODE = 0o666  # before the umask is applied, like every new file
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""SIGHUP is what a terminal that is closed sends, or a connection to it that is lost."""
+"""SIGHUP is sent when a terminal is closed or its connection is lost."""
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a path is, or will be, a regular file: what is a device, a FIFO or a terminal is written to instead.
+    """Whether a path is or will be a regular file. Devices, FIFOs and terminals are written directly.
 
     Raises:
-        OSError: it is a folder, or cannot be looked at.
+        OSError: it is a directory, or cannot be accessed.
     """
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - of one that need not be there
+        mode = os.stat(path).st_mode  # noqa: PTH116 - it may not exist
     except FileNotFoundError:
         return True
     if stat.S_ISDIR(mode):
@@ -45,12 +43,12 @@ def is_replaceable(path: str) -> bool:
 
 @contextmanager
 def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
-    """Opens a new file with room for so many bytes, which takes the place of `path` when the block ends well.
+    """Opens a new file with reserved space, which replaces `path` when the block ends without an exception.
 
     Raises:
-        OSError: there is no room, or no right to write there.
+        OSError: there is not enough space, or no permission.
     """
-    target = Path(path).resolve()  # of a link, the file that it leads to: the link stays
+    target = Path(path).resolve()  # the target of a link, so the link remains
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
@@ -68,7 +66,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: Path, raw: bytes) -> None:
-    """Writes a file; what is none, such as a FIFO, is written to.
+    """Writes a file. A FIFO or a device is written directly.
 
     Raises:
         click.FileError: it cannot be written.
@@ -84,10 +82,10 @@ def write_file(path: Path, raw: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Takes the room of a file on its disk.
+    """Reserves the space of a file on its disk.
 
     Raises:
-        OSError: there is none.
+        OSError: there is not enough space.
     """
     if not size:
         return
@@ -99,13 +97,13 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Has the signals that ask a process to end, end the block as an exception, so that it can clean up."""
+    """Makes signals that request the end of the process raise an exception in the block, so that it can clean up."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in _END_SIGNALS}
-    # What nohup has made the process ignore stays so; on a thread that is not the main one, nobody may decide that.
+    # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
     is_main = threading.current_thread() is threading.main_thread()
     taken = {number: old for number, old in before.items() if is_main and old != signal.SIG_IGN}
     for number in taken:

@@ -1,6 +1,6 @@
-"""How shapes, data types and servers are written on the command line.
+"""The options and arguments of the command line for shapes, data types and servers.
 
-Law: nothing here takes numpy or grpc before an option needs it, so that help and completion do without.
+Invariant: nothing here imports numpy or grpc before an option needs it, so help and completion do not.
 """
 
 import functools
@@ -30,18 +30,18 @@ _CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "all
 
 
 class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Comma-separated dims; nothing at all is the shape of a scalar."""
+    """Comma-separated dims. An empty text is the shape of a scalar."""
 
     name = "dims"
 
     def __init__(self, *, unknown: bool) -> None:
-        """Takes ? for an unknown dim where `unknown` is true."""
+        """Accepts ? for an unknown dim if `unknown` is True."""
         self._unknown = unknown
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
-        """Returns the dims, None for an unknown one."""
+        """Returns the dims, with None for an unknown one."""
         text = _note(value, param, ctx).strip()
-        # Split, nothing at all would be one empty item, not the shape of a scalar.
+        # Splitting an empty text would give one empty item instead of the shape of a scalar.
         items = [item.strip() for item in text.split(",")] if text else []
         try:
             return tuple(None if item == "?" and self._unknown else int(item) for item in items)
@@ -50,30 +50,30 @@ class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer rele
 
 
 class PartialShape(NamedTuple):
-    """What is known of a shape: None as a value of its own is an option that was not given.
+    """A partial shape. The value None of an option means that it was not given.
 
     Attributes:
-        dims: None: not even the rank is known.
+        dims: the dims; None: the rank is unknown.
     """
 
     dims: tuple[AnyDim, ...] | None
 
 
 class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Dims as `rules.typed_shapes` reads them, or a shape of which nothing is known."""
+    """Dims in the notation of `rules.typed_shapes`, or a shape with unknown rank."""
 
     name = "dims"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
-        """Returns what is known."""
+        """Returns the partial shape."""
         try:
             return PartialShape(parse_shape(_note(value, param, ctx), str(self.name)))
         except InvalidRequestError as error:
-            raise click.BadParameter(error.message, ctx, param) from error  # whose field is the item to blame
+            raise click.BadParameter(error.message, ctx, param) from error  # its field is the index of the item
 
 
 class Strides(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Strides as `rules.typed_shapes` reads them."""
+    """Strides in the notation of `rules.typed_shapes`."""
 
     name = "strides"
 
@@ -86,24 +86,25 @@ class Strides(click.ParamType):  # type: ignore[type-arg] # a generic in newer r
 
 
 class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """A target shape as numbers, or the name of a file that holds it as an array."""
+    """A requested shape as numbers, or the name of a file with the shape as an array."""
 
     name = "dims|@file"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Sequence[int] | Array":
-        """Returns the numbers, or the array with the type it has."""
+        """Returns the numbers, or the array with its type."""
         text = str(value)
         if text.startswith("@"):
-            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it takes numpy
+            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
 
             return read_array(text.removeprefix("@"))
-        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
+        # none is None; this is for type checkers
+        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]
 
 
 class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """A data type by its name in the specifications."""
+    """A data type with its name in the specifications."""
 
     name = "type"
 
@@ -115,8 +116,8 @@ class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in ne
         return DataType[name]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the names that begin so."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - for a shell that completes alone
+        """Returns the names with this beginning."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
 
         return [CompletionItem(str(known)) for known in DataType if str(known).startswith(incomplete.lower())]
 
@@ -127,8 +128,8 @@ class ArrayPath(click.ParamType):  # type: ignore[type-arg] # a generic in newer
     name = "file"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Has the shell complete names of files."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - as above
+        """Lets the shell complete file names."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
 
         return [CompletionItem(incomplete, type="file")]
 
@@ -138,23 +139,23 @@ SHAPE = Dims(unknown=False)
 SPECIAL_ZERO_OPTION = click.option(
     "--special-zero/--no-special-zero",
     required=True,
-    help="Whether a 0 in the target copies the data dim at its index.",
+    help="A 0 in the target shape copies the data dim with the same index, or is the dim 0.",
 )
 EXPECT_OPTION = click.option(
     "--expect",
     type=Dims(unknown=True),
-    help="The output shape you count on; ? for a dim that may be anything.",
+    help="The expected output shape, with ? for an unknown dim. The call fails if the output differs.",
 )
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
 
 
 class Connection(NamedTuple):
-    """How a command reaches the server; nothing is opened before it is asked for.
+    """The connection options of a command. Nothing is opened before `open`.
 
     Attributes:
-        server: where it is.
-        timeout: of each call, in seconds.
-        options: of TLS and of the token, by the names of their parameters.
+        server: the address of the server.
+        timeout: the timeout of each call, in seconds.
+        options: the options of TLS and of the token, by parameter name.
     """
 
     server: str
@@ -162,63 +163,69 @@ class Connection(NamedTuple):
     options: Mapping[str, object]
 
     def open(self) -> "Client":
-        """Returns a client; whoever asks closes it.
+        """Returns a client, which the caller must close.
 
         Raises:
-            click.UsageError: the options contradict each other.
+            click.UsageError: the options conflict.
         """
         _prepare_grpc()
-        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
+        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it imports grpc
 
         return open_client(self.server, self.options, timeout=self.timeout)
 
 
 def _prepare_grpc() -> None:
-    """Makes small calls of this process faster, unless its caller has imported grpc already, as a test may."""
+    """Makes small calls of this process faster, unless grpc is already imported, for example by a test."""
     if "grpc" not in sys.modules:
         use_fast_polling()
 
 
 def connection_options(command: _Command) -> _Command:
-    """Adds the options that say how to reach the server; the command gets a `Connection` as its first argument."""
+    """Adds the connection options. The command gets a `Connection` as its first argument."""
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
-        # Those of the connection are taken away: a command sees its own options alone.
+        # A command gets only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         command(Connection(server, timeout, connection), *arguments, **options)
 
     return _add_options(
         prepared,
-        click.option("--server", envvar="TENSOR_RESHAPE_SERVER", default=DEFAULT_TARGET, show_default=True),
+        click.option(
+            "--server",
+            envvar="TENSOR_RESHAPE_SERVER",
+            default=DEFAULT_TARGET,
+            show_default=True,
+            help="The address of the server, HOST:PORT.",
+        ),
         click.option(
             "--timeout",
             type=click.FloatRange(min=0, min_open=True),
             default=DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
-            help="In seconds.",
+            help="The timeout of each call, in seconds.",
         ),
         click.option(
             "--tls",
             is_flag=True,
             envvar="TENSOR_RESHAPE_CLIENT_TLS",
-            help="Connect with TLS, trusting the default authorities.",
+            help="Connect with TLS, and trust the default certificate authorities.",
         ),
-        _file_option("--tls-ca", "Connect with TLS, trusting this authority (PEM)."),
-        _file_option("--tls-certificate", "The client's own certificate chain (PEM)."),
-        _file_option("--tls-key", "Its private key (PEM)."),
-        _file_option("--token-file", "Show the bearer token that this file holds, over TLS."),
+        _file_option("--tls-ca", "Connect with TLS, and trust the certificate authorities in this PEM file."),
+        _file_option("--tls-certificate", "The certificate chain of the client, a PEM file."),
+        _file_option("--tls-key", "The private key of the client, a PEM file."),
+        _file_option("--token-file", "Send the bearer token that this file contains. Requires TLS."),
         click.option(
             "--allow-plaintext-token",
             is_flag=True,
             envvar="TENSOR_RESHAPE_CLIENT_ALLOW_PLAINTEXT_TOKEN",
-            help="Also without TLS, where the server is this machine.",
+            help="Send the token without TLS too, but only to a server on this machine.",
         ),
     )
 
 
 def server_options(command: _Command) -> _Command:
-    """Adds the same; the command gets a client as its first argument."""
+    """Adds the connection options. The command gets a client as its first argument."""
 
     @functools.wraps(command)
     def connected(connection: Connection, *arguments: object, **options: object) -> None:
@@ -229,14 +236,14 @@ def server_options(command: _Command) -> _Command:
 
 
 def array_options(command: _Command) -> _Command:
-    """Adds what every command that moves an array takes; the command gets its files as a positional argument."""
+    """Adds the options of commands that reshape an array. The command gets its files as a positional argument."""
 
     @functools.wraps(command)
     def prepared(**options: object) -> None:
-        from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it takes numpy
+        from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
 
         names = ("source", "output", "data_type", "as_json", "progress")
-        files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click's work
+        files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click has converted them
         command(files, **options)
 
     return _add_options(
@@ -248,12 +255,12 @@ def array_options(command: _Command) -> _Command:
             type=ArrayPath(),
             default="-",
             show_default=True,
-            help="A file: .npy, .npz, .safetensors, each of the last two with :NAME where wanted; or - for a pipe.",
+            help="The output file: .npy, .npz[:NAME] or .safetensors[:NAME]; - writes .npy to standard output.",
         ),
         click.option(
             "--data-type",
             type=DataTypeName(),
-            help="What .npy cannot name: bf16, the 8-bit floats, and what is smaller than a byte.",
+            help="The data type, if .npy has no name for it: bf16, 8-bit floats, and types below one byte.",
         ),
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
@@ -262,25 +269,25 @@ def array_options(command: _Command) -> _Command:
             "--progress/--no-progress",
             default=True,
             show_default=True,
-            help="Whether a terminal shows how far a long transfer is.",
+            help="Show the progress of a long transfer if standard error is a terminal.",
         ),
     )
 
 
 def _file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
-    # Not TENSOR_RESHAPE_TLS_...: those are the server's own files, and a container has both.
+    # Not TENSOR_RESHAPE_TLS_..., because these are the server's files, and a container may have both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(flag, type=_FILE, envvar=variable, help=text)
 
 
 def _note(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-    """Returns the text of an option, and writes it down for whoever has to show what is wrong with it."""
+    """Returns the text of an option, and stores it for error messages that show it."""
     if ctx is not None and param is not None and isinstance(ctx.obj, dict):
         ctx.obj[str(param.name)] = str(value)
     return str(value)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):  # the last decorator is the first in the help
+    for option in reversed(options):  # decorators are applied from last to first
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""How far something long is, a transfer or a run of questions: a bar, on a terminal alone."""
+"""Progress bars for transfers and runs of queries, on terminals only."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,25 +7,26 @@ from contextlib import contextmanager
 from tensor_reshape.cli.consoles import find_console
 
 Advance = Callable[[int, int], None]
-"""Told of the bytes that have arrived, and of how many there will be."""
+"""Receives the number of bytes that have arrived, and the total number."""
 
 LEAST_BYTES = 16 * 1024 * 1024
-"""What is smaller is there before a bar could be read."""
+"""Smaller transfers end before a bar could be read."""
 
 
 @contextmanager
 def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
-    """Draws a bar on standard error while the block runs; yields what moves it, None where there is none.
+    """Draws a bar on standard error during the block, and yields a function that updates it; None without a bar.
 
     Args:
-        size: of what is to arrive, in bytes.
-        wanted: False: there is none in any case.
+        size: the number of bytes of the transfer.
+        wanted: False: no bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
-    if console is None or not console.is_terminal or not sys.stderr.isatty():  # FORCE_COLOR makes no terminal of a log
+    # FORCE_COLOR does not make a log a terminal
+    if console is None or not console.is_terminal or not sys.stderr.isatty():
         yield None
         return
-    from rich import progress  # noqa: PLC0415 - plain output does without it
+    from rich import progress  # noqa: PLC0415 - plain output does not need it
 
     columns = (
         progress.BarColumn(bar_width=None),
@@ -40,16 +41,18 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
 
 @contextmanager
 def count_replies(size: int) -> Iterator[Callable[[], object]]:
-    """Draws a bar on standard error while the block runs; yields what moves it by one question, for any thread.
+    """Draws a bar on standard error during the block, and yields a function that counts one reply.
+
+    Any thread may call it.
 
     Args:
-        size: how many questions there are.
+        size: the number of queries.
     """
     console = find_console(sys.stderr)
-    if console is None or not sys.stderr.isatty():  # as above
+    if console is None or not sys.stderr.isatty():  # FORCE_COLOR does not make a log a terminal
         yield bool
         return
-    from rich import progress  # noqa: PLC0415 - as above
+    from rich import progress  # noqa: PLC0415 - plain output does not need it
 
     columns = (progress.BarColumn(bar_width=None), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
     with progress.Progress(*columns, console=console, transient=True) as bar:

@@ -1,9 +1,7 @@
-"""What is said of a command that failed: one line, JSON, or on a terminal the item to blame underlined.
+"""Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
 
-Laws:
-
-- Nothing of grpc or of the SDK is imported to tell of a mistake.
-- What a file or a server has put into a message is shown, and never obeyed, by a terminal.
+- Nothing of grpc or the SDK is imported to report an error.
+- Control characters in messages, which may come from a file or a server, are shown and never sent to the terminal.
 """
 
 import io
@@ -34,36 +32,36 @@ if TYPE_CHECKING:
 _EXIT_CODES: dict[type[Exception], int] = {
     InvalidRequestError: 3,
     LimitError: 4,
-    ConnectionError: 5,  # which UnavailableError is
-    TimeoutError: 5,  # which CallTimeoutError is
+    ConnectionError: 5,  # the base class of UnavailableError
+    TimeoutError: 5,  # the base class of CallTimeoutError
     UnauthenticatedError: 6,
     PermissionDeniedError: 6,
 }
-# The option whose text a field of a refusal was read from, where it is not the option of that name.
+# The option of a field in an error, if it has another name than the field.
 _OPTIONS = {"data.dims": "data", "expected_shape.dims": "expect", "data.strides": "strides"}
-_BARE = "NoArgsIsHelpError"  # of newer releases of click, whose message is the help
+_BARE = "NoArgsIsHelpError"  # of newer releases of click; its message is the help
 _INDENT = "  "
 _ELLIPSIS = "..."
 
 
 def choose_exit_code(error: Exception) -> int:
-    """Returns the exit code of a command that ended with this error."""
+    """Returns the exit code for an error."""
     if isinstance(error, click.ClickException):
         return error.exit_code
-    if not isinstance(error, TensorReshapeError):  # the system's: a file, or a pipe that is closed
+    if not isinstance(error, TensorReshapeError):  # an error of the system, such as a file or a closed pipe
         return 1
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 def report(error: Exception, typed: Mapping[str, str]) -> None:
-    """Says on standard error what went wrong.
+    """Prints an error to standard error.
 
     Args:
-        error: what ended the command.
-        typed: the text of each option that is a shape, by the name of its parameter.
+        error: the error that ended the command.
+        typed: the text of each shape option, by parameter name.
     """
     console = find_console(sys.stderr)
-    if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
+    if "--json" in sys.argv:  # not click's parsed option, because parsing may have failed
         click.echo(_format_json(error), err=True)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, typed)
@@ -76,21 +74,21 @@ def report(error: Exception, typed: Mapping[str, str]) -> None:
 
 
 def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
-    """Returns a shape as it was typed, and below it carets under one of its items; both are cut to a width.
+    """Returns a shape as it was typed, and a line with carets under one of its items. Both are cut to a width.
 
     Args:
         text: the shape.
-        index: of the item; None: the whole of it.
-        width: in characters, above those of an item.
+        index: the index of the item; None: all of it.
+        width: the number of characters, larger than an item.
     """
-    from rich.cells import cell_len  # noqa: PLC0415 - plain output does without it
+    from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
     text = "".join(character if character.isprintable() else "?" for character in text)
     items = split_items(text) or ()
     whole = TypedItem(text, 0, len(text))
     item = whole if index is None or index >= len(items) else items[index]
     room = len(text) if len(text) <= width else width - 2 * len(_ELLIPSIS)
-    end = max(min(item.end, item.start + room), item.start + 1)  # of an item that is missing, its place
+    end = max(min(item.end, item.start + room), item.start + 1)  # the position of a missing item
     first = max(0, end - room) if len(text) > width else 0
     last = first + room
     before, after = _ELLIPSIS if first else "", _ELLIPSIS if last < len(text) else ""
@@ -106,7 +104,7 @@ def _describe(error: Exception) -> str:
 
 
 def _escape_lines(text: str) -> str:
-    return "\n".join(map(escape_unprintable, text.expandtabs().split("\n")))  # click indents lists by tabs
+    return "\n".join(map(escape_unprintable, text.expandtabs().split("\n")))  # click indents lists with tabs
 
 
 def _format_json(error: Exception) -> str:
@@ -118,7 +116,7 @@ def _format_json(error: Exception) -> str:
 
 
 def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - plain output does without it
+    from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
         console.print(Text(error.ctx.get_usage(), "dim"))
@@ -135,8 +133,8 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
 
 
 def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns two lines: what was typed, and carets under the item; nothing where the error blames no such item."""
-    from rich.text import Text  # noqa: PLC0415 - plain output does without it
+    """Returns the typed text and a line with carets under the wrong item; nothing if the error has no such item."""
+    from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)
     name = name or _OPTIONS.get(field, field)
@@ -149,6 +147,6 @@ def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str],
 
 
 def _read_field(field: str) -> tuple[str, int | None]:
-    """Returns what a field names, and the index of its item: `shape[1]` is item 1 of `shape`."""
+    """Returns the name of a field and the index of its item: `shape[1]` is item 1 of `shape`."""
     found = re.fullmatch(r"(.*)\[(\d+)\]", field)
     return (found[1], int(found[2])) if found else (field, None)

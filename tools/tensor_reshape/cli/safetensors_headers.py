@@ -1,8 +1,7 @@
-"""Headers of .safetensors: eight bytes with a length, JSON of that length, then the elements of all tensors.
+"""Headers of .safetensors files: eight bytes with a length, JSON of that length, then the elements of all tensors.
 
-The library `safetensors` copies what it reads into an array of numpy, and knows no 8-bit floats there; a header is this
-short, so it is read here, and the elements stay where they are. The tests have the library read what is written here,
-and the other way round.
+The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats there. The header is
+short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
 """
 
 import json
@@ -27,19 +26,19 @@ NAMES = {
         if data_type.name in {"I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32", "F64"}
     },
 }
-"""The format's name of each data type that it has and numpy can hold."""
+"""The format's name of each data type that numpy can represent."""
 
 _DATA_TYPES = {name: data_type for data_type, name in NAMES.items()}
 _LENGTH = struct.Struct("<Q")
-_MAX_HEADER_BYTES = 100_000_000  # the library's own limit
+_MAX_HEADER_BYTES = 100_000_000  # the library's limit
 _METADATA = "__metadata__"
 
 
 def read_safetensors(file: IO[bytes], member: str) -> Placement:
-    """Returns where a tensor lies.
+    """Returns the position of a tensor.
 
     Raises:
-        ValueError: the file is none of this format, or has no such tensor.
+        ValueError: the file is not in this format, or does not have the tensor.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
@@ -54,10 +53,10 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
 
 
 def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
-    """Returns the header of a file of one tensor.
+    """Returns the header of a file with one tensor.
 
     Raises:
-        ValueError: the format has no such type.
+        ValueError: the format does not have the type.
     """
     if data_type not in NAMES:
         message = f".safetensors has no type {data_type}; use .npy, which stores the bytes"
@@ -65,7 +64,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
     size = prod(dims) * DTYPES[data_type].itemsize
     record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
     text = json.dumps({member or DEFAULT_MEMBER: record}, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # so that the elements are aligned
+    text += b" " * (-len(text) % 8)  # aligns the elements
     return _LENGTH.pack(len(text)) + text
 
 
@@ -77,7 +76,7 @@ def _read(file: IO[bytes], size: int) -> bytes:
     return raw
 
 
-def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - of JSON that anybody may have written
+def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an untrusted file
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
     except (TypeError, KeyError, ValueError) as error:

@@ -1,9 +1,7 @@
-"""Arrays that are read: from `.npy`, members of `.npz` and `.safetensors`, and pipes.
+"""Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
-Laws:
-
-- A file is mapped, not read. What is compressed or comes through a pipe is held whole.
-- Whatever a file says, the worst is an error that names it. What is pickled is never loaded.
+- Files are mapped instead of read. Compressed members and pipes are read into memory as a whole.
+- A damaged or malicious file causes only an error with its name. Pickled data is never loaded.
 """
 
 import io
@@ -29,7 +27,7 @@ from tensor_reshape.cli.npz_members import read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
 
-# What numpy, zipfile, json and the system raise of files that are damaged, or made to do damage.
+# The exceptions of numpy, zipfile, json and the system for damaged or malicious files.
 _UNREADABLE = (
     OSError,
     ValueError,
@@ -51,30 +49,30 @@ _HEAD_BYTES = 16 * 1024
 
 
 class Source:
-    """An array that was opened.
+    """An open array.
 
     Attributes:
-        array: the array, read-only where it is mapped.
+        array: the array, which is read-only if it is mapped.
     """
 
     def __init__(
         self, array: Array, file: IO[bytes] | None = None, mapping: Mapping | None = None, start: int = 0
     ) -> None:
-        """Keeps where the array is: a file that is mapped, and where its elements start there."""
+        """Stores the array, its mapped file, and the position of its elements."""
         self.array = array
         self._file, self._mapping, self._start = file, mapping, start
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
-        """Gives the memory of the elements back that have travelled."""
+        """Returns the memory of sent elements to the system."""
         if self._mapping is not None:
             self._mapping.give_back(self._start + arrived)
 
     def check_unchanged(self) -> None:
-        """Refuses a file that was changed since it was opened.
+        """Checks that the file has not changed since it was opened.
 
         Raises:
-            click.ClickException: it was.
+            click.ClickException: it has changed.
         """
         if self._file is not None and _find_state(self._file) != self._state:
             message = f"{self._file.name} changed while it was read, so nothing was written"
@@ -86,7 +84,7 @@ def open_source(text: str) -> Iterator[Source]:
     """Opens the array that a text names.
 
     Raises:
-        click.ClickException: it cannot be read, or is none.
+        click.ClickException: it cannot be read, or is not an array.
     """
     location = read_location(text)
     with open_bytes(text, location.path) as file:
@@ -111,7 +109,7 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:  # ValueError: of a name that has a null byte
+        except (OSError, ValueError) as error:  # ValueError if the name has a null byte
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             message = f"{text} cannot be read: {reason}"
             raise click.ClickException(message) from error
@@ -119,20 +117,20 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
 
 
 def read_array(text: str) -> Array:
-    """Reads one array whole, for what is small: a target.
+    """Reads a whole small array, such as a requested shape.
 
     Raises:
-        click.ClickException: it cannot be read, or is none.
+        click.ClickException: it cannot be read, or is not an array.
     """
     with open_source(text) as source:
         return np.array(source.array)
 
 
 def is_regular(file: IO[bytes]) -> bool:
-    """Whether it is a file on a disk: no pipe, no device."""
+    """Whether it is a file on a disk, and not a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except io.UnsupportedOperation:  # what stands for standard input in a test
+    except io.UnsupportedOperation:  # raised by replacements of standard input in tests
         return False
 
 
@@ -154,7 +152,7 @@ def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "an .npz or .safetensors input must be a file, not a pipe"
         raise ValueError(message)
-    # Enough for the longest header that numpy reads: a pipe cannot be read twice, nor its position asked for.
+    # Enough for the longest header that numpy reads, because a pipe cannot be read twice and has no position.
     head = file.read(_HEAD_BYTES)
     placement = read_npy(io.BytesIO(head))
     return Source(read_elements(placement, file, head[placement.offset :]))

@@ -67,7 +67,7 @@ class Finding:
         """A sentence for each item of the target that is no length in every run."""
         target = self.node.target or ()
         return tuple(
-            f"shape[{place}] is {format_dim(target[place])}; where that is 0 it copies dim {place}: asked for as ?"
+            f"shape[{place}] is {format_dim(target[place])}; if it is 0, it copies dim {place}: treated as unknown"
             for place in self.node.copying
         )
 
