@@ -8,7 +8,7 @@ OWN = "own"
 CPP = "cpp"
 """The folder of the C++ programs, whose Python client runs in our own environment."""
 
-EXPERIMENT, REFUSED = "-event_engine_client", "event_engine_client"
+EXPERIMENT, REJECTED = "-event_engine_client", "event_engine_client"
 """GRPC_EXPERIMENTS of a client's process: with the experiment, as after the SDK's `use_fast_polling`, or without it.
 
 Every client runs without it by default; versions of the SDK that set it by themselves do not if the variable is set."""

@@ -1,6 +1,6 @@
 """Reshapes arrays that live on a Ray cluster: Ray Data brings them to the SDK block by block, with progress.
 
-First all shapes are asked for (`BatchInferShape`): no element travels, and what is refused is known before anything is
+First all shapes are asked for (`BatchInferShape`): no element travels, and what is rejected is known before anything is
 moved. Then the blocks are mapped (`Reshape`), by actors wherever the data is, each with a client of its own.
 
 Run it where Ray is installed: `python examples/cluster_arrays.py TARGET`, with what `Client` takes. `scripts/verify ray
@@ -32,7 +32,7 @@ class Asker:
         self._client = Client(address)
 
     def __call__(self, block: Block) -> Block:
-        """Returns what comes of each number of arrays: the output's volume, and 0 where it is refused."""
+        """Returns what comes of each number of arrays: the output's volume, and 0 where it is rejected."""
         shapes = [(int(count), *SHAPE) for count in block["count"]]
         queries = [ShapeQuery(data_shape=shape, shape=TARGET, special_zero=True) for shape in shapes]
         answers = self._client.infer_shapes(queries)
@@ -58,7 +58,7 @@ def ask_for_shapes(address: str) -> None:
     answers = counts.map_batches(Asker, fn_constructor_args=(address,), batch_size=100, **PLACES)
     rows = answers.take_all()
     np.testing.assert_array_equal([row["volume"] for row in rows], [row["count"] * np.prod(SHAPE) for row in rows])
-    print(f"{len(rows)} shapes asked for, none refused")
+    print(f"{len(rows)} shapes asked for, none rejected")
 
 
 def reshape_arrays(address: str) -> None:

@@ -68,7 +68,7 @@ def compile_graph(graph: Graph, client: Client) -> Graph:
     """Returns a graph that computes the same outputs with fewer reshapes.
 
     Raises:
-        CompileError: a node is refused, whatever the named dims are.
+        CompileError: a node is rejected, whatever the named dims are.
     """
     shapes = infer_shapes(graph, client)
     graph = fold_chains(graph, shapes, client)
@@ -117,7 +117,7 @@ def fold_chains(graph: Graph, shapes: Mapping[str, InferredShape], client: Clien
         for node in folded.values()
     ]
     answers = zip(folded, client.infer_shapes(queries), strict=True)
-    kept = {name: folded[name] for name, answer in answers if answer == shapes[name]}  # a refusal equals no shape
+    kept = {name: folded[name] for name, answer in answers if answer == shapes[name]}  # a rejection equals no shape
     return replace(graph, nodes={**graph.nodes, **kept})
 
 
@@ -230,7 +230,7 @@ EXAMPLE = Graph(
 
 
 def main(address: str) -> None:
-    """Compiles a graph, compares it with itself before, and shows what a wrong one is refused with."""
+    """Compiles a graph, compares it with itself before, and shows what a wrong one is rejected with."""
     with Client(address) as client:
         compiled = compile_graph(EXAMPLE, client)
         print(f"before:\n{describe(EXAMPLE)}\nafter:\n{describe(compiled)}")
@@ -244,7 +244,7 @@ def main(address: str) -> None:
             wrong = {**EXAMPLE.nodes, "planes": Reshape("rows", (0, 5, -1))}
             compile_graph(replace(EXAMPLE, nodes=wrong), client)
         except CompileError as error:
-            print(f"refused:\n  {error}")
+            print(f"rejected:\n  {error}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Findings(NamedTuple):
 
 
 def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Iterable[Accepted] = ()) -> Findings:
-    """Holds an answer, or a refusal, against instances that are searched for, and others that were tried."""
+    """Holds an answer, or a rejection, against instances that are searched for, and others that were tried."""
     found = {*tried, *find_any(question)}
     wrong = check_soundness(Found(found), answer)
     if wrong or answer is None:

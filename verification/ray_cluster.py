@@ -154,7 +154,7 @@ def show_answers(target: str) -> None:
             client.infer_shape((2, 3), (4, -1), special_zero=False)
         except InvalidRequestError as error:
             assert error.reason is Reason.NOT_DIVISIBLE  # noqa: PT017 - no test: it says what came through
-            print("a message, a stream of 16 MiB and a refusal with its details came through", flush=True)
+            print("a message, a stream of 16 MiB and a rejection with its details came through", flush=True)
 
 
 def kill_node(cluster: Cluster, target: str, seconds: float) -> None:

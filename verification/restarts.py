@@ -1,4 +1,4 @@
-"""Restarts and kills servers under load, and has one refuse everything for ten seconds; says what callers lost.
+"""Restarts and kills servers under load, and has one reject everything for ten seconds; says what callers lost.
 
 Threads, tasks and streams call with the SDK's defaults and check every answer. It passes where no call failed, and no
 call took more than a second longer than there was no server: a lone one that is restarted is away for a moment, of two
@@ -68,11 +68,11 @@ def restart_encrypted_under_stock_callers(extent: Extent) -> list[str]:
 
 
 def _find_lost_watchers(figures: Figures) -> list[str]:
-    """Shows the figures; a server that stops refuses what arrives, so that others may lose a few."""
+    """Shows the figures; a server that stops rejects what arrives, so that others may lose a few."""
     return [failure for failure in _show(figures).failures if failure.startswith("stock, watches health:")]
 
 
-def refuse_everything(_: Extent) -> list[str]:
+def reject_everything(_: Extent) -> list[str]:
     """A server says SERVER_BUSY for ten seconds to 50 clients that go on calling at their pace."""
     figures = run_flood(_CLIENTS, _CALLS_PER_SECOND, _BUSY_SECONDS)
     print(
@@ -96,7 +96,7 @@ SCENARIOS: dict[str, Callable[[Extent], list[str]]] = {
     "tls": restart_encrypted_replicas,
     "stock": restart_under_stock_callers,
     "stock-tls": restart_encrypted_under_stock_callers,
-    "busy": refuse_everything,
+    "busy": reject_everything,
 }
 
 

@@ -1,7 +1,7 @@
 """Sends many mixed calls to a server, and watches what it takes.
 
 Threads and tasks of both SDKs, and callers by hand, send arrays of all sizes in messages and streams, ask for shapes,
-are refused, cancel, give up, and run out of time; by the Open Inference Protocol with shared memory, too. Every answer
+are rejected, cancel, give up, and run out of time; by the Open Inference Protocol with shared memory, too. Every answer
 is checked. The server passes if its memory, its threads and its file descriptors are in the last quarter of the calls
 what they were in the second, and if it has as much room for streams in the end as in the beginning.
 """
@@ -33,8 +33,8 @@ from tensor_reshape.wire.arrays import DTYPES
 from verification.soak_calls import RawCalls, count_room
 
 KIB, MIB = 1 << 10, 1 << 20
-# Calls that are refused have a line each, so many in a second: many of these calls are to be refused.
-_EXPECTED = ("listening", "serving", "refused", "records suppressed", "stopping", "stopped")
+# Calls that are rejected have a line each, so many in a second: many of these calls are to be rejected.
+_EXPECTED = ("listening", "serving", "rejected", "records suppressed", "stopping", "stopped")
 _THREADS, _TASKS, _RAW_SHARE, _CANCELLED_SHARE = 4, 6, 0.4, 0.04
 _FIRST_CALLS, _MAX_ERRORS = 50, 1000
 _STUCK_SECONDS = 90.0  # above the longest deadline of a call
@@ -46,7 +46,7 @@ _MOST_MORE = {"memory in bytes": 8 * MIB, "threads": 8, "file descriptors": 3}
 _POOL = np.random.default_rng(20).integers(0, 256, 32 * MIB, np.uint8)
 _TYPES = [dtype for data_type, dtype in DTYPES.items() if not data_type.is_packed]
 _PACKED = [data_type for data_type in DataType if data_type.is_packed]
-_REFUSED = (((2, 3), (4, -1), Reason.NOT_DIVISIBLE), ((2, 3), (7,), Reason.VOLUME_MISMATCH))
+_REJECTED = (((2, 3), (4, -1), Reason.NOT_DIVISIBLE), ((2, 3), (7,), Reason.VOLUME_MISMATCH))
 
 
 class AbandonedError(Exception):
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     admitted: tuple[type[Exception], ...] = ()
 
     def judge(self, answer: object) -> None:
-        """Raises AssertionError where the answer, or the refusal that came instead, is not that of the step."""
+        """Raises AssertionError where the answer, or the rejection that came instead, is not that of the step."""
         reason = answer.reason if isinstance(answer, ReshapeError) else None
         assert reason == self.reason, f"{self.name}: {answer!r:.300}; wanted {self.reason}"
         if isinstance(answer, np.ndarray) and isinstance(self.want, np.ndarray):
@@ -94,7 +94,7 @@ class Deck:
             self._too_large: 1,
             self._packed: 40,
             self._infer: 120,
-            self._refused: 80,
+            self._rejected: 80,
             self._late: 8,
             self._abandoned: 4,
         }
@@ -134,9 +134,9 @@ class Deck:
         dims = tuple(self._random.randint(1, 9) for _ in range(3))
         return Step("infer_shape", "infer_shape", (dims, (0, -1)), {"special_zero": True}, (dims[0], dims[1] * dims[2]))
 
-    def _refused(self) -> Step:
-        dims, target, reason = self._random.choice(_REFUSED)
-        return Step("refused", "infer_shape", (dims, target), {"special_zero": True}, None, reason)
+    def _rejected(self) -> Step:
+        dims, target, reason = self._random.choice(_REJECTED)
+        return Step("rejected", "infer_shape", (dims, target), {"special_zero": True}, None, reason)
 
     def _late(self) -> Step:
         """Has less time than it takes, mostly."""

@@ -1,4 +1,4 @@
-"""The calls of a soak that no SDK makes: refusals, streams, cancelled calls, and the Open Inference Protocol."""
+"""The calls of a soak that no SDK makes: rejections, streams, cancelled calls, and the Open Inference Protocol."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ _STREAMS: tuple[tuple[tuple[bytes, ...], Reason], ...] = (
     ((build_chunk(0, bytes(16)),), Reason.CHUNK_UNEXPECTED),
     ((_BEGIN, build_chunk(0, bytes(8))), Reason.DATA_SIZE_MISMATCH),
     ((build_begin((2**24, 2), strides=(1, 2**24)),), Reason.TENSOR_TOO_LARGE),
-    # What is refused is followed by more, which may arrive while the refusal leaves.
+    # What is rejected is followed by more, which may arrive while the rejection leaves.
     ((_LARGE_BEGIN, build_chunk(4, bytes(KIB)), *[build_chunk(0, bytes(MIB))] * 4), Reason.CHUNK_OUT_OF_ORDER),
     ((_LARGE_BEGIN, _BEGIN, *[build_chunk(0, bytes(MIB))] * 4), Reason.DATA_SIZE_MISMATCH),
 )
@@ -57,15 +57,15 @@ class RawCalls:
         self._unary: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(f"/{SERVICE}/StaticReshape")
         self._stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
         self._kinds: dict[Callable[[], str], int] = {
-            self._refuse_unary: 4,
-            self._refuse_stream: 3,
+            self._reject_unary: 4,
+            self._reject_stream: 3,
             self._cancel: 2,
             self._collect: 1,
             self._infer: 10,
             self._ask: 8,
             self._infer_stream: 3,
             self._share: 2,
-            self._refuse_inference: 4,
+            self._reject_inference: 4,
             self._probe: 2,
         }
 
@@ -73,15 +73,15 @@ class RawCalls:
         """Makes one, and returns the name of its kind."""
         return self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
 
-    def _refuse_unary(self) -> str:
+    def _reject_unary(self) -> str:
         request, reason = self._random.choice(_UNARY)
-        _check_refused(lambda: self._unary(iter((request,)), timeout=_SECONDS), reason)
-        return "refused, by hand"
+        _check_rejected(lambda: self._unary(iter((request,)), timeout=_SECONDS), reason)
+        return "rejected, by hand"
 
-    def _refuse_stream(self) -> str:
+    def _reject_stream(self) -> str:
         messages, reason = self._random.choice(_STREAMS)
-        _check_refused(lambda: list(self._stream(iter(messages), timeout=_SECONDS)), reason)
-        return "refused stream, by hand"
+        _check_rejected(lambda: list(self._stream(iter(messages), timeout=_SECONDS)), reason)
+        return "rejected stream, by hand"
 
     def _cancel(self) -> str:
         """Ends a call at any moment: before it has begun, while it is sent, answered, or received."""
@@ -134,10 +134,10 @@ class RawCalls:
         return "inference, infer_shape"
 
     def _infer_stream(self) -> str:
-        """Sends several requests on one stream; those that are refused leave the others alone."""
+        """Sends several requests on one stream; those that are rejected leave the others alone."""
         drawn = [self._draw() for _ in range(self._random.randint(1, 6))]
-        refused = build_inference("resnet", id="refused").SerializeToString()
-        messages = [raw for request, _ in drawn for raw in (request.SerializeToString(), refused)]
+        rejected = build_inference("resnet", id="rejected").SerializeToString()
+        messages = [raw for request, _ in drawn for raw in (request.SerializeToString(), rejected)]
         stub: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(find_path("ModelStreamInfer"))
         parse = find_class("ModelStreamInferResponse").FromString
         answers: list[Any] = [parse(raw) for raw in stub(iter(messages), timeout=_SECONDS)]
@@ -161,10 +161,10 @@ class RawCalls:
             file.unlink()
         return "inference, shared memory"
 
-    def _refuse_inference(self) -> str:
+    def _reject_inference(self) -> str:
         fields, reason = self._random.choice(_INFERENCES)
-        _check_refused(lambda: self._send(build_inference(**fields)), reason)
-        return "inference, refused"
+        _check_rejected(lambda: self._send(build_inference(**fields)), reason)
+        return "inference, rejected"
 
     def _probe(self) -> str:
         name = self._random.choice(list(_PROBES))
@@ -193,7 +193,7 @@ def count_room(channel: grpc.Channel) -> int:
 
 
 def _count_room_once(channel: grpc.Channel) -> int:
-    """Opens streams until the server refuses one, or lets it wait; all end before it would give up one for another."""
+    """Opens streams until the server rejects one, or lets it wait; all end before it would give up one for another."""
     ended, calls = threading.Event(), list[grpc.Call]()
     end = time.monotonic() + _ROOM_SECONDS
     stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
@@ -217,8 +217,8 @@ def _count_room_once(channel: grpc.Channel) -> int:
     return len(calls)
 
 
-def _check_refused(call: Callable[[], object], reason: Reason) -> None:
-    """Makes a call, which must be refused for this reason."""
+def _check_rejected(call: Callable[[], object], reason: Reason) -> None:
+    """Makes a call, which must be rejected for this reason."""
     try:
         call()
     except grpc.RpcError as error:
@@ -230,6 +230,6 @@ def _check_refused(call: Callable[[], object], reason: Reason) -> None:
 
 def _check_reason(error: grpc.RpcError, reason: Reason) -> None:
     metadata = error.trailing_metadata() or ()
-    refusal = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
-    found = refusal.reason if isinstance(refusal, ReshapeError) else None
-    assert found == reason, f"{refusal!r}; wanted {reason}"
+    rejection = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
+    found = rejection.reason if isinstance(rejection, ReshapeError) else None
+    assert found == reason, f"{rejection!r}; wanted {reason}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import median
 
 from benchmarks.cells import KIB, MIB, Cell
-from benchmarks.contestants import EXPERIMENT, OURS, OWN, REFUSED, Contestant
+from benchmarks.contestants import EXPERIMENT, OURS, OWN, REJECTED, Contestant
 from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
 from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_spread
 from benchmarks.suites.bars import LEAST_ROUNDS
@@ -20,7 +20,7 @@ from benchmarks.tables import Table
 PACE = Pace(rounds=15, seconds=0.3, is_weighed=False)
 BASE = "base"
 _RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
-_SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto", experiments=REFUSED)
+_SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto", experiments=REJECTED)
 _FAST = Contestant("sdk-experiment", "unary, SDK, with the experiment", OURS, "sdk/auto", experiments=EXPERIMENT)
 _WORKS = (
     # The stock channel shows the server, behind a client that no version changes; the SDK what a user gets.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.adapters.programs import Refused, Unsupported
+from conformance.adapters.programs import Rejected, Unsupported
 from conformance.adapters.questions import Dim, Question, Unknown
 
 LARGEST_DIM = 2**63 - 1
@@ -61,11 +61,11 @@ def find_span(dims: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((dim - 1) * abs(stride) for dim, stride in zip(dims, strides, strict=False))
 
 
-def refuse_data(dims: Iterable[int], message: str) -> Exception:
+def reject_data(dims: Iterable[int], message: str) -> Exception:
     """Returns what is to be raised where an array cannot be made: a dim is none, or there is no memory for so many."""
     if all(0 <= dim <= LARGEST_DIM for dim in dims):
         return Unsupported("It cannot make an array of that size.")
-    return Refused(message)
+    return Rejected(message)
 
 
 def _may_copy(items: Sequence[Dim] | None) -> bool:

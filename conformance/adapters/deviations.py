@@ -2,10 +2,10 @@
 
 A deviation of the file explains a difference if all that it says of it holds:
 
-- `implementations`, `rules`, `verdicts`, `reasons` (of the kit's refusal): the difference has one of these.
+- `implementations`, `rules`, `verdicts`, `reasons` (of the kit's rejection): the difference has one of these.
 - `other_than`: it has another verdict than this one.
 - `known`: whether every dim and every item of its question is a number.
-- `message`: a part of what the implementation says where it refuses.
+- `message`: a part of what the implementation says where it rejects.
 - `when`: a condition of `CONDITIONS`, by its name.
 """
 

@@ -18,7 +18,7 @@ class Matter(StrEnum):
     CRASH = "crash"
     WRONG_SHAPE = "wrong shape"
     MISSING_ERROR = "missing error"
-    NEEDLESS_REFUSAL = "needless refusal"
+    NEEDLESS_REJECTION = "needless rejection"
     WEAKER_ANSWER = "weaker answer"
     OTHER_DEFINITION = "another definition"
 
@@ -51,12 +51,12 @@ class Difference:
 
     @property
     def message(self) -> str:
-        """What the implementation says where it refuses; empty: it does not."""
+        """What the implementation says where it rejects; empty: it does not."""
         return str(self.answer.get("error", {}).get("message", ""))
 
     @property
     def reason(self) -> str:
-        """The permanent reason of the kit's refusal; empty: the kit gives a shape."""
+        """The permanent reason of the kit's rejection; empty: the kit gives a shape."""
         return str(self.right.get("error", {}).get("reason", ""))
 
 

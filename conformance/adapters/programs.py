@@ -22,13 +22,13 @@ Answer: TypeAlias = Callable[[Question], Json]
 """Returns the answer to a question, but for its id.
 
 Raises:
-    Refused: the library refuses.
+    Rejected: the library rejects.
     Unsupported: the library has nothing to ask.
 """
 
 
-class Refused(Exception):  # noqa: N818 - an answer, no fault
-    """The library refuses; the text is what it says."""
+class Rejected(Exception):  # noqa: N818 - an answer, no fault
+    """The library rejects; the text is what it says."""
 
 
 class Unsupported(Exception):  # noqa: N818 - an answer, no fault
@@ -56,7 +56,7 @@ def _find_versions() -> dict[str, str]:
 def _answer(answer: Answer, question: Json) -> Json:
     try:
         return answer(read_question(question))
-    except Refused as refusal:
-        return {"error": {"message": str(refusal)}}
+    except Rejected as rejection:
+        return {"error": {"message": str(rejection)}}
     except Unsupported as reason:
         return {"unsupported": str(reason)}

@@ -43,7 +43,7 @@ class Question:
         operation: "static_reshape", "dynamic_reshape" or "reshape" (Reshape-1 of OpenVINO).
         data: the shape of the data; None: not even its rank is known.
         shape: the target; None: not even its length is known.
-        special_zero: None where the question leaves it out, which is to be refused.
+        special_zero: None where the question leaves it out, which is to be rejected.
         expected: an output shape that the caller counts on; None: none.
         strides: of the data, in elements; None: row-major.
         data_type: such as "f32"; None: any will do.

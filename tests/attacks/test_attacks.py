@@ -121,8 +121,8 @@ def test_rows_miss_each_bound_that_is_not_kept():
         "p99_ms": 101,
         "health_p99_ms": 101,
         "recovery_seconds": math.inf,
-        "refused": 1,
-        "refused_sdk": 1,
+        "rejected": 1,
+        "rejected_sdk": 1,
         "peak_mib": 1300,
         "errors": 1,
         "exit_code": -9,
@@ -130,6 +130,6 @@ def test_rows_miss_each_bound_that_is_not_kept():
     }
     assert GOOD.find_misses(ONE) == []
     assert [name for name, value in bad.items() if len(replace(GOOD, **{name: value}).find_misses(ONE)) != 1] == []
-    assert replace(GOOD, refused=5).find_misses(MANY) == []
+    assert replace(GOOD, rejected=5).find_misses(MANY) == []
     lines = ["I1121 21:35:00.321284   10576 chttp2_transport.cc:1403]", "E1121 21:35:00.322965   10576 hpack.cc:1048]"]
     assert count_errors([*({"message": line} for line in lines), {"message": "x", "level": "ERROR"}]) == 2

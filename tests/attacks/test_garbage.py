@@ -1,4 +1,4 @@
-"""Bytes that are no message are refused in the same way by every service, and leave nothing in the log."""
+"""Bytes that are no message are rejected in the same way by every service, and leave nothing in the log."""
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, grpc_message
 from server_processes import run_server
@@ -11,8 +11,8 @@ TOO_LONG_NAME = b"\x0a\x80\x80\x40" + b"A" * (1 << 20)
 PATHS = (HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, REFLECTION)
 NO_MESSAGES = (b"\xff\xff", b"\x0a\x05a", b"\x00")
 BAD_UTF8 = {HEALTH_CHECK: b"\x0a\x02\xff\xfe", HEALTH_WATCH: b"\x0a\x02\xff\xfe", REFLECTION: b"\x1a\x02\xff\xfe"}
-# A line for each call that is refused, and how many were left out: nothing else is said of garbage.
-REFUSALS = ("refused", "records suppressed")
+# A line for each call that is rejected, and how many were left out: nothing else is said of garbage.
+REJECTIONS = ("rejected", "records suppressed")
 
 
 def test_garbage_is_rejected_without_a_traceback():
@@ -44,5 +44,5 @@ def test_garbage_is_rejected_without_a_traceback():
         with Connection(server.address) as connection:
             assert connection.call(HEALTH_CHECK, b"").is_ok
         assert server.stop() == 0
-    messages = [record["message"] for record in server.records if record["message"] not in REFUSALS]
+    messages = [record["message"] for record in server.records if record["message"] not in REJECTIONS]
     assert [message for message in messages if message != "listening"] == ["serving", "stopping", "stopped"]

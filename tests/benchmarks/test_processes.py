@@ -1,14 +1,14 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.contestants import OWN, REFUSED
+from benchmarks.contestants import OWN, REJECTED
 from benchmarks.environments import find_environment
 from benchmarks.processes import WorkerProcess
 
 VARIABLE = "GRPC_EXPERIMENTS"
 
 
-@pytest.mark.parametrize("experiments", [REFUSED, ""])
+@pytest.mark.parametrize("experiments", [REJECTED, ""])
 def test_client_has_only_the_experiments_of_its_contestant(monkeypatch: pytest.MonkeyPatch, experiments: str):
     monkeypatch.setenv(VARIABLE, "-another")
     environment = find_environment(OWN)

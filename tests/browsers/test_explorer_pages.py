@@ -10,7 +10,7 @@ from browsers import find_faults, find_overflow, run_explorer
 from explorations import HOSTILE, QUOTED
 
 QUESTION = "?data=N%2C4%2C2..8&shape=0%2C-1&special_zero=true&operation=static_reshape"
-REFUSED = "?data=2%2C3%2C4&shape=5%2C-1&special_zero=false&operation=static_reshape"
+REJECTED = "?data=2%2C3%2C4&shape=5%2C-1&special_zero=false&operation=static_reshape"
 UNREAD = "?data=2%2Cx+y%2C4&shape=-1&special_zero=false&operation=static_reshape"
 LONG = f"?data={'N' * 64}{quote(',N' * 40)}&shape=-1&special_zero=true&operation=reshape"
 VIEW = "?data=N%2C3%2C4&shape=0%2C-1&special_zero=true&operation=reshape&expected=8%2C%3F&strides=12%2C4%2C1"
@@ -76,7 +76,7 @@ def test_each_change_updates_the_result(page: Page, link: str):
 
 
 def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
-    visit(page, link, REFUSED)
+    visit(page, link, REJECTED)
     target = page.get_by_label("Target shape")
     expect(page.locator("mark")).to_have_text("-1")
     expect(target).to_have_attribute("aria-invalid", "true")
@@ -177,7 +177,7 @@ def test_page_accepts_any_text(page: Page, link: str):
         with page.expect_event("requestfinished", lambda request: "/explore/answer?" in request.url):
             page.get_by_label("Data shape").fill(text)
         expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
-        expect(page.locator("#summary")).to_contain_text("Refused" if text != QUOTED else "Output")
+        expect(page.locator("#summary")).to_contain_text("Rejected" if text != QUOTED else "Output")
         assert find_overflow(page) == 0
     assert page.locator("main script, main img, main iframe").count() == 0
 
@@ -187,13 +187,13 @@ def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme:
     options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
     context = browser.new_context(**options)  # type: ignore[arg-type] # which axe-core needs: it is evaluated
     page = context.new_page()
-    for query in (REFUSED, VIEW):
+    for query in (REJECTED, VIEW):
         visit(page, link, query)
         assert find_faults(page) == []
     context.close()
 
 
-@pytest.mark.parametrize("query", [REFUSED, UNREAD, VIEW, LONG])
+@pytest.mark.parametrize("query", [REJECTED, UNREAD, VIEW, LONG])
 def test_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
     visit(page, link, query)
     for width in (320, 390, 800, 1600):

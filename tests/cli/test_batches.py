@@ -18,10 +18,10 @@ from tensor_reshape.wire.batches import encode_batch_item
 
 Line = dict[str, Any]
 SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
-REFUSED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
+REJECTED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
 BUFFER: Line = {**SIX, "operation": "reshape", "data_type": "u16", "bytes": "000111012102310141015101"}
-# `client/test_question_records` has the lines that cannot be read; these are refused in different places.
-REFUSALS: list[tuple[Line | bytes, str, str]] = [
+# `client/test_question_records` has the lines that cannot be read; these are rejected in different places.
+REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (b'{"data": [1' + b"0" * 5000 + b"]}", "MESSAGE_MALFORMED", ""),
     ({"data": [2], "shape": [2]}, "SPECIAL_ZERO_MISSING", "special_zero"),
     ({**SIX, "data": [2.0]}, "MESSAGE_MALFORMED", "data[0]"),
@@ -61,7 +61,7 @@ def infer_batch(server: ServerProcess, *lines: Line | bytes) -> list[Line]:
     return answers
 
 
-def read_refusal(answer: Line) -> tuple[str, str]:
+def read_rejection(answer: Line) -> tuple[str, str]:
     assert set(answer["error"]) == {"reason", "message", "field", "metadata"}
     return answer["error"]["reason"], answer["error"]["field"]
 
@@ -82,10 +82,10 @@ def test_line_of_a_batch_has_all_options_of_infer(server: ServerProcess):
     assert answer["view"]["possibility"] == "possible"
 
 
-def test_refused_line_refuses_only_the_lines_that_depend_on_it(server: ServerProcess):
+def test_rejected_line_rejects_only_the_lines_that_depend_on_it(server: ServerProcess):
     link = {"shape": [-1], "special_zero": False}
-    answers = infer_batch(server, b"no JSON", REFUSED, {**link, "data_from": 0}, {**link, "data_from": 1}, SIX)
-    reasons = [read_refusal(answer)[0] for answer in answers[:4]]
+    answers = infer_batch(server, b"no JSON", REJECTED, {**link, "data_from": 0}, {**link, "data_from": 1}, SIX)
+    reasons = [read_rejection(answer)[0] for answer in answers[:4]]
     assert reasons == ["MESSAGE_MALFORMED", "NOT_DIVISIBLE", "BATCH_DEPENDENCY_FAILED", "BATCH_DEPENDENCY_FAILED"]
     assert answers[3]["error"]["metadata"] == {"index": "3", "value": "1"}
     assert answers[4] == {"shape": [6]}
@@ -94,12 +94,12 @@ def test_refused_line_refuses_only_the_lines_that_depend_on_it(server: ServerPro
 def test_invalid_data_from_is_rejected(server: ServerProcess):
     lines = [{"data_from": data_from, "shape": [-1], "special_zero": False} for data_from in (0, 5, -1, 2**70)]
     answers = infer_batch(server, *lines, {**SIX, "data_from": 0})
-    assert [read_refusal(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
+    assert [read_rejection(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
 
 
 def test_rejected_lines_do_not_affect_others(server: ServerProcess):
-    *answers, last = infer_batch(server, *(line for line, _, _ in REFUSALS), SIX)
-    assert [read_refusal(answer) for answer in answers] == [row[1:] for row in REFUSALS]
+    *answers, last = infer_batch(server, *(line for line, _, _ in REJECTIONS), SIX)
+    assert [read_rejection(answer) for answer in answers] == [row[1:] for row in REJECTIONS]
     assert last == {"shape": [6]}
 
 
@@ -108,15 +108,15 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
     shapes = [[6], [2, 3]]
     chain = [{"data_from": index, "shape": shapes[index % 2], "special_zero": False} for index in range(count)]
     far = [{"data_from": index, "shape": [0], "special_zero": True} for index in (0, count + 1)]
-    *answers, refused, first, failed = infer_batch(server, SIX, *chain, REFUSED, *far)
+    *answers, rejected, first, failed = infer_batch(server, SIX, *chain, REJECTED, *far)
     assert answers == [{"shape": [6]}, *({"shape": shapes[index % 2]} for index in range(count))]
-    assert (read_refusal(refused)[0], first) == ("NOT_DIVISIBLE", {"shape": [6]})
-    assert read_refusal(failed) == ("BATCH_DEPENDENCY_FAILED", "data_from")
+    assert (read_rejection(rejected)[0], first) == ("NOT_DIVISIBLE", {"shape": [6]})
+    assert read_rejection(failed) == ("BATCH_DEPENDENCY_FAILED", "data_from")
     assert failed["error"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
 
 
 def test_answers_have_the_ids_of_their_lines(server: ServerProcess):
-    answers = infer_batch(server, {**SIX, "id": "six"}, {**REFUSED, "id": 2}, SIX, {**SIX, "id": "odd", "shap": [1]})
+    answers = infer_batch(server, {**SIX, "id": "six"}, {**REJECTED, "id": 2}, SIX, {**SIX, "id": "odd", "shap": [1]})
     assert [answer.get("id") for answer in answers] == ["six", 2, None, "odd"]
     assert (answers[0]["shape"], "error" in answers[1], "error" in answers[3]) == ([6], True, True)
 

@@ -14,7 +14,7 @@ from server_processes import ServerProcess
 GOOD = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4] x) => (float[N,rest] y)
 { s = Constant<value_ints=[0,-1]>() y = Reshape(x, s) }"""
 WRONG = GOOD.replace("[N,rest]", "[N,13]")
-REFUSED = GOOD.replace("[N,3,4]", "[2,3,4]").replace("[0,-1]", "[5,-1]")
+REJECTED = GOOD.replace("[N,3,4]", "[2,3,4]").replace("[0,-1]", "[5,-1]")
 
 
 def save(folder: Path, text: str) -> Path:
@@ -40,7 +40,7 @@ def test_check_has_a_line_for_each_node(tmp_path: Path, server: ServerProcess):
 
 
 def test_wrong_model_ends_with_3(tmp_path: Path):
-    for text, word in ((WRONG, "  the model says that dim 1 is 13"), (REFUSED, "refused: ")):
+    for text, word in ((WRONG, "  the model says that dim 1 is 13"), (REJECTED, "rejected: ")):
         outcome = run_command("check", "--local", save(tmp_path, text))
         assert (outcome.code, word in outcome.text) == (3, True), text
 

@@ -16,7 +16,7 @@ from conformance_runs import write_program
 from server_processes import ServerProcess
 from tensor_reshape.conformance.results import read_results
 
-REFUSES = "for question in questions(): tell({'id': question['id'], 'error': {'reason': 'NO'}})"
+REJECTS = "for question in questions(): tell({'id': question['id'], 'error': {'reason': 'NO'}})"
 OFFERS_NOTHING = "for question in questions(): tell({'unsupported': 'anything'})"
 COPIES = ("--rule", "copies")
 
@@ -36,7 +36,7 @@ def test_server_agrees_with_the_whole_of_core(server: ServerProcess):
 def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path):
     html, junit, results, other = (tmp_path / name for name in ("a.html", "a.xml", "a.json", "b.json"))
     files = ("--html", html, "--junit", junit, "--results", results)
-    assert run(REFUSES, *COPIES, "--version", "lib=1.2", "--version", "os=linux", *files).code == 1
+    assert run(REJECTS, *COPIES, "--version", "lib=1.2", "--version", "os=linux", *files).code == 1
     read = read_results(results)
     assert (read.implementation, read.versions, list(read.sizes)) == ("mine", {"lib": "1.2", "os": "linux"}, ["core"])
     assert "spurious_error, copies" in html.read_text()
@@ -58,8 +58,8 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
 
 def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
     expect = tmp_path / "expect.json"
-    assert run(REFUSES, *COPIES, "--write-expect", expect).code == 0
-    agreed = run(REFUSES, *COPIES, "--expect", expect)
+    assert run(REJECTS, *COPIES, "--write-expect", expect).code == 0
+    agreed = run(REJECTS, *COPIES, "--expect", expect)
     assert (agreed.code, agreed.text.splitlines()[-1]) == (0, "all differences are expected")
     gone = run(OFFERS_NOTHING, *COPIES, "--expect", expect)
     assert (gone.code, gone.text.splitlines()[-1].partition("/")[0]) == (1, "expected, but gone: copies")
@@ -68,7 +68,7 @@ def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
     name = next(iter(record["differences"]))
     del record["differences"][name]
     expect.write_text(json.dumps(record))
-    new = run(REFUSES, *COPIES, "--expect", expect)
+    new = run(REJECTS, *COPIES, "--expect", expect)
     assert (new.code, new.text.splitlines()[-1]) == (1, f"not expected: {name}: spurious_error")
 
 

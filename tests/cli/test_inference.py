@@ -8,7 +8,7 @@ from server_processes import ServerProcess
 
 NAMED = ("--data", "N,4,C", "--shape", "0,-1", "--special-zero")
 KNOWN = ("--data", "2,3,4", "--shape", "0,-1", "--special-zero")
-REFUSED = ("--data", "2,3", "--shape", "4,-1", "--special-zero")
+REJECTED = ("--data", "2,3", "--shape", "4,-1", "--special-zero")
 
 
 def infer(server: ServerProcess, *arguments: str) -> Outcome:
@@ -85,11 +85,11 @@ def test_strides_add_a_view_to_the_result(server: ServerProcess):
     assert infer(server, *NAMED, "--strides", "12,4,1").text.endswith("\nview: unknown")
 
 
-def test_refusal_is_one_line_or_json_with_its_explanation(server: ServerProcess):
-    outcome = infer(server, *REFUSED)
+def test_rejection_is_one_line_or_json_with_its_explanation(server: ServerProcess):
+    outcome = infer(server, *REJECTED)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
     assert outcome.errors[0].endswith("[NOT_DIVISIBLE]")
-    outcome = infer(server, *REFUSED, "--explain", "--json")
+    outcome = infer(server, *REJECTED, "--explain", "--json")
     metadata = json.loads(outcome.errors[0])["metadata"]
     assert (outcome.code, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, "3", True)
 

@@ -15,7 +15,7 @@ def run(*arguments: str | Path) -> Outcome:
     return run_module("tensor_reshape.cli", *arguments)
 
 
-def test_refusal_is_json_on_demand_and_ends_with_3(server: ServerProcess):
+def test_rejection_is_json_on_demand_and_ends_with_3(server: ServerProcess):
     outcome = run(*INFER, "--server", server.address, "--json")
     report = json.loads("".join(outcome.errors))
     assert (outcome.code, outcome.text, report["reason"], report["field"]) == (3, "", "NOT_DIVISIBLE", "shape[1]")

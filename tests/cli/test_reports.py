@@ -53,7 +53,7 @@ def test_json_is_not_drawn():
     assert (code, len(lines), lines[0][0]) == (3, 1, "{")
 
 
-def test_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path):
+def test_rejected_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path):
     batch = tmp_path / "questions.jsonl"
     lines = [{"data": [6], "shape": [6], "special_zero": True}, {"data": [7], "shape": [8], "special_zero": True}]
     batch.write_text("".join(f"{json.dumps(line)}\n" for line in lines))

@@ -36,7 +36,7 @@ class PrintedType:
 
 
 def find_others(rows: Mapping[str, tuple[object, str]], take: Callable[[Any], object]) -> dict[str, str]:
-    """Returns the rows whose value is not refused by a TypeError with such a text, and what was said."""
+    """Returns the rows whose value is not rejected by a TypeError with such a text, and what was said."""
     said = {name: find_error(value, take) for name, (value, _) in rows.items()}
     return {name: said[name] for name, (_, text) in rows.items() if not re.search(text, said[name])}
 
@@ -251,4 +251,4 @@ def test_submit_rejects_the_result_of_a_call():
 def test_local_error_says_what_is_accepted(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
-    assert "accepted" not in caught.value.metadata  # which are those of the server's refusal
+    assert "accepted" not in caught.value.metadata  # which are those of the server's rejection

@@ -1,4 +1,4 @@
-"""What is taken as an array, and what is refused with words that say what to pass; torch, jax: `tests/frameworks`."""
+"""What is taken as an array, and what is rejected with words that say what to pass; torch, jax: `tests/frameworks`."""
 
 import array
 import mmap

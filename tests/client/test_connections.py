@@ -89,6 +89,6 @@ def test_channel_states_are_described_as_waiting_or_failed():
 
 def test_only_unavailable_is_a_connection_fault():
     late = CallTimeoutError("late", StatusCode.DEADLINE_EXCEEDED)
-    assert "refused" in describe_fault(UnavailableError("refused", StatusCode.UNAVAILABLE))
+    assert "rejected" in describe_fault(UnavailableError("rejected", StatusCode.UNAVAILABLE))
     assert describe_fault(late) == describe_fault(InvalidRequestError.of(Reason.FIELD_MISSING, "no")) == ""
     assert add_fault(late, "") is late

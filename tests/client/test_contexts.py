@@ -84,7 +84,7 @@ def test_all_attempts_share_one_request_id(kind: str, recorder: Recorder):
     assert [sent >= SENT for sent in recorder.calls].count(True) == 2
 
 
-def refuse(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
+def reject(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
     """Ends a call badly, with this id."""
     context.set_trailing_metadata(((REQUEST_ID_KEY, request_id),))
     context.abort(grpc.StatusCode.INTERNAL, "no")
@@ -93,8 +93,8 @@ def refuse(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
 @pytest.mark.parametrize(
     ("behavior", "error", "kept"),
     [
-        (partial(refuse, "of-the-server"), ServiceError, "of-the-server"),
-        (partial(refuse, "a b"), ServiceError, "call-7"),
+        (partial(reject, "of-the-server"), ServiceError, "of-the-server"),
+        (partial(reject, "a b"), ServiceError, "call-7"),
         (lambda *_: b"\xff", ResponseError, "call-7"),
     ],
     ids=["a valid id", "an invalid id", "an answer that cannot be read"],

@@ -31,7 +31,7 @@ from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import encode_reshape_response
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.tensors import TensorView
 
 GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
@@ -116,8 +116,8 @@ BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
 LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
 # How the server is run, the seconds of the call, the error and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
-    "a refusal": (serve(abort(*encode_refusal(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
-    "a refusal that may be asked again": (serve(abort(*encode_refusal(BUSY))), 0.5, LimitError, "not now"),
+    "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
+    "a rejection that may be asked again": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
     "a method that nobody serves": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
     "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
     "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),

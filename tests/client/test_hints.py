@@ -41,4 +41,4 @@ def test_hint_for_a_stream_names_chunk_bytes():
 def test_error_is_unchanged_when_no_limit_explains_it():
     assert hint_size(TOO_LARGE, RESHAPE, 2**20, None) is TOO_LARGE
     assert hint_size(TOO_LARGE, RESHAPE, 2**20, NOTHING_TOLD) is TOO_LARGE
-    assert hint_size(TOO_LARGE, RESHAPE, 4096, INFO) is TOO_LARGE  # it was refused on the way
+    assert hint_size(TOO_LARGE, RESHAPE, 4096, INFO) is TOO_LARGE  # it was rejected on the way

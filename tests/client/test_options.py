@@ -1,4 +1,4 @@
-"""What a client refuses to be made with, before anything is sent."""
+"""What a client rejects to be made with, before anything is sent."""
 
 import copy
 import math

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.client.question_records import describe_refusal, read_line, read_question
+from tensor_reshape.client.question_records import describe_rejection, read_line, read_question
 
 Line = dict[str, Any]
 PLAIN: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
@@ -119,14 +119,14 @@ def write(**keys: object) -> bytes:
     ids=lambda value: repr(value)[:40],
 )
 def test_error_of_a_line_has_its_id(raw: bytes, name: object, reason: Reason, field: str):
-    refused = read_line(raw)
-    assert isinstance(refused.query, ReshapeError)
-    assert (refused.id, refused.query.reason, refused.query.field) == (name, reason, field)
+    rejected = read_line(raw)
+    assert isinstance(rejected.query, ReshapeError)
+    assert (rejected.id, rejected.query.reason, rejected.query.field) == (name, reason, field)
 
 
 def test_error_record_has_all_fields():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
     metadata = {"index": "1", "value": "2"}
-    assert describe_refusal(error) == {
+    assert describe_rejection(error) == {
         "error": {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]", "metadata": metadata}
     }

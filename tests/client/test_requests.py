@@ -123,9 +123,9 @@ def test_unsendable_query_gets_its_error_in_place():
     assert [len(item) > 0 for item in decode_batch_request(call.request)] == [True, False, False]
     answer = reshape_pb2.BatchInferShapeResult(answer=reshape_pb2.InferShapeResponse())
     response = reshape_pb2.BatchInferShapeResponse(results=[answer] * 3).SerializeToString()
-    answered, *refused = call.decode(response)
+    answered, *rejected = call.decode(response)
     assert not isinstance(answered, ReshapeError)
-    assert [isinstance(error, ReshapeError) and (error.reason, error.field, error.metadata) for error in refused] == [
+    assert [isinstance(error, ReshapeError) and (error.reason, error.field, error.metadata) for error in rejected] == [
         (Reason.DIM_SYNTAX_INVALID, "shape[0]", {"index": "0", "value": "1.5"}),
         (Reason.BATCH_REFERENCE_INVALID, "data_from", {"value": str(2**40)}),
     ]

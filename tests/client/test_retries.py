@@ -37,9 +37,9 @@ FINAL = [
 
 def ask_back(seconds: float) -> LimitError:
     """Returns what a server says that wants to be asked again after so long."""
-    refusal = LimitError.of(Reason.SERVER_BUSY, "")
-    refusal.retry_seconds = seconds
-    return refusal
+    rejection = LimitError.of(Reason.SERVER_BUSY, "")
+    rejection.retry_seconds = seconds
+    return rejection
 
 
 BUSY = ask_back(0.2)
@@ -69,13 +69,13 @@ def test_permanent_error_ends_the_call(error: TensorReshapeError):
     attempts = begin()
     assert attempts.plan_pause(error) is None
     assert attempts.choose_end(error) is error
-    if error is not TIME_IS_UP:  # nor does a refusal before it hide it
+    if error is not TIME_IS_UP:  # nor does a rejection before it hide it
         attempts = begin()
         attempts.plan_pause(BUSY)
         assert attempts.choose_end(error) is error
 
 
-def test_a_call_refused_until_its_timeout_ends_with_the_refusal():
+def test_a_call_rejected_until_its_timeout_ends_with_the_rejection():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.plan_pause(TIME_IS_UP)
@@ -94,14 +94,14 @@ def test_accepted_stream_after_a_rejection_ends_with_its_timeout():
 def test_rejected_attempts_keep_no_reference_to_the_array():
     class Owned: ...
 
-    def refuse() -> None:
+    def reject() -> None:
         owned = Owned()
         kept.append(weakref.ref(owned))
         raise ask_back(0)
 
     attempts, kept = begin(), list[weakref.ref[Owned]]()
     try:
-        refuse()
+        reject()
     except LimitError as error:
         attempts.plan_pause(error)
     assert kept[0]() is None

@@ -16,32 +16,32 @@ from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.status import encode_rejection
 
 GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 
 
-class Refusing:
-    """Refuses the first calls as a server with too much to do, then answers; keeps when each came and what it was."""
+class Rejecting:
+    """Rejects the first calls as a server with too much to do, then answers; keeps when each came and what it was."""
 
-    def __init__(self, refusals: float) -> None:
-        self.refusals, self.times, self.requests = refusals, list[float](), set[bytes]()
+    def __init__(self, rejections: float) -> None:
+        self.rejections, self.times, self.requests = rejections, list[float](), set[bytes]()
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.times.append(time.monotonic())
         self.requests.add(request)
-        if len(self.times) <= self.refusals:
-            status = encode_refusal(LimitError.of(Reason.SERVER_BUSY, "not now"))
+        if len(self.times) <= self.rejections:
+            status = encode_rejection(LimitError.of(Reason.SERVER_BUSY, "not now"))
             context.set_trailing_metadata(status.trailing_metadata)
             context.abort(status.code, status.details)
         return GOOD
 
 
-class Holding(Refusing):
-    """Keeps what it does not refuse until the caller's time is up, which is soon after the first refusal."""
+class Holding(Rejecting):
+    """Keeps what it does not reject until the caller's time is up, which is soon after the first rejection."""
 
     def find_remaining_seconds(self, deadline: Deadline) -> float:
-        """Returns what a caller has left: so nothing hangs on how fast this machine gets to the first refusal."""
+        """Returns what a caller has left: so nothing hangs on how fast this machine gets to the first rejection."""
         del deadline
         return 0.2 if self.times else 30.0
 
@@ -75,30 +75,30 @@ def test_timeout_after_server_busy_raises_server_busy(kind: str, monkeypatch: py
 
 
 def test_retries_to_a_busy_server_slow_down(kind: str):
-    refusing = Refusing(3)
-    with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
+    rejecting = Rejecting(3)
+    with run_stock({"InferShape": rejecting}) as address, open_client(kind, address) as client:
         assert infer(client) == (6,)
     least = [0.2 + 0.1 * 2**failures / 2 for failures in range(3)]  # after the time that it says
-    pauses = [after - before for before, after in pairwise(refusing.times)]
+    pauses = [after - before for before, after in pairwise(rejecting.times)]
     assert [pause >= seconds for pause, seconds in zip(pauses, least, strict=True)] == [True] * 3
-    assert len(refusing.requests) == 1
+    assert len(rejecting.requests) == 1
 
 
 def test_full_server_gets_few_retries():
-    refusing = Refusing(10_000)
+    rejecting = Rejecting(10_000)
 
     def call(client: AnyClient) -> None:
         with pytest.raises(LimitError):
             infer(client)
 
     with (
-        run_stock({"InferShape": refusing}) as address,
+        run_stock({"InferShape": rejecting}) as address,
         open_client("Client", address) as client,
         ThreadPoolExecutor(16) as pool,
     ):
         for future in [pool.submit(call, client) for _ in range(200)]:
             future.result()
-    assert len(refusing.times) == 200 + 49  # what the budget of a client that is never answered grants
+    assert len(rejecting.times) == 200 + 49  # what the budget of a client that is never answered grants
 
 
 @pytest.mark.usefixtures("short_patience")

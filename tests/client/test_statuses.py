@@ -13,7 +13,7 @@ from tensor_reshape.client import (
     UnavailableError,
 )
 from tensor_reshape.client.statuses import build_error
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.status import encode_rejection
 
 KINDS = {
     StatusCode.UNAVAILABLE: UnavailableError,
@@ -32,19 +32,19 @@ def test_status_without_details_becomes_a_service_error():
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    "rejection",
     [
         InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1),
         LimitError.of(Reason.TENSOR_TOO_LARGE, "no", "data", limit=5),
     ],
-    ids=lambda refusal: str(refusal.reason),
+    ids=lambda rejection: str(rejection.reason),
 )
-def test_error_details_become_the_same_error(refusal: InvalidRequestError | LimitError):
-    status = encode_refusal(refusal)
+def test_error_details_become_the_same_error(rejection: InvalidRequestError | LimitError):
+    status = encode_rejection(rejection)
     error = build_error(status.code, status.details, status.trailing_metadata)
-    assert isinstance(error, type(refusal))
-    assert (error.reason, error.message, error.field) == (refusal.reason, "no", refusal.field)
-    assert error.metadata == refusal.metadata
+    assert isinstance(error, type(rejection))
+    assert (error.reason, error.message, error.field) == (rejection.reason, "no", rejection.field)
+    assert error.metadata == rejection.metadata
 
 
 def test_message_rejected_by_grpc_is_a_limit_error():

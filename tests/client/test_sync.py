@@ -59,8 +59,8 @@ def test_submitted_call_returns_a_future(client: Client):
     arrays = [np.full((2, number + 1), number, np.float32) for number in range(20)]
     futures = [client.submit(client.reshape, array, [-1], special_zero=False) for array in arrays]
     assert {future.result().size for future in as_completed(futures, timeout=60)} == {array.size for array in arrays}
-    refused = client.submit(client.infer_shape, [6], [4], special_zero=False)
-    assert isinstance(refused.exception(timeout=60), InvalidRequestError)
+    rejected = client.submit(client.infer_shape, [6], [4], special_zero=False)
+    assert isinstance(rejected.exception(timeout=60), InvalidRequestError)
 
 
 def submit_too_many(client: Client) -> list[Future[Array]]:

@@ -1,4 +1,4 @@
-"""Targets of clients: what gRPC takes for a server, and what is refused since it takes it for another."""
+"""Targets of clients: what gRPC takes for a server, and what is rejected since it takes it for another."""
 
 import pytest
 

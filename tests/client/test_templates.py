@@ -266,6 +266,6 @@ def test_templates_agree_with_plans_for_random_calls(
         try:
             call = find_call(asked, MANY)
         except ReshapeError as error:
-            assert (type(error), str(error)) == planned  # noqa: PT017 - a refusal is one of two right answers
+            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right answers
         else:
             assert call is None or call[:2] == planned

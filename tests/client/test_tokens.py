@@ -27,13 +27,13 @@ def seen() -> list[str | bytes]:
 
 @pytest.fixture
 def address(seen: list[str | bytes]) -> Iterator[str]:
-    """Of a server that refuses all."""
+    """Of a server that rejects all."""
 
-    def refuse(_: object, context: grpc.ServicerContext) -> NoReturn:
+    def reject(_: object, context: grpc.ServicerContext) -> NoReturn:
         seen.extend(value for key, value in context.invocation_metadata() if key == "authorization")
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "seen")
 
-    with run_stock({"InferShape": refuse, "Reshape": refuse}, streams={"StreamReshape": refuse}) as address:
+    with run_stock({"InferShape": reject, "Reshape": reject}, streams={"StreamReshape": reject}) as address:
         yield address
 
 

@@ -32,7 +32,7 @@ from tensor_reshape.client import (
 from tensor_reshape.client.transports import Transport, check_answer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.streams import encode_accept
 from tensor_reshape.wire.tensors import TensorView
 
@@ -100,8 +100,8 @@ def end_within(status: grpc.StatusCode, details: str, *metadata: tuple[str, str 
     return behave
 
 
-def refuse_within(error: InvalidRequestError | LimitError) -> StreamBehavior:
-    status = encode_refusal(error)
+def reject_within(error: InvalidRequestError | LimitError) -> StreamBehavior:
+    status = encode_rejection(error)
     return end_within(status.code, status.details, *status.trailing_metadata)
 
 
@@ -153,23 +153,23 @@ def test_empty_response_differs_from_a_missing_one():
 
 
 def test_missing_thread_is_a_service_error(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
-    def refuse(_: threading.Thread) -> None:
+    def reject(_: threading.Thread) -> None:
         message = "can't start new thread"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", reject)
     with pytest.raises(ServiceError, match="could not start: can't start new thread") as caught:
         unanswered.start(PATH, b"", SECONDS, ())
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
-    "a refusal": (
-        refuse_within(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape")),
+    "a rejection": (
+        reject_within(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape")),
         InvalidRequestError,
         "6 by 4",
     ),
-    "a limit": (refuse_within(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no")), LimitError, "no"),
+    "a limit": (reject_within(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no")), LimitError, "no"),
     "a bug": (end_within(grpc.StatusCode.INTERNAL, "of the server"), TensorReshapeError, "of the server"),
     "details in no alphabet": (end_within(grpc.StatusCode.ABORTED, "ünï\n\N{SNOWMAN}"), ServiceError, "\N{SNOWMAN}"),
     "an end that comes too early": (end_within(grpc.StatusCode.OK, ""), ResponseError, "ended the stream after 0 of"),
@@ -273,14 +273,14 @@ def test_threads_of_a_stream_end_with_it(server: ServerProcess):
 
 
 def test_threads_of_a_rejected_stream_end_with_it():
-    def refuse(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    def reject(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from ()
         next(requests)  # so it was sent, and the thread that sends waits for an answer
-        context.abort(grpc.StatusCode.INTERNAL, "refused")
+        context.abort(grpc.StatusCode.INTERNAL, "rejected")
 
     before = set(threading.enumerate())
-    with run_stock({}, streams={STREAM_RESHAPE.name: refuse}) as address, Client(address) as client:
-        with pytest.raises(TensorReshapeError, match="refused"):
+    with run_stock({}, streams={STREAM_RESHAPE.name: reject}) as address, Client(address) as client:
+        with pytest.raises(TensorReshapeError, match="rejected"):
             reshape(client)
         started = set(threading.enumerate()) - before
     for thread in started:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tensor_reshape.conformance.answers import GarbledError, Refused, Told, Unsupported, read_answer
+from tensor_reshape.conformance.answers import GarbledError, Rejected, Told, Unsupported, read_answer
 from tensor_reshape.rules.dims import Dim, Interval, name_dim
 
 DIMS: list[tuple[object, object]] = [
@@ -44,13 +44,13 @@ def test_dim_has_several_notations():
         assert read_answer({"shape": [dim]}) == Told((read,)), dim  # type: ignore[arg-type] # a dim
 
 
-def test_answer_is_a_shape_a_refusal_or_not_offered():
+def test_answer_is_a_shape_a_rejection_or_not_offered():
     assert read_answer({"shape": None, "more": 1}) == Told(None)
     assert read_answer({"shape": [2], "error": None, "unsupported": None}) == Told((2,))
     view = {"possibility": "possible", "strides": [1]}
     assert read_answer({"shape": [2], "view": view, "bytes": "0a"}) == Told((2,), view, "0a")
     for error, reason in (({"reason": "NO", "field": "x"}, "NO"), ({}, ""), ("no", ""), ({"reason": 1}, "1")):
-        assert read_answer({"error": error}) == Refused(reason)
+        assert read_answer({"error": error}) == Rejected(reason)
     assert read_answer({"unsupported": "no views", "shape": None}) == Unsupported("no views")
 
 

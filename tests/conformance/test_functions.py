@@ -50,11 +50,11 @@ def test_function_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_exceptions_count_as_responses():
-    def refuse(question: Json) -> Json:
+    def reject(question: Json) -> Json:
         raise ValueError(question["id"])
 
     def lack(_: Json) -> Json:
         raise NotImplementedError
 
-    assert answer(refuse, {"id": "x"}) == {"error": {"message": "x"}}
+    assert answer(reject, {"id": "x"}) == {"error": {"message": "x"}}
     assert answer(lack, {}) == {"unsupported": "not implemented"}

@@ -30,7 +30,7 @@ def describe(answer: InferredShape | ReshapeError) -> Case:
 
 
 def execute(client: Client, case: Case, operation: str) -> list[int] | None:
-    """Sends a tensor of the case's shape and returns the output's dims, None for a refusal; checks the elements."""
+    """Sends a tensor of the case's shape and returns the output's dims, None for a rejection; checks the elements."""
     dtype = np.int32 if operation == "reshape" else np.float16
     numbers = np.arange(np.prod(case["data"], dtype=np.int64)) % 2048  # what f16 holds exactly
     data = numbers.astype(dtype).reshape(case["data"])

@@ -41,7 +41,7 @@ IMPOSSIBLE = {
     "sym-1474": "2*B*C = C, C at least 3",
     "sym-1482": "D = 8*D*D*x, D not 0 beside the -1",
 }
-"""Refused here, though the search for instances does not tell. OpenVINO looks at intervals of symbols alone."""
+"""Rejected here, though the search for instances does not tell. OpenVINO looks at intervals of symbols alone."""
 
 
 def name_case(case: Case) -> str:
@@ -52,7 +52,7 @@ def name_case(case: Case) -> str:
 
 @cache
 def answer_shapes() -> list[tuple[Case, ShapeAnswer | None]]:
-    """Returns the cases of which a shape is wanted, each with the answer; None: it is refused here."""
+    """Returns the cases of which a shape is wanted, each with the answer; None: it is rejected here."""
     return [(case, infer_case(case)) for case in CASES if "shape" in case["recorded"]]
 
 
@@ -73,10 +73,10 @@ def test_results_are_as_narrow_as_recorded():
 
 
 def test_case_that_only_we_reject_has_no_instance():
-    refused = {name_case(case): case for case, answer in answer_shapes() if answer is None}
-    assert refused.keys() >= IMPOSSIBLE.keys()
-    others = [name for name in refused if name not in IMPOSSIBLE]
-    assert [name for name in others if any(find_any(read_partial_case(refused[name])))] == []
+    rejected = {name_case(case): case for case, answer in answer_shapes() if answer is None}
+    assert rejected.keys() >= IMPOSSIBLE.keys()
+    others = [name for name in rejected if name not in IMPOSSIBLE]
+    assert [name for name in others if any(find_any(read_partial_case(rejected[name])))] == []
 
 
 def test_many_results_are_narrower_than_library_results():

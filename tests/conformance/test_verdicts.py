@@ -4,7 +4,7 @@ from conformance_runs import Json, make_question
 from tensor_reshape.conformance.cases import Question, list_questions
 from tensor_reshape.conformance.verdicts import Verdict, find_other_reason, judge
 
-REFUSAL: Json = {"error": {"reason": "NOT_DIVISIBLE"}}
+REJECTION: Json = {"error": {"reason": "NOT_DIVISIBLE"}}
 NAMED = make_question(
     "symbols/named", {"shape": [{"min": 2, "max": 8, "name": "N"}, 3]}, data=["N:2..8", 3], shape=["N", 3]
 )
@@ -14,7 +14,7 @@ HALVED = make_question(
 )  # wider than it may
 UNRANKED = make_question("partial/unranked", {"shape": None}, data=[6], shape=None)
 KNOWN = make_question()
-REFUSED = make_question("inferred/five", REFUSAL, shape=[5, -1])
+REJECTED = make_question("inferred/five", REJECTION, shape=[5, -1])
 VIEWED = make_question(
     "layouts/view", {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 1]}}, shape=[6, 1]
 )
@@ -44,13 +44,13 @@ VERDICTS: list[tuple[Question, Json, str]] = [
     (KNOWN, {"shape": None}, "weaker"),
     (KNOWN, {"shape": [6.0]}, "garbage"),
     (KNOWN, {"answer": [6]}, "garbage"),
-    (KNOWN, REFUSAL, "spurious_error"),
+    (KNOWN, REJECTION, "spurious_error"),
     (KNOWN, {"unsupported": "no"}, "unsupported"),
-    (REFUSED, {"unsupported": "no"}, "unsupported"),
-    (REFUSED, REFUSAL, "agrees"),
-    (REFUSED, {"error": {"reason": "OTHER"}}, "agrees"),
-    (REFUSED, {"shape": [5, 1]}, "missing_error"),
-    (REFUSED, {"shape": None}, "missing_error"),
+    (REJECTED, {"unsupported": "no"}, "unsupported"),
+    (REJECTED, REJECTION, "agrees"),
+    (REJECTED, {"error": {"reason": "OTHER"}}, "agrees"),
+    (REJECTED, {"shape": [5, 1]}, "missing_error"),
+    (REJECTED, {"shape": None}, "missing_error"),
     (BOUNDED, {"shape": [[3, 6], 4]}, "agrees"),
     (BOUNDED, {"shape": [[2, 6], 4]}, "weaker"),
     (BOUNDED, {"shape": [[3, None], 4]}, "weaker"),
@@ -107,10 +107,10 @@ def test_new_name_for_two_dims_that_may_differ_is_wrong():
 
 
 def test_only_a_different_reason_is_reported():
-    assert find_other_reason(REFUSED, {"error": {"reason": "OTHER"}}) == "OTHER"
-    records: list[Json] = [REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}]
+    assert find_other_reason(REJECTED, {"error": {"reason": "OTHER"}}) == "OTHER"
+    records: list[Json] = [REJECTION, {"error": {}}, {"shape": [6]}, {"oh": 1}]
     for record in records:
-        assert find_other_reason(REFUSED, record) == ""
+        assert find_other_reason(REJECTED, record) == ""
 
 
 def test_correct_results_have_no_differences():

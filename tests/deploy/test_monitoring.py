@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import yaml
 
-from remote_refusals import catch_status, send_raw
+from remote_rejections import catch_status, send_raw
 from scrapes import find_metrics
 from server_processes import run_server
 from tensor_reshape.client import Client

@@ -12,13 +12,13 @@ TITLE = "{http://www.w3.org/2000/svg}title"
 
 def test_results_and_errors_are_drawn():
     answered = draw_locally(ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True))
-    refused = draw_locally(ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=False))
-    titles = [fromstring(drawing).findtext(TITLE) for drawing in (answered, refused)]
+    rejected = draw_locally(ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=False))
+    titles = [fromstring(drawing).findtext(TITLE) for drawing in (answered, rejected)]
     assert titles == [
         "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]",
-        "static_reshape of [2, 3] to [4, -1]: refused, NOT_DIVISIBLE",
+        "static_reshape of [2, 3] to [4, -1]: rejected, NOT_DIVISIBLE",
     ]
-    assert "accepted: " in refused  # without being asked to explain
+    assert "accepted: " in rejected  # without being asked to explain
     assert "prefers-color-scheme" in answered
     assert answered._repr_svg_() == answered  # IPython's name for what a notebook shows
 

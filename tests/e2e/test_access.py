@@ -122,8 +122,8 @@ def test_command_line_sends_the_token_of_a_file(guarded: Guarded, tmp_path: Path
     command = ["reshape", *files, "--shape", "6", "--no-special-zero", *reach]
     assert run_command(*command, "--token-file", guarded.directory / "token").code == 0
     assert np.array_equal(np.load(tmp_path / "out.npy"), ROWS.reshape(6))
-    refused = run_command(*command)
-    assert (refused.code, refused.errors[-1].endswith("[UNAUTHENTICATED]")) == (6, True)
+    rejected = run_command(*command)
+    assert (rejected.code, rejected.errors[-1].endswith("[UNAUTHENTICATED]")) == (6, True)
     assert run_command("health", *reach, "--token-file", guarded.directory / "token").code == 0
 
 

@@ -1,4 +1,4 @@
-"""Where a server listens, and where it refuses to."""
+"""Where a server listens, and where it rejects to."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_a_server_listens_on_every_address(first: ServerProcess):
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
-def refuse(address: str) -> str:
+def reject(address: str) -> str:
     """Returns the one line that a server which cannot listen there ends with."""
     outcome = run_module("tensor_reshape.server", "--listen", address)
     assert (outcome.code, len(outcome.errors)) == (1, 1)
@@ -38,7 +38,7 @@ def refuse(address: str) -> str:
 def test_second_server_on_an_address_is_rejected(first: ServerProcess, kind: str):
     addresses = {"port": first.address, "name of a taken address": f"localhost:{first.address.rpartition(':')[2]}"}
     address = addresses.get(kind, first.addresses[2])
-    assert refuse(address).startswith(f"Error: cannot listen on {address}: ")
+    assert reject(address).startswith(f"Error: cannot listen on {address}: ")
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
@@ -56,13 +56,13 @@ def test_unix_socket_can_be_reused_after_kill_and_stop(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["missing/s", "s" * 200])
 def test_impossible_unix_socket_has_the_right_error(tmp_path: Path, name: str):
-    assert "in use" not in refuse(f"unix:{tmp_path}/{name}")
+    assert "in use" not in reject(f"unix:{tmp_path}/{name}")
 
 
 def test_regular_file_is_not_replaced_by_a_socket(tmp_path: Path):
     file = tmp_path / "file"
     file.write_text("precious")
-    refuse(f"unix:{file}")
+    reject(f"unix:{file}")
     assert file.read_text() == "precious"
 
 

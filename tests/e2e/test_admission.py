@@ -1,4 +1,4 @@
-"""More work than a server has room for: it stays within its memory, and its refusals can be repeated later."""
+"""More work than a server has room for: it stays within its memory, and its rejections can be repeated later."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from inference_requests import send_request
 from meters import read_memory
 from plain_requests import INFER, INFERRED, build_reshape
 from raw_streams import SIX, STRIDED, begin, chunk, open_stream
-from remote_refusals import catch_status, read_retry_seconds, read_trailing, send_raw
+from remote_rejections import catch_status, read_retry_seconds, read_trailing, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.client.deadlines import Deadline
@@ -125,7 +125,7 @@ def test_health_responds_above_max_calls(full_address: str):
 def test_call_above_the_limit_ends_at_its_deadline(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Deadline, "is_within", lambda *_: True)  # up with the first attempt; `client` waits for more
     with open_client(kind, full_address) as client:
-        # Streams often: the refusal may overtake the first message of the stream, or be overtaken.
+        # Streams often: the rejection may overtake the first message of the stream, or be overtaken.
         for way in ("inline", "view", *["stream"] * 30):
             with pytest.raises(LimitError) as caught:
                 client.reshape(np.zeros(6), [6], transfer=way)

@@ -12,7 +12,7 @@ import pytest
 from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
-from remote_refusals import catch_status, send_raw
+from remote_rejections import catch_status, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport import options
@@ -88,7 +88,7 @@ def test_metadata_limit_is_exact(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         for size in (8500, 12000, 15500):
-            for _ in range(20):  # gRPC by itself would refuse some by chance
+            for _ in range(20):  # gRPC by itself would reject some by chance
                 assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
         status = catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 16000),)))
         assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, Serv
 from both_clients import CLIENTS, open_client
 from plain_requests import INFER, INFERRED, build_reshape
 from raw_streams import SIX, begin, chunk, open_stream
-from remote_refusals import catch_remote, catch_status, describe, send_raw
+from remote_rejections import catch_remote, catch_status, describe, send_raw
 from server_processes import STOP_SECONDS, ServerProcess, run_server
 from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason
 from tensor_reshape.wire.methods import SERVICE

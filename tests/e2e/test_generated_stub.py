@@ -3,7 +3,7 @@
 import grpc
 import numpy as np
 
-from remote_refusals import send_raw
+from remote_rejections import send_raw
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.v1.reshape_pb2_grpc import ReshapeServiceStub
 
@@ -108,11 +108,11 @@ def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInf
 def test_batch_has_a_result_for_each_item(stub: ReshapeServiceStub):
     items = [make_item(-1), make_item(-1, data_from=0), make_item(7)]
     results = stub.BatchInferShape(reshape_pb2.BatchInferShapeRequest(items=items)).results
-    assert [result.WhichOneof("result") for result in results] == ["answer", "answer", "refusal"]
+    assert [result.WhichOneof("result") for result in results] == ["answer", "answer", "rejection"]
     assert results[1].answer.shape == make_shape(6)
-    refusal = results[2].refusal
-    assert (refusal.reason, refusal.field, refusal.limit_exceeded) == ("VOLUME_MISMATCH", "shape", False)
-    assert (refusal.metadata["rule"], "product is 6" in refusal.metadata["accepted"]) == ("4", True)
+    rejection = results[2].rejection
+    assert (rejection.reason, rejection.field, rejection.limit_exceeded) == ("VOLUME_MISMATCH", "shape", False)
+    assert (rejection.metadata["rule"], "product is 6" in rejection.metadata["accepted"]) == ("4", True)
 
 
 def test_symbol_bounds_are_intersected(stub: ReshapeServiceStub):

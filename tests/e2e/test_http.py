@@ -57,7 +57,7 @@ def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, C
     question = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
     headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "seen"}
     assert post(find_http(both), question, headers=headers).reason == Reason.INVALID_TARGET_VALUE
-    (line,) = both.await_records(1, "refused", request_id="seen")
+    (line,) = both.await_records(1, "rejected", request_id="seen")
     assert (line["method"], line["code"], line["field"]) == (INFER_PATH, "INVALID_ARGUMENT", "shape[0]")
     (line,) = both.await_records(1, "call", request_id="seen")
     assert line["request_bytes"] > 0

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from both_clients import CLIENTS, AnyClient, open_client
-from remote_refusals import catch_local, send_raw
+from remote_rejections import catch_local, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, DimLike, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.questions import Kind
@@ -91,7 +91,7 @@ def test_batch_does_not_block_other_calls(client: Client):
 def test_largest_batch_is_accepted(channel: grpc.Channel):
     response = send_raw(channel, "BatchInferShape", b"\x0a\x00" * 65536, timeout=60)
     results = reshape_pb2.BatchInferShapeResponse.FromString(response).results
-    assert [result.refusal.reason for result in results] == ["FIELD_MISSING"] * 65536
+    assert [result.rejection.reason for result in results] == ["FIELD_MISSING"] * 65536
 
 
 def test_oversized_batch_results_become_errors(small_server: ServerProcess):

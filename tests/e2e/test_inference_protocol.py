@@ -6,10 +6,10 @@ import grpc
 import pytest
 
 from inference_requests import SIX, build_request, send_request
-from remote_refusals import catch_status, read_trailing
+from remote_rejections import catch_status, read_trailing
 from tensor_reshape.rules.errors import InvalidRequestError, NotFoundError, Reason
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
-from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.wire.status import decode_rejection
 
 
 def test_each_model_reshapes(channel: grpc.Channel):
@@ -39,8 +39,8 @@ def test_inference_protocol_errors_have_the_reason(
     channel: grpc.Channel, request_: InferMessage, code: grpc.StatusCode, kind: type[Exception], reason: Reason
 ):
     status = catch_status(lambda: send_request(channel, "ModelInfer", request_))
-    refusal = decode_refusal(status.code(), read_trailing(status).items())
-    assert (status.code(), type(refusal), getattr(refusal, "reason", None)) == (code, kind, reason)
+    rejection = decode_rejection(status.code(), read_trailing(status).items())
+    assert (status.code(), type(rejection), getattr(rejection, "reason", None)) == (code, kind, reason)
 
 
 def test_inference_stream_keeps_order_and_isolates_errors(channel: grpc.Channel):

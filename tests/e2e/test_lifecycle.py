@@ -58,7 +58,7 @@ def watch_health(channel: grpc.Channel, service: str = "") -> Iterator[health_pb
     return watch
 
 
-def await_refusal(address: str) -> None:
+def await_rejection(address: str) -> None:
     """Connects until the port is closed."""
     host, _, port = address.rpartition(":")
     while True:
@@ -178,7 +178,7 @@ def test_running_call_finishes_within_the_grace_period():
         assert backend.entered.wait(60)
         assert client.check_health(timeout=60) is HealthStatus.SERVING
         stop = pool.submit(runner.stop)
-        await_refusal(runner.addresses[0])
+        await_rejection(runner.addresses[0])
         backend.released.set()
         assert call.result(60).tolist() == SIX.tolist()
         stop.result(60)

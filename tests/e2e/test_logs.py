@@ -8,14 +8,14 @@ import grpc
 
 from http2 import SERVICE_PATH, Connection
 from plain_requests import build_static_request
-from remote_refusals import catch_status, read_trailing
+from remote_rejections import catch_status, read_trailing
 from server_processes import Record, ServerProcess, run_server
 
 RESHAPE = f"{SERVICE_PATH}StaticReshape"
 
 
-def refuse(server: ServerProcess, *metadata: tuple[str, str]) -> dict[str, str | bytes]:
-    """Makes a call that is refused, and returns its trailing metadata."""
+def reject(server: ServerProcess, *metadata: tuple[str, str]) -> dict[str, str | bytes]:
+    """Makes a call that is rejected, and returns its trailing metadata."""
     with grpc.insecure_channel(server.address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
         return read_trailing(catch_status(lambda: method(b"\xff", metadata=metadata, timeout=20)))
@@ -27,14 +27,14 @@ def find(server: ServerProcess, message: str) -> list[Record]:
 
 def test_rejections_are_logged_with_a_limit_per_kind():
     with run_server() as server:
-        trailing = refuse(server, ("x-request-id", "ours"))
+        trailing = reject(server, ("x-request-id", "ours"))
         with Connection(server.address) as connection:
             for _ in range(100):
                 assert connection.call(RESHAPE, b"\xff").status == "3"
             assert connection.call('/Static%0a{"message": "forged"}', b"").status == "12"
         server.stop()
     assert all({"time", "level", "logger", "message"} <= record.keys() for record in server.records)
-    first, *others = find(server, "refused")
+    first, *others = find(server, "rejected")
     read = [first[name] for name in ("level", "method", "code", "reason", "request_id")]
     assert read == ["INFO", RESHAPE, "INVALID_ARGUMENT", "MESSAGE_MALFORMED", "ours"]
     assert (first["peer"].startswith("ipv4:127.0.0.1:"), 0 <= first["seconds"] < 60) == (True, True)
@@ -48,8 +48,8 @@ def test_rejections_are_logged_with_a_limit_per_kind():
 def test_workers_use_the_configured_log_level():
     with run_server("--workers", "2", "--log-level", "debug") as server:
         for _ in range(50):  # more in a second than there would be lines at another level
-            refuse(server)
-        server.await_records(50, "refused")
+            reject(server)
+        server.await_records(50, "rejected")
 
 
 def test_access_log_has_every_call_with_its_request_id():
@@ -57,14 +57,14 @@ def test_access_log_has_every_call_with_its_request_id():
         with grpc.insecure_channel(server.address) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
             _, made = method.with_call(build_static_request(), metadata=(("x-request-id", "ours"),), timeout=20)
-        refuse(server)
+        reject(server)
         server.await_records(2, "call")
         server.stop()
     good, bad = find(server, "call")
     assert (good["code"], good["request_id"], good["sampled"]) == ("OK", "ours", 1.0)
     assert read_trailing(made)["x-request-id"] == "ours"
     assert (bad["code"], bad["reason"]) == ("INVALID_ARGUMENT", "MESSAGE_MALFORMED")
-    assert bad["request_id"] == find(server, "refused")[0]["request_id"]
+    assert bad["request_id"] == find(server, "rejected")[0]["request_id"]
 
 
 def test_text_log_has_a_line_for_each_record():

@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
-from remote_refusals import send_raw
+from remote_rejections import send_raw
 from scrapes import Scrape, await_scrape, find_metrics, scrape
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client

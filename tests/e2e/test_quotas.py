@@ -11,7 +11,7 @@ from both_clients import CLIENTS, open_client
 from http2 import HEALTH_CHECK
 from plain_requests import INFER, INFERRED
 from raw_streams import RawStream, begin, open_stream
-from remote_refusals import catch_remote, catch_status, describe, read_trailing, send_raw
+from remote_rejections import catch_remote, catch_status, describe, read_trailing, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, LimitError, Reason
 from tensor_reshape.wire.methods import SERVICE
@@ -55,7 +55,7 @@ def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
             error = catch_remote(lambda: send_raw(channel, "InferShape", INFER))
             assert describe(error)[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
         with open_stream(channel, begin()) as stream:
-            assert describe(stream.refuse())[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
+            assert describe(stream.reject())[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
         check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_CHECK)
         assert check(b"", timeout=60) == b"\x08\x01"  # SERVING
         with Client(strict.addresses[1]) as other:  # over the unix socket, so another caller

@@ -6,7 +6,7 @@ import pytest
 
 from plain_requests import INFER, INFERRED
 from raw_streams import SIX, STRIDED, begin, chunk, open_stream
-from remote_refusals import describe, send_raw
+from remote_rejections import describe, send_raw
 from tensor_reshape.client import InvalidRequestError, Reason
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
@@ -56,10 +56,10 @@ def test_empty_stream_succeeds(channel: grpc.Channel):
 
 # messages, whether the client then closes, reason, field
 BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
-    "a refused header": ([begin((6,), (4, -1))], False, Reason.NOT_DIVISIBLE, "shape[1]"),
+    "a rejected header": ([begin((6,), (4, -1))], False, Reason.NOT_DIVISIBLE, "shape[1]"),
     "half sent": ([begin(), chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "garbage within": ([begin(), chunk(0, SIX[:3]), b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
-    "a refused second tensor": ([begin(), chunk(0, SIX), begin((6,), (7,))], False, Reason.VOLUME_MISMATCH, "shape"),
+    "a rejected second tensor": ([begin(), chunk(0, SIX), begin((6,), (7,))], False, Reason.VOLUME_MISMATCH, "shape"),
 }
 
 
@@ -70,7 +70,7 @@ def test_invalid_stream_does_not_affect_the_next_call(
     with open_stream(channel, *messages) as stream:
         if closes:
             stream.close()
-        assert describe(stream.refuse())[:3] == (InvalidRequestError, reason, field)
+        assert describe(stream.reject())[:3] == (InvalidRequestError, reason, field)
     assert send_raw(channel, "InferShape", INFER) == INFERRED
     with open_stream(channel, begin(), chunk(0, SIX)) as stream:
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
@@ -79,4 +79,4 @@ def test_invalid_stream_does_not_affect_the_next_call(
 def test_chunks_before_an_error_have_responses(channel: grpc.Channel):
     with open_stream(channel, begin(), chunk(0, SIX[:3]), chunk(9, b"a")) as stream:
         assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
-        assert describe(stream.refuse())[1] == Reason.CHUNK_OUT_OF_ORDER
+        assert describe(stream.reject())[1] == Reason.CHUNK_OUT_OF_ORDER

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
-from remote_refusals import read_trailing
+from remote_rejections import read_trailing
 from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.v1 import reshape_pb2
@@ -40,8 +40,8 @@ def raw_channel(server: ServerProcess) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def find_in_refusal(error: grpc.RpcError) -> list[str]:
-    """Returns what some reader would not take of the details of a refusal."""
+def find_in_rejection(error: grpc.RpcError) -> list[str]:
+    """Returns what some reader would not take of the details of a rejection."""
     raw = read_trailing(error).get(DETAILS_KEY, b"")
     assert isinstance(raw, bytes)
     details = [
@@ -64,7 +64,7 @@ def exchange(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[
         for answer in call(iter(messages), timeout=SECONDS):
             findings += find_unreadable(received, answer)
     except grpc.RpcError as error:
-        findings += find_in_refusal(error)
+        findings += find_in_rejection(error)
     return findings
 
 

@@ -55,7 +55,7 @@ MESSAGES = {
     ),
     Reason.SYMBOL_CONFLICT: "N has no possible value: its bounds in the query give 5 to 3",
     Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 needs the output of an earlier one",
-    Reason.BATCH_DEPENDENCY_FAILED: "item 0, whose output is the data, was refused",
+    Reason.BATCH_DEPENDENCY_FAILED: "item 0, whose output is the data, was rejected",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
         "Request for unknown model: 'resnet' is not found; this server has static_reshape, dynamic_reshape, "
@@ -80,7 +80,7 @@ MESSAGES = {
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     Reason.TENSOR_TOO_LARGE: "the tensor has 2199023255552 bytes; this server allows up to 1099511627776 in this form",
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
-    Reason.SERVER_BUSY: "2 calls are running; this server allows 2 (--max-calls)",
+    Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
     Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
@@ -89,6 +89,6 @@ MESSAGES = {
 }
 
 
-def test_servers_refuse_a_request_for_each_reason_with_its_message():
+def test_servers_reject_a_request_for_each_reason_with_its_message():
     with run_servers() as servers:
         assert {reason: provoke(reason, servers) for reason in Reason} == MESSAGES

@@ -46,11 +46,11 @@ def test_size_error_names_the_remedy(kind: str, small_server: ServerProcess):
 Methods = dict[str, Callable[[bytes, grpc.ServicerContext], bytes]]
 
 
-def refuse_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = False) -> Methods:
-    """Returns a server that refuses all tensors, perhaps after it has lost one, and notes who asks what it is."""
+def reject_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = False) -> Methods:
+    """Returns a server that rejects all tensors, perhaps after it has lost one, and notes who asks what it is."""
     lost = [None] * loses
 
-    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+    def reject(_: bytes, context: grpc.ServicerContext) -> bytes:
         while lost:
             context.abort(grpc.StatusCode.UNAVAILABLE, f"lost {lost.pop()}")
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 1)")
@@ -62,7 +62,7 @@ def refuse_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = F
         limits = reshape_pb2.ServerLimits(max_message_bytes=512)
         return reshape_pb2.ServerInfoResponse(limits=limits).SerializeToString()
 
-    return {"StaticReshape": refuse, "ServerInfo": describe}
+    return {"StaticReshape": reject, "ServerInfo": describe}
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
@@ -76,7 +76,7 @@ def refuse_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = F
 )
 def test_client_requests_server_info_once_and_only_after_an_error(kind: str, how: dict[str, bool], message: str):
     asked: list[bytes] = []
-    with run_stock(refuse_tensors(asked, **how)) as address, open_client(kind, address) as client:
+    with run_stock(reject_tensors(asked, **how)) as address, open_client(kind, address) as client:
         assert asked == []
         for _ in range(2):
             with pytest.raises(LimitError, match=message):

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from inference_requests import SIX, build_request, send_request
-from remote_refusals import catch_remote, describe
+from remote_rejections import catch_remote, describe
 from server_processes import ServerProcess
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.oip.messages import InferMessage, find_class

@@ -11,7 +11,7 @@ import pytest
 
 from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
-from remote_refusals import read_retry_seconds
+from remote_rejections import read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
@@ -80,7 +80,7 @@ def is_served(channel: grpc.Channel) -> bool:
 
 
 def check_stalled(stream: RawStream) -> None:
-    error = stream.refuse()
+    error = stream.reject()
     assert (type(error), getattr(error, "reason", error)) == (LimitError, Reason.STALLED)
     assert 0 < (read_retry_seconds(stream.call) or 0) < 1
 
@@ -156,12 +156,12 @@ def test_memory_of_failed_streams_is_freed(monkeypatch: pytest.MonkeyPatch):
     with open_scene(NEVER_SECONDS) as scene:
         with open_stream(scene.channel, begin(), chunk(0, SIX[:3]), seconds=1) as stream:
             assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
-            stream.refuse()
+            stream.reject()
             assert stream.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             assert scene.engine.await_idle() == 0
         monkeypatch.setattr("tensor_reshape.server.service.stream_sessions.encode_accept", fail)
         with open_stream(scene.channel, begin()) as stream:
-            error = stream.refuse()
+            error = stream.reject()
             assert (stream.call.code(), str(error)) == (grpc.StatusCode.INTERNAL, "INTERNAL: internal error")
         monkeypatch.undo()
         assert scene.engine.await_idle() == 0

@@ -24,7 +24,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import STREAM_RESHAPE
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.streams import encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
@@ -43,8 +43,8 @@ def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[b
         ended.wait(20)
 
 
-def refuse(context: grpc.ServicerContext, reason: Reason) -> None:
-    status = encode_refusal(LimitError.of(reason, "not now"))
+def reject(context: grpc.ServicerContext, reason: Reason) -> None:
+    status = encode_rejection(LimitError.of(reason, "not now"))
     context.set_trailing_metadata(status.trailing_metadata)
     context.abort(status.code, status.details)
 
@@ -54,7 +54,7 @@ def abort_unavailable(context: grpc.ServicerContext) -> None:
 
 
 def abort_busy(context: grpc.ServicerContext) -> None:
-    refuse(context, Reason.SERVER_BUSY)
+    reject(context, Reason.SERVER_BUSY)
 
 
 class Aborts:

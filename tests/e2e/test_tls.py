@@ -224,11 +224,11 @@ def test_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
     with run_server(*get_flags(files), *flags) as server:
         for caller, (names, permitted) in CALLERS.items():
             write_named_certificate(authority, names, files.client, files.client_key)
-            refusal = "this caller may not call this server" if permitted is None else "may not call this method"
+            rejection = "this caller may not call this server" if permitted is None else "may not call this method"
             with Client(server.address, credentials=identify(files)) as client:
                 assert client.check_health().name == "SERVING"
                 for call in CALLS[: permitted or 0]:
                     call(client)
                 for call in CALLS[permitted or 0 :]:
-                    with pytest.raises(PermissionDeniedError, match=refusal):
+                    with pytest.raises(PermissionDeniedError, match=rejection):
                         pytest.fail(f"{caller}: {call(client)}")

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
-from remote_refusals import send_raw
+from remote_rejections import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 
@@ -58,14 +58,14 @@ def list_codes(server: ServerProcess) -> list[int]:
 
 
 def reach_every_worker(server: ServerProcess, stack: ExitStack) -> list[grpc.Channel]:
-    """Opens channels until each worker of a pair has one; the log at debug level names the worker of a refusal."""
+    """Opens channels until each worker of a pair has one; the log at debug level names the worker of a rejection."""
     channels: list[grpc.Channel] = []
-    while {record["worker"] for record in server.records if record["message"] == "refused"} != {1, 2}:
+    while {record["worker"] for record in server.records if record["message"] == "rejected"} != {1, 2}:
         own = [("grpc.use_local_subchannel_pool", 1)]  # channels share connections otherwise
         channels.append(stack.enter_context(grpc.insecure_channel(server.address, options=own)))
         with pytest.raises(grpc.RpcError):
             send_raw(channels[-1], "StaticReshape", b"\xff")
-        server.await_records(len(channels), "refused")
+        server.await_records(len(channels), "rejected")
     return channels
 
 

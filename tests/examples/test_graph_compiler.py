@@ -28,7 +28,7 @@ def test_graph_compiler_example_prints_its_page(server: ServerProcess):
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (shown,) = [block.text for block in read_blocks(ROOT / "docs/how-to/examples.md") if block.language == "text"]
 
-    assert printed.startswith(f"{shown}refused:\n  planes: shape[2] is -1: 768 elements are not divisible by 5")
+    assert printed.startswith(f"{shown}rejected:\n  planes: shape[2] is -1: 768 elements are not divisible by 5")
 
 
 def test_compiler_folds_chains_removes_idle_reshapes_and_computes_the_same(client: Client):

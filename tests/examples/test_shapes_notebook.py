@@ -25,7 +25,7 @@ def read_cells(text: str) -> list[dict[str, Any]]:
     return [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
 
 
-def test_notebook_shows_drawings_arrays_shapes_and_refusals(server: ServerProcess):
+def test_notebook_shows_drawings_arrays_shapes_and_rejections(server: ServerProcess):
     text = NOTEBOOK.read_text().replace(ADDRESS, server.address)
     done = subprocess.run([sys.executable, "-c", EXECUTE], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

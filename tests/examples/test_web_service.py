@@ -59,7 +59,7 @@ def test_web_service_serves_images_and_shapes(service: int):
     assert answers == [(200, {"means": [5.5, 17.5]})] * 32
 
 
-def test_service_names_the_reason_of_a_refusal(service: int):
+def test_service_names_the_reason_of_a_rejection(service: int):
     status, answer = call(service, "/means?shape=2,5", IMAGES)
 
     assert (status, answer["reason"]) == (422, "VOLUME_MISMATCH")

@@ -49,28 +49,28 @@ def test_answer_has_equalities_views_and_unknown_ranks():
         (TypedQuestion("2,3", f"-1,{2**99}*N", "", "true"), "EXPRESSION_INVALID", ("shape", 3, 35), "numbers from 1"),
     ],
 )
-def test_refusal_names_the_blamed_text_and_accepted_values(
+def test_rejection_names_the_blamed_text_and_accepted_values(
     typed: TypedQuestion, reason: str, blamed: tuple[str, int | None, int | None], accepted: str
 ):
     record = show(typed)
-    refusal = record["refusal"]
-    assert (refusal["reason"], tuple(refusal["blamed"].values())) == (reason, blamed)
-    assert accepted in refusal["accepted"]
+    rejection = record["rejection"]
+    assert (rejection["reason"], tuple(rejection["blamed"].values())) == (reason, blamed)
+    assert accepted in rejection["accepted"]
     assert "answer" not in record
 
 
 def test_unreadable_query_has_no_drawing_or_code():
-    assert list(show(TypedQuestion("x y", "1", special_zero="true"))) == ["refusal"]
+    assert list(show(TypedQuestion("x y", "1", special_zero="true"))) == ["rejection"]
 
 
-def answer_refused(error: ReshapeError) -> dict[str, Any]:
-    def refuse(_request: ShapeRequest) -> ShapeAnswer:
+def answer_rejected(error: ReshapeError) -> dict[str, Any]:
+    def reject(_request: ShapeRequest) -> ShapeAnswer:
         raise error
 
-    return answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
+    return answer_typed(TypedQuestion("2", "2", special_zero="true"), reject, LISTEN)
 
 
-def test_refusal_of_the_call_is_passed_on():
+def test_rejection_of_the_call_is_passed_on():
     for error in (
         LimitError("full", reason=Reason.SERVER_BUSY),
         LimitError("many", reason=Reason.QUOTA_EXCEEDED),
@@ -78,7 +78,7 @@ def test_refusal_of_the_call_is_passed_on():
         ReshapeError("internal error", reason=Reason.INTERNAL_ERROR),
     ):
         with pytest.raises(type(error)) as caught:
-            answer_refused(error)
+            answer_rejected(error)
         assert caught.value is error
 
 
@@ -92,7 +92,7 @@ def test_question_is_decided_by_the_service(typed: TypedQuestion):
         return ask(request)
 
     record = answer_typed(typed, note, LISTEN)
-    assert ("answer" in record) != ("refusal" in record)
+    assert ("answer" in record) != ("rejection" in record)
     assert "answer" not in record or len(asked) == 1
     if "drawing" in record:
         fromstring(record["drawing"])

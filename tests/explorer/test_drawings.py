@@ -1,4 +1,4 @@
-"""Answers and refusals as pictures."""
+"""Answers and rejections as pictures."""
 
 from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, fromstring
@@ -7,7 +7,7 @@ from hypothesis import given
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
-from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
 from tensor_reshape.rules.dims import AnyDim, format_dim, name_dim
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
@@ -26,7 +26,7 @@ def write(question: AnyQuestion, *, is_standalone: bool = False) -> str:
     try:
         answer = answer_question(ShapeRequest(question, explain=True))
     except ReshapeError as error:
-        return draw_refusal(question, error, is_standalone=is_standalone)
+        return draw_rejection(question, error, is_standalone=is_standalone)
     return draw_answer(question, answer, is_standalone=is_standalone)
 
 
@@ -107,14 +107,14 @@ def test_drawn_expected_shape_has_its_own_row():
 
 def test_drawn_error_marks_the_wrong_item():
     questions = {
-        ("-1 refused",): ask("2 3", "4 -1"),
-        ("0 refused",): ask("2 3", "1 1 0"),
-        ("4 refused", "2 refused"): ask("2 3", "4 2"),
-        ("7 refused",): ask("2 3", "-1", expected="7"),
-        (f"{2**63} refused",): ask(f"2 {2**63}", "-1", RESHAPE),
+        ("-1 rejected",): ask("2 3", "4 -1"),
+        ("0 rejected",): ask("2 3", "1 1 0"),
+        ("4 rejected", "2 rejected"): ask("2 3", "4 2"),
+        ("7 rejected",): ask("2 3", "-1", expected="7"),
+        (f"{2**63} rejected",): ask(f"2 {2**63}", "-1", RESHAPE),
         (): write_question(STATIC_RESHAPE, "2 3", "6", None),
         # An item behind those that are shown is in the box that stands for them.
-        ("... refused",): Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63]),
+        ("... rejected",): Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63]),
     }
     assert [tuple(list_boxes(draw(question), "box blamed")) for question in questions.values()] == list(questions)
 
@@ -143,8 +143,8 @@ def test_drawing_has_title_and_description():
 def test_drawing_of_a_large_query_is_small():
     targets: list[list[AnyDim] | None] = [[0] * 64, [-1], [*LONG[:63], -1], [1] * 64, [None] * 64, None]
     questions = [Question(RESHAPE, LONG, target, True) for target in targets]
-    refused: tuple[list[AnyDim], ...] = ([7] * 5000, [2**63 - 1] * 5000, [-(2**200)] * 5000)
-    questions += [Question(RESHAPE, dims, dims, True, None, dims) for dims in refused]
+    rejected: tuple[list[AnyDim], ...] = ([7] * 5000, [2**63 - 1] * 5000, [-(2**200)] * 5000)
+    questions += [Question(RESHAPE, dims, dims, True, None, dims) for dims in rejected]
     assert max(len(write(question)) for question in questions) < MAX_BYTES
 
 

@@ -41,7 +41,7 @@ def run_python(code: str) -> tuple[str, str]:
 
 
 def find_outcome(record: dict[str, Any]) -> str:
-    return str(record["answer"]["text"] if "answer" in record else record["refusal"]["reason"])
+    return str(record["answer"]["text"] if "answer" in record else record["rejection"]["reason"])
 
 
 def split_words(command: str) -> list[str]:
@@ -60,7 +60,7 @@ def test_python_snippets_give_the_same_result(server: ServerProcess):
         for title in ("Python, without a server", "Python, with a server"):
             outcome, printed = run_python(find_snippet(record, title))
             assert outcome == find_outcome(record), title
-            assert printed == outcome or "refusal" in record, title
+            assert printed == outcome or "rejection" in record, title
 
     check()
 
@@ -96,7 +96,7 @@ def test_command_snippet_gives_the_same_result(typed: TypedQuestion):
         assert (outcome.code, outcome.output.decode().split("\n")[0]) == (0, shape)
     else:
         assert outcome.code in {3, 4}
-        assert record["refusal"]["reason"] in outcome.errors[-1]
+        assert record["rejection"]["reason"] in outcome.errors[-1]
 
 
 @FEW

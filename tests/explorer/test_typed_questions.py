@@ -1,4 +1,4 @@
-"""Questions as texts, and the part of a text that a refusal blames."""
+"""Questions as texts, and the part of a text that a rejection blames."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 
 
-def refuse(typed: TypedQuestion) -> ReshapeError:
+def reject(typed: TypedQuestion) -> ReshapeError:
     with pytest.raises(ReshapeError) as caught:
         read_question(typed)
     return caught.value
@@ -43,7 +43,7 @@ def test_unknown_names_in_a_link_are_ignored_and_the_last_value_counts():
 def test_any_link_is_a_query_or_an_error():
     for query in (b"\xff\xfe=1", b"data=%ff%fe", b"&&==&;%", b"data", b"%", b"data=" + b"%f0" * 9):
         typed = TypedQuestion.of(query)
-        assert isinstance(refuse(typed), InvalidRequestError) if typed.data else typed == TypedQuestion(), query
+        assert isinstance(reject(typed), InvalidRequestError) if typed.data else typed == TypedQuestion(), query
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_any_link_is_a_query_or_an_error():
     ],
 )
 def test_error_position_is_in_the_entered_text(typed: TypedQuestion, reason: Reason, blamed: Blamed):
-    error = refuse(typed)
+    error = reject(typed)
     assert (error.reason, find_blamed(typed, error)) == (reason, blamed)
 
 
 def test_long_text_is_rejected_in_every_field():
     for name in TypedQuestion._fields:
-        error = refuse(TypedQuestion(**{name: "x" * 10_000}))
+        error = reject(TypedQuestion(**{name: "x" * 10_000}))
         assert (type(error), error.reason) == (LimitError, Reason.HEADER_TOO_LARGE), name
 
 

@@ -173,7 +173,7 @@ def test_shapes_that_onnx_infers_behind_a_copying_item_are_not_used():
     inferred = findings[0].inferred
     assert inferred is not None
     assert str(inferred[0]) == "S"
-    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is no refusal
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is no rejection
 
 
 def test_products_of_dims_pass_through_inferred_nodes():
@@ -204,7 +204,7 @@ def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, ite
         evaluator = ReferenceEvaluator(model)
         results: Any = evaluator.run(None, {"x": np.zeros((n, m, k), np.float32)}, intermediate=True)
     except (IndexError, ValueError, RuntimeError):
-        return  # this instance is refused, others need not be
+        return  # this instance is rejected, others need not be
     written = {
         info.name: info.type.tensor_type.shape.dim for info in (*annotated.graph.value_info, *annotated.graph.output)
     }

@@ -1,4 +1,4 @@
-"""ONNX models as they are read: which are refused, and that the time for any is bounded."""
+"""ONNX models as they are read: which are rejected, and that the time for any is bounded."""
 
 import time
 from pathlib import Path

@@ -20,19 +20,19 @@ REPORT = check_model(MODEL)
 
 def test_report_counts_nodes_by_verdict():
     counts = {verdict: REPORT.count(verdict) for verdict in Verdict if REPORT.count(verdict)}
-    assert counts == {Verdict.KNOWN: 1, Verdict.REFUSED: 1, Verdict.DISAGREES: 1}
+    assert counts == {Verdict.KNOWN: 1, Verdict.REJECTED: 1, Verdict.DISAGREES: 1}
     assert not REPORT.is_good
 
 
 def test_a_report_is_json():
     record = REPORT.to_json()
     assert json.loads(json.dumps(record)) == record
-    known, refused, disagreeing = record["nodes"]
+    known, rejected, disagreeing = record["nodes"]
     assert known["shape"] == [{"min": 0, "max": None, "name": "N"}, 12]
     assert (known["verdict"], known["data_from"], known["special_zero"]) == ("known", None, True)
     assert [origin["kind"] for origin in known["origins"]] == ["copied", "inferred"]
-    assert refused["error"]["reason"] == "NOT_DIVISIBLE"
-    assert "shape" not in refused
+    assert rejected["error"]["reason"] == "NOT_DIVISIBLE"
+    assert "shape" not in rejected
     assert disagreeing["data_from"] == 0
     assert disagreeing["disagreements"] == list(REPORT.disagreements)
 

@@ -53,7 +53,7 @@ def read_partial_case(case: Case) -> AnyQuestion:
 
 
 def infer_case(case: Case) -> ShapeAnswer | None:
-    """Returns the answer to a case, None for a refusal."""
+    """Returns the answer to a case, None for a rejection."""
     return ask(read_partial_case(case))
 
 
@@ -80,9 +80,9 @@ def count_tighter() -> Counter[str]:
 
 def _compare(answer: ShapeAnswer | None, want: Case) -> str:
     if "error" in want:
-        return "refused by both" if answer is None else "wider"
+        return "rejected by both" if answer is None else "wider"
     if answer is None:
-        return "strictly tighter: refused, for no instance is accepted"
+        return "strictly tighter: rejected, for no instance is accepted"
     if find_wider(answer.dims, want["shape"]):
         return "wider"
     if answer.dims is None or want["shape"] is None:

@@ -44,7 +44,7 @@ _Items = _build_items()
 
 
 def read_questions_plainly(raw: bytes) -> Iterator[BatchItem | ReshapeError]:
-    """Yields each item of a request, or its refusal.
+    """Yields each item of a request, or its rejection.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED, for the batch.
@@ -128,11 +128,11 @@ def _read_shape(operation: Operation, message: Message, name: str, path: str) ->
 def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
     if result.HasField("answer"):
         return _read_answer(result.answer)
-    if not result.HasField("refusal"):
+    if not result.HasField("rejection"):
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "", "results")
-    refusal = result.refusal
-    kind = LimitError if refusal.limit_exceeded else InvalidRequestError
-    return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
+    rejection = result.rejection
+    kind = LimitError if rejection.limit_exceeded else InvalidRequestError
+    return kind(rejection.message, reason=rejection.reason, field=rejection.field, metadata=dict(rejection.metadata))
 
 
 def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:

@@ -57,7 +57,7 @@ def _read_symbols(symbols: Iterable[tensor_pb2.Symbol]) -> tuple[Symbol, ...]:
 
 
 def read_shape_plainly(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads the shape of a request; one of a rank that no operation takes is refused before its dims are looked at."""
+    """Reads the shape of a request; one of a rank that no operation takes is rejected before its dims are looked at."""
     if len(shape.dims) > MAX_RANK:
         check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
     return read_dims_plainly(shape.dims, path)

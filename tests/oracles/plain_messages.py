@@ -20,7 +20,7 @@ from tests.oracles.plain_batches import parse_plainly, read_answers_plainly, rea
 from tests.oracles.plain_dims import read_shape_plainly
 
 Reading = tuple[object, ...]
-"""What a message says, in values that can be compared; see `describe_refusal` for one that says nothing."""
+"""What a message says, in values that can be compared; see `describe_rejection` for one that says nothing."""
 
 _MESSAGES: dict[str, type[Message]] = {
     "static_reshape": reshape_pb2.StaticReshapeRequest,
@@ -38,7 +38,7 @@ _Dims = tuple[int, ...]
 
 
 def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
-    """Returns what the message says, or its refusal."""
+    """Returns what the message says, or its rejection."""
     try:
         if kind in _BATCHES:
             return "batch", *describe_items(_BATCHES[kind](raw))
@@ -50,19 +50,19 @@ def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
             return _read_output(message, len(message.output.data), check=True)  # type: ignore[attr-defined]
         return _read_part(message, limits)
     except ReshapeError as error:
-        return describe_refusal(error)
+        return describe_rejection(error)
 
 
 def describe_items(items: Iterable[object]) -> Iterator[object]:
-    """Yields items of a batch as they are, and what a caller may rely on of their refusals."""
-    return (describe_refusal(item) if isinstance(item, ReshapeError) else item for item in items)
+    """Yields items of a batch as they are, and what a caller may rely on of their rejections."""
+    return (describe_rejection(item) if isinstance(item, ReshapeError) else item for item in items)
 
 
-def describe_refusal(error: ReshapeError) -> Reading:
+def describe_rejection(error: ReshapeError) -> Reading:
     """Returns what a caller may rely on. How large a header that is too large was, nobody needs to have counted."""
     inexact = ("size",) if error.reason is Reason.HEADER_TOO_LARGE else ()
     metadata = {key: value for key, value in error.metadata.items() if key not in inexact}
-    return "refused", type(error), error.reason, error.field, metadata
+    return "rejected", type(error), error.reason, error.field, metadata
 
 
 def _parse(kind: str, raw: bytes) -> Message:

@@ -15,7 +15,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
-from tensor_reshape.wire.status import decode_refusal, encode_refusal
+from tensor_reshape.wire.status import decode_rejection, encode_rejection
 
 Result = ShapeAnswer | InferredShape | ReshapeError
 
@@ -53,8 +53,8 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
             if response is not None:
                 answers[name] = decode_infer_response(response)
         except ReshapeError as error:
-            status = encode_refusal(error)
-            answers[name] = decode_refusal(status.code, status.trailing_metadata)
+            status = encode_rejection(error)
+            answers[name] = decode_rejection(status.code, status.trailing_metadata)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
             answers[name] = error
     return answers
@@ -66,7 +66,7 @@ def make_query(item: BatchItem) -> ShapeQuery:
     return ShapeQuery(
         data_shape=data,
         shape=target,
-        special_zero=special_zero,  # type: ignore[arg-type] # what does not say it is refused
+        special_zero=special_zero,  # type: ignore[arg-type] # what does not say it is rejected
         operation=operation.name,
         expected_shape=expected,
         data_type=data_type,

@@ -59,7 +59,7 @@ class Found:
 
 
 def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) -> Dims | None:
-    """Returns the output of one instance, None where the rules refuse it."""
+    """Returns the output of one instance, None where the rules reject it."""
     instructions = [value for is_length, value in items if not is_length]
     if min(instructions, default=0) < -1 or instructions.count(-1) > 1:
         return None
@@ -101,7 +101,7 @@ def find_accepted(question: AnyQuestion, random: Random | None = None, budget: i
 
 
 def ask(question: AnyQuestion) -> ShapeAnswer | None:
-    """Returns the product's answer, None where it is a refusal."""
+    """Returns the product's answer, None where it is a rejection."""
     try:
         return infer(question)
     except InvalidRequestError:
@@ -111,7 +111,7 @@ def ask(question: AnyQuestion) -> ShapeAnswer | None:
 def check_soundness(found: Found, answer: ShapeAnswer | None) -> str:
     """Returns the first instance that contradicts the answer; nothing where none does."""
     if answer is None:
-        return f"refused, but {next(iter(found.accepted))} is accepted" if found.accepted else ""
+        return f"rejected, but {next(iter(found.accepted))} is accepted" if found.accepted else ""
     if answer.dims is None:
         return ""
     return next(filter(None, (_contradict(answer.dims, answer, case) for case in found.accepted)), "")

@@ -233,7 +233,7 @@ def test_production_pod_demands_certificates_shows_metrics_and_stops(
     start_pod: Callable[[str], str], certificates: Path
 ):
     pod, ports = start_pod("production"), list_ports(find_container("production"))
-    assert run_beside(pod, IDENTIFY, certificates, ports["grpc"]) == ["6", "refused"]
+    assert run_beside(pod, IDENTIFY, certificates, ports["grpc"]) == ["6", "rejected"]
     names = {line.partition("{")[0] for line in run_beside(pod, SCRAPE, ports["metrics"])}
     assert "tensor_reshape_build_info" in names
     # The health check of the image has no certificate; health has a port without TLS.

@@ -44,8 +44,8 @@ VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
 """Kinds that Kubernetes itself does not have: their schemas come with their operators."""
 
-LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/deployment/server.md
-AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/deployment/server.md
+LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/deployment/sizing.md
+AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/deployment/sizing.md
 MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)

@@ -13,7 +13,7 @@ from certificates import issue_proxy_certificate
 from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, build_fixture, run_proxy
 from raw_streams import begin, open_stream
-from remote_refusals import catch_status
+from remote_rejections import catch_status
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ServiceError
 from tensor_reshape.wire.health import HealthStatus
@@ -63,17 +63,17 @@ def test_large_stream_and_largest_message_come_back_whole(client: Client):
     assert np.array_equal(output.reshape(-1), message)
 
 
-def test_refusals_have_their_details_but_haproxy_cancels_streams(proxy: Proxy, client: Client, address: str):
+def test_rejections_have_their_details_but_haproxy_cancels_streams(proxy: Proxy, client: Client, address: str):
     with pytest.raises(InvalidRequestError) as caught:
         client.infer_shape((2, 3), (4, -1), special_zero=False)
     assert (caught.value.reason, caught.value.field) == (Reason.NOT_DIVISIBLE, "shape[1]")
     assert caught.value.metadata["divisor"] == "4"
 
     with grpc.insecure_channel(address) as channel, open_stream(channel, begin((6,), (4, -1))) as stream:
-        error = stream.refuse()
+        error = stream.reject()
     is_cancelled = isinstance(error, ServiceError) and error.code is grpc.StatusCode.CANCELLED
-    is_refused = isinstance(error, ReshapeError) and error.reason is Reason.NOT_DIVISIBLE
-    assert is_refused or (is_cancelled and proxy.name == "haproxy")  # 2.6 does; the page says what that means
+    is_rejected = isinstance(error, ReshapeError) and error.reason is Reason.NOT_DIVISIBLE
+    assert is_rejected or (is_cancelled and proxy.name == "haproxy")  # 2.6 does; the page says what that means
 
 
 def test_call_ends_at_its_deadline(address: str):

@@ -25,7 +25,7 @@ NOT_THE_VERSION = {
     "the Dockerfile has another version": ("Dockerfile", f'version="{VERSION}"', 'version="9.9.9"'),
     "protos/package.json has another": ("protos/package.json", f'"version": "{VERSION}"', '"version": "9.9.9"'),
 }
-"""By the refusal, the file that does not name the version, and what is replaced in it."""
+"""By the rejection, the file that does not name the version, and what is replaced in it."""
 
 
 class Repository:
@@ -54,7 +54,7 @@ class Repository:
         command = [str(self.folder / "scripts" / "release"), "--dry-run"]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
-    def refuse_to_release(self) -> str:
+    def reject_to_release(self) -> str:
         """Returns why there is no release."""
         outcome = self.release()
         assert outcome.returncode == 1
@@ -107,12 +107,12 @@ def test_bill_of_materials_lists_the_pinned_packages(dist: Path):
 
 @pytest.mark.usefixtures("dist")
 def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repository):
-    for refusal, (file, old, new) in NOT_THE_VERSION.items():
+    for rejection, (file, old, new) in NOT_THE_VERSION.items():
         path = repository.folder / file
         text = path.read_text()
         path.write_text(text.replace(old, new))
         repository.commit()
-        assert refusal in repository.refuse_to_release()
+        assert rejection in repository.reject_to_release()
         path.write_text(text)
         repository.commit()
 
@@ -121,8 +121,8 @@ def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repositor
 def test_release_is_rejected_with_changes_or_an_existing_tag(repository: Repository):
     extra = repository.folder / "extra"
     extra.touch()
-    assert "not committed" in repository.refuse_to_release()
+    assert "not committed" in repository.reject_to_release()
     extra.unlink()
     repository.git("tag", f"v{VERSION}")
-    assert "is there already" in repository.refuse_to_release()
+    assert "is there already" in repository.reject_to_release()
     repository.git("tag", "--delete", f"v{VERSION}")

@@ -103,11 +103,11 @@ def list_functions(path: Path) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
 
 
-def test_public_refuse_functions_return_an_exception():
+def test_public_reject_functions_return_an_exception():
     returned = {
         f"{module}: {function.name}": ast.unparse(function.returns or ast.Constant(None))
         for module, path in PRODUCT.items()
         for function in list_functions(path)
-        if function.name.startswith("refuse_")
+        if function.name.startswith("reject_")
     }
     assert {name: kind for name, kind in returned.items() if not kind.endswith(("Error", "Exception"))} == {}

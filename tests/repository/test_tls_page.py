@@ -51,7 +51,7 @@ def test_command_and_code_of_the_page_connect(folder: Path, address: str):
     assert run(folder, address, sys.executable, "-c", f"{CONNECT}\n{use}") == (0, "SERVING\n", "")
 
 
-def test_server_of_the_page_refuses_a_call_without_a_certificate(folder: Path, address: str):
+def test_server_of_the_page_rejects_a_call_without_a_certificate(folder: Path, address: str):
     code, _, _ = run(folder, address, "tensor-reshape", "health", "--timeout", "2", "--tls-ca", "authority.pem")
 
     assert code == 5

@@ -53,7 +53,7 @@ QUESTIONS: dict[str, ShapeRequest] = {
         [None, None, None, *[multiply("".join(map(chr, range(first, first + 63)))) for first in (384, 448)], -1],
     ),
     "an unknown target": ask([name_dim(f"n{index}") for index in range(64)], None, expected=[spread(2, 90)] * 64),
-    "a refusal": ask([spread(2, 70)] * 5, [101, None, None, spread(2, 9)], expected=[101, spread(3, 5), 1, 2]),
+    "a rejection": ask([spread(2, 70)] * 5, [101, None, None, spread(2, 9)], expected=[101, spread(3, 5), 1, 2]),
 }
 
 
@@ -148,9 +148,9 @@ LARGE = BatchItem(ask([multiply("abcd", 3)] * 64, [0] * 64))
 
 def test_linked_outputs_are_charged_to_the_budget():
     answers = list(answer_batch([LARGE, *[link([0] * 64, 0)] * 200]))
-    refused = [answer for answer in answers if isinstance(answer, LimitError)]
-    assert {answer.reason for answer in refused} == {Reason.BATCH_TOO_LARGE}
-    assert 100 < len(refused) < 190
+    rejected = [answer for answer in answers if isinstance(answer, LimitError)]
+    assert {answer.reason for answer in rejected} == {Reason.BATCH_TOO_LARGE}
+    assert 100 < len(rejected) < 190
     assert isinstance(answers[1], ShapeAnswer)
     few, many = (count_batch([LARGE, *[link([0] * 64, 0)] * count]) for count in (100, 1000))
     assert many < 5 * few

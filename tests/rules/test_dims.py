@@ -94,7 +94,7 @@ def test_find_name_needs_a_single_symbol():
     assert [find_name(dim) for dim in unnamed] == [None] * len(unnamed)
 
 
-REFUSALS: list[tuple[AnyDim, Reason]] = [
+REJECTIONS: list[tuple[AnyDim, Reason]] = [
     (-1, Reason.DIM_OUT_OF_RANGE),
     (MAX + 1, Reason.DIM_OUT_OF_RANGE),
     (Dim(Interval(-1, 4)), Reason.DIM_OUT_OF_RANGE),
@@ -113,7 +113,7 @@ REFUSALS: list[tuple[AnyDim, Reason]] = [
 
 
 def test_invalid_dim_is_rejected():
-    for dim, reason in REFUSALS:
+    for dim, reason in REJECTIONS:
         with pytest.raises(InvalidRequestError) as caught:
             check_partial_dims([1, dim], "data.dims")
         assert (caught.value.reason, caught.value.field) == (reason, "data.dims[1]"), dim

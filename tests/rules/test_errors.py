@@ -96,7 +96,7 @@ def test_retryable_reasons_are_those_of_the_proto_comment():
 
 
 def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
-    """Returns each place of the sources that builds a refusal with a reason that is written there."""
+    """Returns each place of the sources that builds a rejection with a reason that is written there."""
     found = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):

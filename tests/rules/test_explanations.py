@@ -1,4 +1,4 @@
-"""Where each dim comes from, and what is accepted in place of what is refused."""
+"""Where each dim comes from, and what is accepted in place of what is rejected."""
 
 import re
 
@@ -18,7 +18,7 @@ def explain(
     return answer_question(ShapeRequest(question, explain=True)).origins
 
 
-def refuse(
+def reject(
     data: list[AnyDim],
     target: list[AnyDim],
     operation: Operation = RESHAPE,
@@ -47,7 +47,7 @@ def test_explanation_of_minus_one_has_dividend_and_divisor(operation: Operation,
 
 
 # data, target, special_zero, expected; rule, part of the accepted text
-REFUSED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
+REJECTED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
     ([2], [-1, -1], True, None, "2", "one -1"),
@@ -67,28 +67,28 @@ REFUSED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str, 
 
 
 def test_explained_error_has_rule_and_accepted():
-    for data, target, special_zero, expected, rule, accepted in REFUSED:
-        metadata = refuse(data, target, special_zero=special_zero, expected=expected).metadata
+    for data, target, special_zero, expected, rule, accepted in REJECTED:
+        metadata = reject(data, target, special_zero=special_zero, expected=expected).metadata
         assert (metadata["rule"], accepted in metadata["accepted"]) == (rule, True), (data, target, metadata)
 
 
 def test_message_has_only_specific_advice():
-    refused = refuse([24], [-1, 9])
-    assert refused.message.endswith(f"; accepted: {refused.metadata['accepted']}")
-    assert "accepted" not in refuse([2], [-3]).message
+    rejected = reject([24], [-1, 9])
+    assert rejected.message.endswith(f"; accepted: {rejected.metadata['accepted']}")
+    assert "accepted" not in reject([2], [-3]).message
 
 
 def test_explained_division_names_copied_dims():
     questions: list[tuple[AnyDim, str, str]] = [(name_dim("N"), "N*7", "N*5"), (2, "14", "10")]
     for copied, dividend, divisor in questions:
-        whole, rest = (refuse([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
+        whole, rest = (reject([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
         assert (whole["dividend"], whole["divisor"]) == (dividend, divisor)
         assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without what the copies take from both sides
 
 
 def test_the_nearest_divisors_are_accepted():
     for divisor in (5, 7, 11, 13, 100):
-        accepted = refuse([24], [-1, divisor]).metadata["accepted"]
+        accepted = reject([24], [-1, divisor]).metadata["accepted"]
         near = [int(word) for word in re.findall(r"\d+", accepted.partition("nearest")[2])]
         assert near
         assert {explain([24], [-1, value])[0].kind for value in near} == {Kind.INFERRED}

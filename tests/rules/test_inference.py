@@ -25,8 +25,8 @@ EVERY = tuple(OPERATIONS.values())
 GRAPH = (STATIC_RESHAPE, DYNAMIC_RESHAPE)
 MAX = 2**63 - 1
 
-# data, target, special_zero; the output, or the reason and the field of the refusal. These are what the conformance kit
-# has no case of.
+# data, target, special_zero; the output, or the reason and the field of the rejection. The conformance suite has no
+# case for these.
 SAME_FOR_ALL_OPERATIONS: dict[tuple[str | None, str | None, bool], str] = {
     # rule 2: copies, numbers, one -1
     (None, "3 0", True): "[3, ?]",
@@ -144,12 +144,12 @@ def test_expected_minus_one_is_rejected_as_a_dim():
 def test_data_types_and_special_zero_are_checked():
     for operation, dim in product(EVERY, ("2", "?")):
         asked = {one: write_question(operation, dim, dim, True)._replace(data_type=one) for one in DataType}
-        refused = {one for one in DataType if describe_answer(asked[one]) == "DATA_TYPE_UNSUPPORTED data.data_type"}
-        assert refused == set(DataType) - operation.data_types, (operation, dim)
+        rejected = {one for one in DataType if describe_answer(asked[one]) == "DATA_TYPE_UNSUPPORTED data.data_type"}
+        assert rejected == set(DataType) - operation.data_types, (operation, dim)
         assert describe_answer(write_question(operation, dim, "2", None)) == "SPECIAL_ZERO_MISSING special_zero"
 
 
-# operation, the server's rank; the largest rank and the refusal of a larger one
+# operation, the server's rank; the largest rank and the rejection of a larger one
 RANKS = [
     (STATIC_RESHAPE, 64, 12, "RANK_UNSUPPORTED"),
     (DYNAMIC_RESHAPE, 2, 12, "RANK_UNSUPPORTED"),  # does not depend on the server
@@ -165,9 +165,9 @@ def test_data_and_target_have_a_largest_rank():
                 write_question(operation, dim * data, "1 " * target, False)
                 for data, target in ((most, most), (most + 1, 1), (1, most + 1), (most + 1, most + 1))
             ]
-            answered, *refused = (describe_answer(question, Limits(max_rank=max_rank)) for question in questions)
+            answered, *rejected = (describe_answer(question, Limits(max_rank=max_rank)) for question in questions)
             assert answered == format_dims([1] * most), (operation, max_rank)
-            assert refused == [f"{reason} data.dims", f"{reason} shape", f"{reason} data.dims"], (operation, max_rank)
+            assert rejected == [f"{reason} data.dims", f"{reason} shape", f"{reason} data.dims"], (operation, max_rank)
 
 
 # Each question breaks the rule of its own reason and that of another one, which the conformance kit has no case for.
@@ -247,7 +247,7 @@ def test_a_target_is_read_once():
         assert read.call_count == 1, target
 
 
-# data, target, expected of questions that are refused; how many searches that takes
+# data, target, expected of questions that are rejected; how many searches that takes
 SEARCHES: list[tuple[str, str, str | None, int]] = [
     ("3..5 2", "1..2 2", None, 1),
     ("7 1..2", "-1 5 1..9", None, 1),

@@ -19,8 +19,8 @@ MAX = 2**63 - 1
 Dims = tuple[int, ...]
 
 
-def refuse(data_type: DataType, dims: Dims, strides: Dims | None, size: int) -> InvalidRequestError | None:
-    """Returns the refusal of a layout; None if it is admitted."""
+def reject(data_type: DataType, dims: Dims, strides: Dims | None, size: int) -> InvalidRequestError | None:
+    """Returns the rejection of a layout; None if it is admitted."""
     try:
         check_layout(data_type, dims, strides, size, field="data")
     except InvalidRequestError as error:
@@ -29,8 +29,8 @@ def refuse(data_type: DataType, dims: Dims, strides: Dims | None, size: int) -> 
 
 
 def find_reason(dims: Dims, strides: Dims) -> str | None:
-    """Returns why a layout whose bytes are all there is refused."""
-    error = refuse(DataType.U8, dims, strides, compute_span(dims, strides))
+    """Returns why a layout whose bytes are all there is rejected."""
+    error = reject(DataType.U8, dims, strides, compute_span(dims, strides))
     return None if error is None else error.reason
 
 
@@ -57,9 +57,9 @@ def test_strided_tensor_size_must_match_its_span():
         SPANS.items(), (DataType.I8, DataType.BF16, DataType.F64)
     ):
         size = span * data_type.group_bytes
-        assert refuse(data_type, dims, strides, size) is None
+        assert reject(data_type, dims, strides, size) is None
         for other in (size - 1, size + 1, size + data_type.group_bytes):
-            error = refuse(data_type, dims, strides, other)
+            error = reject(data_type, dims, strides, other)
             assert error is not None
             assert (error.reason, error.field) == (Reason.DATA_SIZE_MISMATCH, "data.data")
             assert error.metadata == {"have": str(other), "want": str(size)}
@@ -69,14 +69,14 @@ def test_dense_tensor_size_must_match_its_volume():
     shapes: list[Dims] = [(), (1,), (2, 3), (3, 3), (0, 3), (0, MAX, MAX), (MAX, MAX)]
     for data_type, dims in itertools.product(DataType, shapes):
         size = -(-prod(dims) * data_type.bits // 8)
-        assert refuse(data_type, dims, None, size) is None
-        error = refuse(data_type, dims, None, size + 1)
+        assert reject(data_type, dims, None, size) is None
+        error = reject(data_type, dims, None, size + 1)
         assert error is not None
         assert error.metadata == {"have": str(size + 1), "want": str(size)}
 
 
 # dims, strides, bytes; reason, field, metadata
-REFUSALS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
+REJECTIONS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
     ((2, 3), (1,), 24, Reason.STRIDES_RANK_MISMATCH, "data.strides", {"have": "1", "want": "2"}),
     ((), (1,), 4, Reason.STRIDES_RANK_MISMATCH, "data.strides", {"have": "1", "want": "0"}),
     ((2, 3), (3, -1), 24, Reason.STRIDE_NEGATIVE, "data.strides[1]", {"index": "1", "value": "-1"}),
@@ -94,8 +94,8 @@ REFUSALS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
 
 
 def test_invalid_strides_are_rejected():
-    for dims, strides, size, reason, field, metadata in REFUSALS:
-        error = refuse(DataType.F32, dims, strides, size)
+    for dims, strides, size, reason, field, metadata in REJECTIONS:
+        error = reject(DataType.F32, dims, strides, size)
         assert error is not None, (dims, strides)
         assert (error.reason, error.field) == (reason, field), (dims, strides)
         assert metadata.items() <= error.metadata.items()
@@ -104,7 +104,7 @@ def test_invalid_strides_are_rejected():
 @pytest.mark.parametrize("strides", [(3, 1), (1, 2), (0, 0), (1,), (-1, MAX + 1)], ids=str)
 def test_elements_below_one_byte_have_no_strides(strides: Dims):
     for data_type in (one for one in DataType if one.bits < 8):
-        error = refuse(data_type, (2, 3), strides, 3)
+        error = reject(data_type, (2, 3), strides, 3)
         assert error is not None
         assert f"type {data_type} share bytes" in error.message
         assert (error.reason, error.field) == (Reason.STRIDES_UNSUPPORTED, "data.strides")

@@ -34,8 +34,8 @@ NO_DIMS = ["", "..", "..4", "1..2..3", "N:", "N M", "None", "unknown", "N/0", "2
 LONG = ["9" * 100_000, "N*" * 100_000 + "N", "(" * 100_000, "1.." + "9" * 5000]
 
 
-def read_or_refuse(text: str) -> str:
-    """Returns what the text is read as, or the refusal, short."""
+def read_or_reject(text: str) -> str:
+    """Returns what the text is read as, or the rejection, short."""
     try:
         dim = parse_dim(text)
     except InvalidRequestError as error:
@@ -48,7 +48,7 @@ def test_parse_dim_accepts_the_notation():
 
 
 def test_invalid_dim_text_has_a_short_error():
-    assert {text[:12]: read_or_refuse(text) for text in (*NO_DIMS, *LONG)} == {
+    assert {text[:12]: read_or_reject(text) for text in (*NO_DIMS, *LONG)} == {
         text[:12]: "DIM_SYNTAX_INVALID" for text in (*NO_DIMS, *LONG)
     }
 
@@ -56,7 +56,7 @@ def test_invalid_dim_text_has_a_short_error():
 @examples(300)
 @given(st.text(max_size=12) | st.text("N2*/^().:?- ", max_size=12))
 def test_any_text_is_parsed_or_rejected(text: str):
-    assert read_or_refuse(text) in {"a dim", "DIM_SYNTAX_INVALID"}
+    assert read_or_reject(text) in {"a dim", "DIM_SYNTAX_INVALID"}
 
 
 names = st.sampled_from(["N", "M", "batch", "a + b", "f(N)", "4*C", "1..2", "?"]) | st.text(max_size=8).filter(is_name)

@@ -31,7 +31,7 @@ ADMITTED: list[tuple[Check, Operation, set[DataType] | frozenset[DataType]]] = [
     (check_shape_data_type, DYNAMIC_RESHAPE, {DataType.I32}),
     (check_shape_data_type, RESHAPE, INTEGERS),
 ]
-REFUSALS: dict[Check, str] = {
+REJECTIONS: dict[Check, str] = {
     check_data_type: "DATA_TYPE_UNSUPPORTED data.data_type",
     check_shape_data_type: "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
 }
@@ -48,7 +48,7 @@ def test_operations_accept_their_types():
     assert OPERATIONS == NAMES
     for check, operation, admitted in ADMITTED:
         assert {one: find(check, operation, one) for one in DataType} == {
-            one: one if one in admitted else f"{REFUSALS[check]} {one}" for one in DataType
+            one: one if one in admitted else f"{REJECTIONS[check]} {one}" for one in DataType
         }, operation
 
 

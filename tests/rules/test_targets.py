@@ -34,7 +34,7 @@ def test_each_item_has_one_kind():
 
 
 # items; which ones have been read, reason
-REFUSED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
+REJECTED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
     ([2, -2, 3], [LITERAL], Reason.INVALID_TARGET_VALUE),
     ([None, 2**63], [UNKNOWN], Reason.INVALID_TARGET_VALUE),
     ([0, 0], [COPIED], Reason.COPY_INDEX_OUT_OF_RANGE),
@@ -44,10 +44,10 @@ REFUSED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
 
 
 def test_target_error_keeps_earlier_items():
-    for items, kinds, reason in REFUSED:
+    for items, kinds, reason in REJECTED:
         target = read(items)
-        assert target.refusal is not None
-        assert (target.kinds, target.refusal.reason, target.is_plain) == (kinds, reason, False)
+        assert target.rejection is not None
+        assert (target.kinds, target.rejection.reason, target.is_plain) == (kinds, reason, False)
 
 
 # items; the dims of data [7] and of the output whose products are equal

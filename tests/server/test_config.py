@@ -137,11 +137,11 @@ def test_default_limits_depend_on_available_memory():
     fits = {
         (10 * 2**30, 1, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
         (10 * 2**30, 1, 5000): (MEMORY_BUDGET_BYTES, 5000),
-        (10 * 2**30, 16, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),  # refused later: memory does not lack
+        (10 * 2**30, 16, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),  # rejected later: memory does not lack
         (256 * MIB, 1, None): (256 * MIB, MAX_MESSAGE_BYTES),
         (64 * MIB, 1, None): (64 * MIB, 8 * MIB),
         (64 * MIB, 2, None): (64 * MIB, 4 * MIB),
-        (64 * MIB, 1, 32 * MIB): (64 * MIB, 32 * MIB),  # refused later, because it was configured
+        (64 * MIB, 1, 32 * MIB): (64 * MIB, 32 * MIB),  # rejected later, because it was configured
         (8192, 1, None): (8192, 1024),
     }
     assert {row: fit_memory(*row) for row in fits} == fits

@@ -16,7 +16,7 @@ from raw_streams import begin as begin_tensor
 from tensor_reshape.server import transports
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.engine.stalls import reject_busy
 from tensor_reshape.server.fallback import FallbackServer
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE
@@ -74,12 +74,12 @@ def test_health_of_an_unknown_service_is_not_found(connection: Connection):
 
 
 def test_call_without_memory_is_rejected(monkeypatch: pytest.MonkeyPatch):
-    def refuse(*_: Any) -> None:
+    def reject(*_: Any) -> None:
         message = "no room"
-        raise refuse_busy(message)
+        raise reject_busy(message)
 
     with serve_engine(FallbackServer) as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "enter", refuse)
+            patch.setattr(Engine, "enter", reject)
             assert connection.call(UNARY, b"message") == (RESOURCE_EXHAUSTED, "no room")
         assert connection.call(UNARY, b"message").is_ok

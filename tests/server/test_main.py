@@ -33,7 +33,7 @@ def convert(setting: Setting, text: str) -> object:
     return (value,) if setting.is_repeatable else value
 
 
-def refuse(*flags: str) -> click.BadParameter:
+def reject(*flags: str) -> click.BadParameter:
     with pytest.raises(click.BadParameter) as caught:
         parse(*flags)
     return caught.value
@@ -64,10 +64,10 @@ def test_sizes_accept_units():
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(setting.variable, "1 MiB")
             assert parse()[setting.name] == 2**20
-        assert "write 64MiB (67108864 bytes) or 64000000" in refuse(setting.flag, "64M").message
-    refuse("--max-calls", "1KiB")  # which is a number without units
+        assert "write 64MiB (67108864 bytes) or 64000000" in reject(setting.flag, "64M").message
+    reject("--max-calls", "1KiB")  # which is a number without units
 
 
 def test_only_log_level_ignores_case():
     assert {parse("--log-level", value)["log_level"] for value in ("DEBUG", "Debug", "debug")} == {"debug"}
-    refuse("--log-format", "JSON")
+    reject("--log-format", "JSON")

@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from engine_servers import BROKEN, LONG, REFUSED, STREAM, UNARY, Build, EngineServer, serve_engine
+from engine_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, Build, EngineServer, serve_engine
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
@@ -92,7 +92,7 @@ def test_stream_responses_are_in_order(served: EngineServer, connection: Connect
 @pytest.mark.parametrize("path", [UNARY, STREAM])
 @pytest.mark.parametrize(
     ("message", "status", "text"),
-    [(REFUSED, INVALID_ARGUMENT, "this is refused"), (BROKEN, INTERNAL, "internal error")],
+    [(REJECTED, INVALID_ARGUMENT, "this is rejected"), (BROKEN, INTERNAL, "internal error")],
 )
 def test_failed_call_has_its_reason_and_request_id(
     served: EngineServer, path: str, message: bytes, status: str, text: str, caplog: pytest.LogCaptureFixture
@@ -104,7 +104,7 @@ def test_failed_call_has_its_reason_and_request_id(
         assert text in connection.await_end(stream).message.replace("%20", " ")
         assert connection.headers[stream][REQUEST_ID_KEY] == "mine"
     bugs = ["bug"] if status == INTERNAL else []
-    ends = ["failed" if bugs else "refused"]
+    ends = ["failed" if bugs else "rejected"]
     assert sorted(one.message for one in caplog.records if one.name.startswith("tensor_reshape")) == sorted(bugs + ends)
     served.check_nothing_is_held()
 
@@ -183,7 +183,7 @@ def test_rejected_reflection_call_is_logged(
     with serve_reflection(build, gate) as (_, connection), caplog.at_level(logging.INFO):
         ask(connection, REFLECTION, message)
     assert [(one.message, vars(one)["reason"]) for one in caplog.records if hasattr(one, "reason")] == [
-        ("refused", reason)
+        ("rejected", reason)
     ]
 
 

@@ -11,7 +11,7 @@ class Bounds(NamedTuple):
         p50_ms: of calls, raw and SDK together.
         p99_ms: of the same.
         health_p99_ms: of health checks.
-        refusals: of raw calls. Of the SDK's there is none in any attack, and no call is ever lost.
+        rejections: of raw calls. Of the SDK's there is none in any attack, and no call is ever lost.
         recovery_seconds: after the end of the attack, until the last slow or failed call is over.
         memory_mib: of the server, besides what it had before.
     """
@@ -19,12 +19,12 @@ class Bounds(NamedTuple):
     p50_ms: float = 50.0
     p99_ms: float = 100.0
     health_p99_ms: float = 100.0
-    refusals: float = 0
+    rejections: float = 0
     recovery_seconds: float = 1.0
     memory_mib: float = 1024 * 1.15  # the budget by default, and what the allocator loses
 
 
-ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, refusals=float("inf"))
+ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, rejections=float("inf"))
 EDGE = Bounds(memory_mib=64)
 """Of attacks that do not reach the server if there is a proxy in front of it."""
 

@@ -37,7 +37,7 @@ _MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the n
 _MIB = 1 << 20
 # What gRPC's core writes by itself at ERROR and FATAL: the level, the month and day, the time.
 _CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
-_REFUSALS = ("RESOURCE_EXHAUSTED", "LimitError")
+_REJECTIONS = ("RESOURCE_EXHAUSTED", "LimitError")
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Row:
     Attributes:
         attack: its name.
         calls: how many the polite clients had under way during the attack, health checks besides.
-        refused: how many of the raw ones were refused.
-        refused_sdk: how many of the SDK's were.
+        rejected: how many of the raw ones were rejected.
+        rejected_sdk: how many of the SDK's were.
         lost: what other calls failed with, health checks too, and how many.
         base_mib: the server's memory before.
         peak_mib: the most there was.
@@ -66,8 +66,8 @@ class Row:
     p50_ms: float = 0.0
     p99_ms: float = 0.0
     health_p99_ms: float = 0.0
-    refused: int = 0
-    refused_sdk: int = 0
+    rejected: int = 0
+    rejected_sdk: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     base_mib: int = 0
     peak_mib: int = 0
@@ -83,9 +83,9 @@ class Row:
         """Returns a row of the table in docs/attacks."""
         if self.failure:
             return f"| {self.attack} | {self.failure} |"
-        refused = f"{self.refused} + {self.refused_sdk}" if self.refused or self.refused_sdk else "0"
+        rejected = f"{self.rejected} + {self.rejected_sdk}" if self.rejected or self.rejected_sdk else "0"
         return (
-            f"| {self.attack} | {self.p50_ms:.1f} | {self.p99_ms:.0f} | {self.health_p99_ms:.0f} | {refused}"
+            f"| {self.attack} | {self.p50_ms:.1f} | {self.p99_ms:.0f} | {self.health_p99_ms:.0f} | {rejected}"
             f" | {self.lost.total()} | {self.peak_mib} | {self.recovery_seconds:.1f} |"
         )
 
@@ -98,8 +98,8 @@ class Row:
             "p99 ms": (self.p99_ms, bounds.p99_ms * slack),
             "health p99 ms": (self.health_p99_ms, bounds.health_p99_ms * slack),
             "seconds to recover": (self.recovery_seconds, bounds.recovery_seconds * slack),
-            "refused": (self.refused, bounds.refusals),
-            "refused with the SDK": (self.refused_sdk, 0),
+            "rejected": (self.rejected, bounds.rejections),
+            "rejected with the SDK": (self.rejected_sdk, 0),
             f"lost {dict(self.lost)}": (self.lost.total(), 0),
             "MiB of memory": (self.peak_mib, self.base_mib + bounds.memory_mib),
             "errors in the log": (self.errors, 0),
@@ -176,10 +176,10 @@ def _attack(attack: Attack, address: str, clients: PoliteClients, seconds: float
         row.p50_ms, row.p99_ms = (round(both.find_quantile(share) * 1000, 2) for share in (0.5, 0.99))
     if seen["health"].calls:
         row.health_p99_ms = round(seen["health"].find_quantile(0.99) * 1000, 2)
-    row.refused, row.refused_sdk = (
-        sum(name.startswith(_REFUSALS) for name in seen[kind].failures) for kind in ("raw", "sdk")
+    row.rejected, row.rejected_sdk = (
+        sum(name.startswith(_REJECTIONS) for name in seen[kind].failures) for kind in ("raw", "sdk")
     )
-    row.lost = Counter(name for one in seen.values() for name in one.failures if not name.startswith(_REFUSALS))
+    row.lost = Counter(name for one in seen.values() for name in one.failures if not name.startswith(_REJECTIONS))
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def main() -> None:
             except Exception as error:  # noqa: BLE001 - what the attacker meets is what it reports
                 end = type(error).__name__ if isinstance(error, OSError) else repr(error)[:200]
             ends[end] += 1
-            time.sleep(0.05)  # an attacker that is refused at once leaves the machine to others
+            time.sleep(0.05)  # an attacker that is rejected at once leaves the machine to others
 
     for _ in range(attack.connections):
         Thread(target=go_on, daemon=True).start()

@@ -8,7 +8,7 @@ from tensor_reshape.rules.errors import ReshapeError
 
 
 def count_calls(function: Callable[[], object]) -> int:
-    """Returns how many functions were called, those of the interpreter itself included; a refusal ends it as well."""
+    """Returns how many functions were called, those of the interpreter itself included; a rejection ends it as well."""
     count = 0
 
     def notice(_frame: FrameType, event: str, _argument: object) -> None:

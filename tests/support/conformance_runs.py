@@ -66,7 +66,7 @@ def _strip(reply: Reply) -> Json | str:
     return {key: value for key, value in reply.record.items() if key != "id"}
 
 
-REFUSED = make_question("inferred/five", {"error": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
+REJECTED = make_question("inferred/five", {"error": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
 ROWS = make_question("target/rows", {"shape": [2, 3]}, shape=[0, -1], special_zero=True)
 BOUNDED = make_question("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
 HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
@@ -80,7 +80,7 @@ def make_mixed_results(name: str = "mine") -> Results:
         (make_question("inferred/longer", {"shape": [6, 1]}, shape=[-1, 1]), {"shape": [7, 1]}),
         (make_question("inferred/crash"), Reply(None, Verdict.CRASH, f"SIGSEGV: {HOSTILE}")),
         (make_question("inferred/hang"), Reply(None, Verdict.HANG, "no answer in 1 s")),
-        (REFUSED, {"error": {"reason": "OTHER"}}),
+        (REJECTED, {"error": {"reason": "OTHER"}}),
         (ROWS, {"shape": [HOSTILE]}),
         (BOUNDED, {"shape": [None, 4]}),
         (make_question("partial/not-offered"), {"unsupported": "no such thing"}),

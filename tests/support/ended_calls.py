@@ -58,8 +58,8 @@ _MISMATCH = ("INVALID_ARGUMENT", Reason.VOLUME_MISMATCH, "shape")
 CASES = {
     "a small call": Case(RESHAPE, pack(GOOD), f"{BEGINS} END OVER"),
     "a large call": Case(RESHAPE, pack(LONG), f"{BEGINS} {QUEUES} END OVER"),
-    "a refusal": Case(RESHAPE, pack(build_reshape(24, 7)), f"{BEGINS} END OVER", *_MISMATCH),
-    "a large refusal": Case(
+    "a rejection": Case(RESHAPE, pack(build_reshape(24, 7)), f"{BEGINS} END OVER", *_MISMATCH),
+    "a large rejection": Case(
         RESHAPE, pack(build_reshape(2 * LIGHT_BYTES, 7)), f"{BEGINS} {QUEUES} END OVER", *_MISMATCH
     ),
     "no message": Case(RESHAPE, b"", "ENTER ASK READ HALF_CLOSE END OVER", *_MALFORMED),
@@ -71,7 +71,7 @@ CASES = {
         pack(STRIDED, chunk(0, SIX)),
         f"{ACCEPTS} ARRIVE QUEUE TAKE_UP ANSWER ASK READ HALF_CLOSE END OVER",
     ),
-    "a refused stream": Case(
+    "a rejected stream": Case(
         STREAM,
         pack(begin(), chunk(3, SIX)),
         f"{ACCEPTS} ARRIVE END OVER",

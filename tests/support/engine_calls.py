@@ -44,13 +44,13 @@ class Caller:
         works: how often it has had room to work.
         sends: how often it was told that there is something to send.
         drops: how often it was cancelled.
-        refusals: with which it was given up.
+        rejections: with which it was given up.
     """
 
     def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform, size: int | None = None) -> None:
         self.engine, self.perform = engine, perform
         self.reads = self.works = self.sends = self.drops = 0
-        self.refusals: list[LimitError] = []
+        self.rejections: list[LimitError] = []
         self.life = Lifecycle(self, METHOD)
         perform(engine.enter(self.life, find_source(peer), size))
 
@@ -63,12 +63,12 @@ class Caller:
     def start_work(self) -> None:
         self.works += 1
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         del state
-        self.refusals.append(refusal)
+        self.rejections.append(rejection)
 
-    def drop(self, refusal: LimitError | None) -> None:
-        del refusal
+    def drop(self, rejection: LimitError | None) -> None:
+        del rejection
         self.drops += 1
 
     def arrive(self, size: int | None = MESSAGE) -> Self:
@@ -109,7 +109,7 @@ class Caller:
     @property
     def reasons(self) -> list[str]:
         """Why it was given up."""
-        return [str(refusal.reason) for refusal in self.refusals]
+        return [str(rejection.reason) for rejection in self.rejections]
 
 
 def make(

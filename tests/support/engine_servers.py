@@ -21,7 +21,7 @@ from tensor_reshape.server.service.works import Work
 from tensor_reshape.server.transports import Server
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
-LONG, REFUSED, BROKEN = b"long", b"refused", b"broken"
+LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"
 
 
 class Watcher:
@@ -45,9 +45,9 @@ class Watcher:
 
 
 def answer(raw: bytes) -> bytes:
-    """Answers by the message: in capitals, with a refusal, or with a bug."""
-    if raw == REFUSED:
-        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "this is refused", "a.field")
+    """Answers by the message: in capitals, with a rejection, or with a bug."""
+    if raw == REJECTED:
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "this is rejected", "a.field")
     if raw == BROKEN:
         message = "a secret"
         raise ValueError(message)

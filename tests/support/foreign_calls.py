@@ -78,7 +78,7 @@ class ForeignCall:
 
 
 def read_failure(error: ReshapeError) -> Failure:
-    """Returns how a call ends that is refused so."""
+    """Returns how a call ends that is rejected so."""
     return Failure(StatusCode[error.code_name], error.reason, error.message, error.metadata)
 
 
@@ -158,7 +158,7 @@ def list_strided_reshapes(random: Random) -> Iterator[ForeignCall]:
             yield make_reshape(operation, [-1], data, array.T.tobytes())
 
 
-def list_refused_reshapes() -> Iterator[ForeignCall]:
+def list_rejected_reshapes() -> Iterator[ForeignCall]:
     for operation in OPERATIONS.values():
         for target in ([7], [-1, -1], [-2], [0, 0, 0], [4, -1]):
             yield make_reshape(operation, target, make_tensor(DataType.F32, [2, 3], bytes(24)), b"")
@@ -265,14 +265,14 @@ def make_batch(items: Sequence[BatchItem]) -> ForeignCall:
 def make_result(answer: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchInferShapeResult:
     if isinstance(answer, ShapeAnswer):
         return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(answer))
-    refusal = reshape_pb2.Refusal(
+    rejection = reshape_pb2.Rejection(
         reason=answer.reason,
         message=answer.message,
         field=answer.field,
         metadata=answer.metadata,
         limit_exceeded=isinstance(answer, LimitError),
     )
-    return reshape_pb2.BatchInferShapeResult(refusal=refusal)
+    return reshape_pb2.BatchInferShapeResult(rejection=rejection)
 
 
 def list_health_checks() -> Iterable[ForeignCall]:
@@ -286,7 +286,7 @@ def list_calls(random: Random) -> list[ForeignCall]:
         *list_dense_reshapes(random),
         *list_empty_reshapes(),
         *list_strided_reshapes(random),
-        *list_refused_reshapes(),
+        *list_rejected_reshapes(),
         *list_streams(random),
         *map(make_inference, list_questions()),
         make_batch(list_items()),

@@ -90,7 +90,7 @@ for pair, timeout in (((key, chain), 60), ((), 2)):
         try:
             print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=timeout).known)
         except (UnavailableError, CallTimeoutError):
-            print("refused")
+            print("rejected")
 """
 """Calls with a certificate, then without one."""
 

@@ -84,7 +84,7 @@ class RawStream:
         assert list(self.call) == []
         assert self.call.code() is grpc.StatusCode.OK
 
-    def refuse(self) -> TensorReshapeError:
+    def reject(self) -> TensorReshapeError:
         """Awaits the end, which must be a bad one, and returns what the SDK makes of it."""
         try:
             for _ in self.call:

@@ -1,4 +1,4 @@
-"""Many clients that call at a steady pace while their server refuses every call, and what that costs it.
+"""Many clients that call at a steady pace while their server rejects every call, and what that costs it.
 
 Run as a program, this module is the clients: it writes a line when all are connected, and reads from when until when
 they call. Each begins a call whenever its time has come, whatever became of the others; then it writes what became of
@@ -44,14 +44,14 @@ class Call(NamedTuple):
 
 
 class Turnstile:
-    """A gate that refuses every call while the server is said to be busy, and counts all that come."""
+    """A gate that rejects every call while the server is said to be busy, and counts all that come."""
 
     def __init__(self) -> None:
         self.is_busy = threading.Event()
         self.attempts: list[float] = []
 
     def admit(self, head: CallHead) -> None:
-        """Counts a call, and refuses it where the server is busy."""
+        """Counts a call, and rejects it where the server is busy."""
         del head
         self.attempts.append(time.monotonic())  # in one step: from any thread
         if self.is_busy.is_set():
@@ -68,7 +68,7 @@ class FloodFigures:
     Attributes:
         calls: of all clients.
         attempts: when each reached the server.
-        busy_from: when it began to refuse them.
+        busy_from: when it began to reject them.
         busy_until: when it took them again.
     """
 
@@ -127,7 +127,7 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> Flo
     Args:
         clients: how many, each with a retry budget of its own.
         calls_per_second: that each of them begins.
-        busy_seconds: how long the server refuses every call.
+        busy_seconds: how long the server rejects every call.
     """
     turnstile, figures = Turnstile(), FloodFigures()
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0), gates=[turnstile])

@@ -44,8 +44,8 @@ class RecordedEngine(Engine):
             line = {"at": self.now, "event": name, "args": [self._describe(each) for each in args], **options}
             try:
                 outcome = event(*args, **options)
-            except ReshapeError as refusal:
-                self.lines.append(json.dumps(line | {"outcome": str(refusal.reason)}))
+            except ReshapeError as rejection:
+                self.lines.append(json.dumps(line | {"outcome": str(rejection.reason)}))
                 raise
             self.lines.append(json.dumps(line | {"outcome": self._describe(outcome)}))
             return outcome
@@ -74,10 +74,10 @@ class _Nobody:
 
     start_send = start_work = start_read
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         pass
 
 

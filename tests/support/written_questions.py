@@ -21,7 +21,7 @@ def write_question(
 
 
 def describe_answer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS) -> str:
-    """Returns the output's dims as text, or the reason and the field of the refusal."""
+    """Returns the output's dims as text, or the reason and the field of the rejection."""
     try:
         return format_dims(infer(question, limits).dims)
     except ReshapeError as error:

@@ -1,4 +1,4 @@
-"""A fake answers and refuses as a client of a real server does, until it is failure requested."""
+"""A fake answers and rejects as a client of a real server does, until it is failure requested."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from both_clients import CLIENTS, FAKES, AnyClient, open_client
-from remote_refusals import describe
+from remote_rejections import describe
 from server_processes import ServerProcess
 from tensor_reshape.client import (
     AsyncClient,
@@ -62,7 +62,7 @@ CALLS: dict[str, Callable[[AnyClient], object]] = {
     "health": lambda client: client.check_health(),
     "health of the server": lambda client: client.check_health(""),
     "health of nobody": lambda client: client.check_health("nobody"),
-    "a shape that a rule refuses": lambda client: client.infer_shape([6], [4, -1], explain=True),
+    "a shape that a rule rejects": lambda client: client.infer_shape([6], [4, -1], explain=True),
     "an unexpected shape": lambda client: client.infer_shape([6], [-1], expected_shape=[5]),
     "a request that is too large": lambda client: client.reshape(TOO_LARGE, [-1], transfer="inline"),
     "an output that is too large": lambda client: client.reshape(

@@ -32,7 +32,7 @@ TOY_ADAPTER = """
 import os
 import signal
 
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 
 
 def answer(question):
@@ -41,7 +41,7 @@ def answer(question):
     if question.shape == (-2,):
         os.kill(os.getpid(), signal.SIGSEGV)
     if question.shape == (5,):
-        raise Refused("6 elements are not 5")
+        raise Rejected("6 elements are not 5")
     if question.operation != "reshape":
         raise Unsupported("It has Reshape-1 alone.")
     return {"shape": [6]}

@@ -30,7 +30,7 @@ LINKED = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=None, ta
 BATCH = join_items([encode_batch_item(GOOD), encode_batch_item(LINKED)])
 EMPTY_ITEM = b"\x0a\x00"
 ANSWER = ShapeAnswer((6,))
-REFUSAL = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1, data=(2, 3))
+REJECTION = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1, data=(2, 3))
 
 items = st.lists(st.builds(BatchItem, REQUESTS, st.none() | st.integers(-(2**31), 2**31 - 1)), max_size=3)
 
@@ -51,7 +51,7 @@ def wrap(content: bytes) -> bytes:
     return b"\x0a" + encode_varint(len(content)) + content
 
 
-def refuse(raw: bytes) -> ReshapeError:
+def reject(raw: bytes) -> ReshapeError:
     with pytest.raises(ReshapeError) as caught:
         decode_batch_request(raw)
     return caught.value
@@ -72,7 +72,7 @@ def test_batch_encoding_matches_the_generated_class(batch: list[BatchItem]):
 
 NAMED = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="NNN"))]))
 NO_UTF_8 = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeRequest(data=NAMED)).SerializeToString()
-# the content of an item; its refusal, alone
+# the content of an item; its rejection, alone
 BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
     *((broken, (Reason.MESSAGE_MALFORMED, "")) for broken in (b"\x0a", b"\x0a\x05abc", b"\x0a\x01\x08", b"\x00")),
     (NO_UTF_8.replace(b"NNN", b"\xff\xfe\xfd"), (Reason.MESSAGE_MALFORMED, "")),
@@ -83,9 +83,9 @@ BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
 
 
 def test_unreadable_item_affects_only_itself():
-    for content, refusal in BROKEN:
+    for content, rejection in BROKEN:
         found = list(map(show, read(BATCH + wrap(content) + BATCH)))
-        assert found == [GOOD, LINKED, refusal, GOOD, LINKED], content[:20]
+        assert found == [GOOD, LINKED, rejection, GOOD, LINKED], content[:20]
 
 
 def test_bytes_that_are_not_a_batch_are_malformed():
@@ -94,7 +94,7 @@ def test_bytes_that_are_not_a_batch_are_malformed():
     # The generated class reads a group, but not in a large message.
     large = b"\x13\x14" + wrap(bytes(MAX_HEADER_BYTES))
     for raw in (*short, *map(bytes.fromhex, long_tags), large):
-        assert refuse(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
+        assert reject(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
 
 
 def test_batch_size_and_item_count_are_limited():
@@ -109,16 +109,23 @@ def test_batch_size_and_item_count_are_limited():
         (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # behind an unknown field
         (b"\x10\x00" * (MAX_BATCH_ITEMS + 1), MAX_BATCH_ITEMS),  # fields that are not items
     ):
-        error = refuse(raw)
+        error = reject(raw)
         assert isinstance(error, LimitError)
         assert (error.reason, error.metadata["limit"]) == (Reason.BATCH_TOO_LARGE, str(limit))
     flood = EMPTY_ITEM * (MAX_BATCH_BYTES // 2)
-    assert measure_peak(lambda: refuse(flood)) < 16 * MIB
+    assert measure_peak(lambda: reject(flood)) < 16 * MIB
 
 
 def test_results_are_read_back_in_their_order():
     limit = LimitError.of(Reason.RANK_LIMIT_EXCEEDED, "no", "shape", rank=65)
-    results: list[ShapeAnswer | ReshapeError] = [ANSWER, REFUSAL, ShapeAnswer(None), limit, ShapeAnswer(()), REFUSAL]
+    results: list[ShapeAnswer | ReshapeError] = [
+        ANSWER,
+        REJECTION,
+        ShapeAnswer(None),
+        limit,
+        ShapeAnswer(()),
+        REJECTION,
+    ]
     raw = encode_batch_response(results, MIB)
     assert list(map(describe, decode_batch_response(raw))) == list(map(describe, results))
     message = reshape_pb2.BatchInferShapeResponse.FromString(raw)
@@ -127,18 +134,18 @@ def test_results_are_read_back_in_their_order():
 
 
 def test_oversized_batch_response_contains_errors():
-    *answers, refused = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
+    *answers, rejected = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
     assert answers == [ANSWER] * 2
-    assert isinstance(refused, LimitError)
-    assert (refused.reason, refused.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
+    assert isinstance(rejected, LimitError)
+    assert (rejected.reason, rejected.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
 
 
 def test_unencodable_result_affects_only_its_item():
     bugs: list[Exception] = []
     unsendable = ShapeAnswer((2**64,))
     results: list[ShapeAnswer | ReshapeError] = [ANSWER, unsendable, ANSWER]
-    first, refused, last = decode_batch_response(encode_batch_response(results, MIB, bugs.append))
-    assert describe(refused) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error", "", {})
+    first, rejected, last = decode_batch_response(encode_batch_response(results, MIB, bugs.append))
+    assert describe(rejected) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error", "", {})
     assert (first, last, len(bugs)) == (ANSWER, ANSWER, 1)
     with pytest.raises(ValueError, match="range"):
         encode_batch_response([unsendable], MIB)
@@ -147,6 +154,6 @@ def test_unencodable_result_affects_only_its_item():
 def test_bug_in_an_item_affects_only_itself():
     bugs: list[Exception] = []
     items = [encode_batch_item(GOOD), cast("bytes", None), encode_batch_item(GOOD)]
-    first, refused, last = decode_batch_items(items, bugs.append)
-    assert isinstance(refused, ReshapeError)
-    assert (first, refused.reason, last, len(bugs)) == (GOOD, Reason.INTERNAL_ERROR, GOOD, 1)
+    first, rejected, last = decode_batch_items(items, bugs.append)
+    assert isinstance(rejected, ReshapeError)
+    assert (first, rejected.reason, last, len(bugs)) == (GOOD, Reason.INTERNAL_ERROR, GOOD, 1)

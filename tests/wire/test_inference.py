@@ -42,7 +42,7 @@ def decode(**fields: object) -> ShapeRequest:
     return decode_infer_request(message.SerializeToString())
 
 
-def refuse(**fields: object) -> tuple[str, str]:
+def reject(**fields: object) -> tuple[str, str]:
     with pytest.raises(InvalidRequestError) as caught:
         decode(**fields)
     return caught.value.reason, caught.value.field
@@ -85,9 +85,9 @@ def test_view_strides_above_s64_become_unknown():
 
 def test_unreadable_request_is_rejected():
     no_type = tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(1000))
-    assert refuse(data=None) == (Reason.FIELD_MISSING, "data")
-    assert refuse(data=no_type) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")
-    assert [refuse(operation=number) for number in (0, 4)] == [(Reason.OPERATION_UNSPECIFIED, "operation")] * 2
+    assert reject(data=None) == (Reason.FIELD_MISSING, "data")
+    assert reject(data=no_type) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")
+    assert [reject(operation=number) for number in (0, 4)] == [(Reason.OPERATION_UNSPECIFIED, "operation")] * 2
     for raw, reason in [
         (b"\x08", Reason.MESSAGE_MALFORMED),
         (b"", Reason.OPERATION_UNSPECIFIED),

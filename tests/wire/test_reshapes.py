@@ -141,7 +141,7 @@ EMPTY = reshape_pb2.TargetShape()
 STATIC = reshape_pb2.StaticReshapeRequest(shape=EMPTY, special_zero=True, data=SCALAR).SerializeToString()
 
 
-def refuse(operation: Operation, raw: bytes) -> str:
+def reject(operation: Operation, raw: bytes) -> str:
     with pytest.raises(ReshapeError) as caught:
         reshapes.decode_reshape_request(operation, raw)
     return f"{caught.value.reason} {caught.value.field}".strip()
@@ -150,10 +150,10 @@ def refuse(operation: Operation, raw: bytes) -> str:
 def test_request_without_required_fields_is_rejected():
     for operation in OPERATIONS.values():
         broken = [b"\x00", b"\x7a", b"\x0b", b"\x7a\x05abc", b"\xff" * 12]
-        assert {refuse(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
-        assert refuse(operation, b"") == "FIELD_MISSING data"
+        assert {reject(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
+        assert reject(operation, b"") == "FIELD_MISSING data"
         bare = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR).SerializeToString()
-        assert refuse(operation, bare) == "FIELD_MISSING shape"
+        assert reject(operation, bare) == "FIELD_MISSING shape"
 
 
 def test_present_empty_shape_is_a_scalar_target():
@@ -165,7 +165,7 @@ def test_absent_special_zero_is_left_to_the_rules():
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
 
 
-# operation, data type, dims, strides, bytes of a shape tensor; its refusal
+# operation, data type, dims, strides, bytes of a shape tensor; its rejection
 TARGETS: dict[tuple[Operation, int, tuple[int, ...], tuple[int, ...], int], str] = {
     (RESHAPE, 0, (1,), (), 4): "DATA_TYPE_UNSUPPORTED shape.data_type",
     (RESHAPE, F32, (1,), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
@@ -188,7 +188,7 @@ def test_invalid_shape_tensor_is_rejected():
             data_type=tensor_pb2.DataType.ValueType(number), dims=shape, strides=strides, data=bytes(size)
         )
         raw = reshape_pb2.ReshapeRequest(special_zero=True, shape=tensor, data=SCALAR).SerializeToString()
-        found[operation, number, shape, strides, size] = refuse(operation, raw)
+        found[operation, number, shape, strides, size] = reject(operation, raw)
     assert found == TARGETS
 
 
@@ -202,7 +202,7 @@ def test_header_limit_excludes_the_payload(behind: bool):
     free = MAX_HEADER_BYTES - len(STATIC) + 4
     fits, above = (STATIC + pad(size) if behind else pad(size) + STATIC for size in (free, free + 1))
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
-    assert refuse(STATIC_RESHAPE, above) == "HEADER_TOO_LARGE"
+    assert reject(STATIC_RESHAPE, above) == "HEADER_TOO_LARGE"
     superseded = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
     large = reshape_pb2.StaticReshapeRequest(shape=EMPTY, special_zero=True, data=superseded).SerializeToString()
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, large + STATIC).data.payload == bytes(4)
@@ -212,7 +212,7 @@ def test_header_limit_excludes_the_payload(behind: bool):
 def test_flood_of_fields_is_rejected_before_parsing():
     inner = b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20)
     for flood in (b"\x10\x01" * (2 << 20), b"\x22\x00" * (2 << 20), inner):
-        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEADER_TOO_LARGE"}, flood[:3]
+        assert {reject(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEADER_TOO_LARGE"}, flood[:3]
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
@@ -225,7 +225,7 @@ def test_request_has_at_most_2048_fields(tail: bytes):
         return known + b"\x7a" + encode_varint(len(inner)) + inner + tail
 
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
-    assert refuse(STATIC_RESHAPE, build(2049)) == "HEADER_TOO_LARGE"
+    assert reject(STATIC_RESHAPE, build(2049)) == "HEADER_TOO_LARGE"
 
 
 def test_tensor_of_2_gib_is_rejected_before_copying():

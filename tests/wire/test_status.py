@@ -21,7 +21,7 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     UnauthenticatedError,
 )
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_refusal, encode_refusal
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_rejection, encode_rejection
 
 CODES = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
@@ -44,38 +44,38 @@ def read_details(status: Status) -> StatusMessage:
 
 
 def travel(error: ReshapeError) -> ReshapeError | None:
-    status = encode_refusal(error)
-    return decode_refusal(status.code, status.trailing_metadata)
+    status = encode_rejection(error)
+    return decode_rejection(status.code, status.trailing_metadata)
 
 
-def refuse(reason: Reason) -> ReshapeError:
+def reject(reason: Reason) -> ReshapeError:
     kind = next(kind for kind in (ReshapeError, *CODES) if kind.code_name == reason.code_name)
     return kind.of(reason, SMALL, "shape[1]", index=1, value=-2, shape=(1, -2))
 
 
 def test_error_round_trips_through_status_details():
-    refusals = [refuse(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
-    for error in (*refusals, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
+    rejections = [reject(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
+    for error in (*rejections, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
-        assert encode_refusal(error).code is CODES[type(error)]
-    # Of a bug there is no refusal but as the answer of one item of a batch.
-    assert encode_refusal(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
+        assert encode_rejection(error).code is CODES[type(error)]
+    # Of a bug there is no rejection but as the answer of one item of a batch.
+    assert encode_rejection(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
 
 
 def test_unknown_reason_has_the_code_of_its_class():
     class OddTargetError(InvalidRequestError):
         pass
 
-    assert {kind: encode_refusal(kind(SMALL, reason="SOMETHING_NEW")).code for kind in CODES} == CODES
+    assert {kind: encode_rejection(kind(SMALL, reason="SOMETHING_NEW")).code for kind in CODES} == CODES
     for reason in ("NOT_DIVISIBLE", "SOMETHING_NEW"):
-        assert encode_refusal(OddTargetError(SMALL, reason=reason)).code is StatusCode.INVALID_ARGUMENT
+        assert encode_rejection(OddTargetError(SMALL, reason=reason)).code is StatusCode.INVALID_ARGUMENT
     error = travel(InvalidRequestError(SMALL, reason="SOMETHING_NEW"))
     assert error is not None
     assert (type(error.reason), error.reason) == (str, "SOMETHING_NEW")
 
 
 def test_status_details_are_google_rpc_messages():
-    status = encode_refusal(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1))
+    status = encode_rejection(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1))
     message = read_details(status)
     info, request = ErrorInfo(), BadRequest()
     assert message.details[0].Unpack(info)
@@ -83,12 +83,12 @@ def test_status_details_are_google_rpc_messages():
     assert (status.details, message.code, message.message, len(message.details)) == ("no", 3, "no", 2)
     assert info == ErrorInfo(reason="NOT_DIVISIBLE", domain="tensor_reshape.v1", metadata={"index": "1"})
     assert request.field_violations == [BadRequest.FieldViolation(field="shape[1]", description="no")]
-    without_field = encode_refusal(LimitError("no", reason=Reason.HEADER_TOO_LARGE))
+    without_field = encode_rejection(LimitError("no", reason=Reason.HEADER_TOO_LARGE))
     assert len(read_details(without_field).details) == 1
 
 
-def find_pushback(refusal: ReshapeError) -> str | bytes | None:
-    return dict(encode_refusal(refusal).trailing_metadata).get("grpc-retry-pushback-ms")
+def find_pushback(rejection: ReshapeError) -> str | bytes | None:
+    return dict(encode_rejection(rejection).trailing_metadata).get("grpc-retry-pushback-ms")
 
 
 def find_retry_seconds(error: ReshapeError | None) -> float | None:
@@ -98,16 +98,16 @@ def find_retry_seconds(error: ReshapeError | None) -> float | None:
 
 def test_only_retryable_reasons_have_a_retry_delay():
     passing = {Reason.SERVER_BUSY, Reason.STALLED, Reason.QUOTA_EXCEEDED}
-    assert {reason: find_pushback(refuse(reason)) for reason in Reason} == {
+    assert {reason: find_pushback(reject(reason)) for reason in Reason} == {
         reason: "200" if reason in passing else None for reason in Reason
     }
     assert find_retry_seconds(travel(LimitError.of(Reason.SERVER_BUSY, "no"))) == 0.2
     assert find_retry_seconds(travel(LimitError.of(Reason.TENSOR_TOO_LARGE, "no"))) is None
     for seconds, milliseconds in [(0.0, 0), (0.0001, 1), (2.5, 2500), (1e9, 2**31 - 1)]:
-        refusal = LimitError.of(Reason.QUOTA_EXCEEDED, "no")
-        refusal.retry_seconds = seconds
-        assert find_pushback(refusal) == str(milliseconds)
-        assert find_retry_seconds(travel(refusal)) == milliseconds / 1000
+        rejection = LimitError.of(Reason.QUOTA_EXCEEDED, "no")
+        rejection.retry_seconds = seconds
+        assert find_pushback(rejection) == str(milliseconds)
+        assert find_retry_seconds(travel(rejection)) == milliseconds / 1000
 
 
 def test_negative_retry_delay_becomes_zero():
@@ -115,7 +115,7 @@ def test_negative_retry_delay_becomes_zero():
     for (seconds, nanos), expected in times.items():
         delay = RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos))
         details = pack(ErrorInfo(reason="SERVER_BUSY", domain=DOMAIN), delay)
-        assert find_retry_seconds(decode_refusal(StatusCode.RESOURCE_EXHAUSTED, details)) == expected
+        assert find_retry_seconds(decode_rejection(StatusCode.RESOURCE_EXHAUSTED, details)) == expected
 
 
 HOSTILE = {
@@ -129,7 +129,7 @@ HOSTILE = {
 
 def measure(error: ReshapeError) -> int:
     """Returns the bytes of the status in the trailers, where its text is percent-encoded."""
-    status = encode_refusal(error)
+    status = encode_rejection(error)
     printable = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
     return len(quote(status.details, safe=printable)) + len(dict(status.trailing_metadata)[DETAILS_KEY])
 
@@ -138,9 +138,9 @@ def measure(error: ReshapeError) -> int:
 def test_status_is_below_7_kib_of_ascii(text: str):
     for reason in (max(Reason, key=len), Reason.SERVER_BUSY):
         metadata = {f"the_key_number_{at}": text for at in range(1000)}
-        error = type(refuse(reason))(text, reason=reason, field=text, metadata=metadata)
+        error = type(reject(reason))(text, reason=reason, field=text, metadata=metadata)
         assert measure(error) < 7 * 1024
-        assert encode_refusal(error).details.isascii()
+        assert encode_rejection(error).details.isascii()
 
 
 @given(st.text(), st.text(), st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.text()))
@@ -164,7 +164,7 @@ def pack(*details: Message) -> list[tuple[str, str | bytes]]:
 OURS = ErrorInfo(reason="NOT_DIVISIBLE", domain=DOMAIN, metadata={"index": "1"})
 FOREIGN = ErrorInfo(reason="BLOCKED", domain="proxy.example")
 
-# What a call ended with that was not a refusal of this service.
+# What a call ended with that was not a rejection of this service.
 NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
     "no trailing metadata": [],
     "other metadata": [("other", "text"), ("other-bin", b"\x00")],
@@ -184,12 +184,12 @@ NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
 
 def test_foreign_details_are_not_an_error_of_this_service():
     for name, metadata in NOT_OURS.items():
-        assert [decode_refusal(code, metadata) for code in CODES.values()] == [None] * len(CODES), name
+        assert [decode_rejection(code, metadata) for code in CODES.values()] == [None] * len(CODES), name
     others = set(StatusCode) - set(CODES.values())
-    assert [decode_refusal(code, pack(OURS)) for code in others] == [None] * len(others)
+    assert [decode_rejection(code, pack(OURS)) for code in others] == [None] * len(others)
 
 
 def test_additional_foreign_details_are_ignored():
     for details in ([OURS], [DebugInfo(), OURS], [OURS, DebugInfo()], [FOREIGN, OURS], [OURS, FOREIGN]):
-        error = decode_refusal(StatusCode.INVALID_ARGUMENT, pack(*details))
+        error = decode_rejection(StatusCode.INVALID_ARGUMENT, pack(*details))
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})

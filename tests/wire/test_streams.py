@@ -34,10 +34,10 @@ def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
 def test_stream_begin_without_a_shape_is_rejected():
     header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR)
     raw = reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
-    assert refuse(raw) == (Reason.FIELD_MISSING, "shape")
+    assert reject(raw) == (Reason.FIELD_MISSING, "shape")
 
 
-def refuse(raw: bytes) -> tuple[str, str]:
+def reject(raw: bytes) -> tuple[str, str]:
     with pytest.raises(ReshapeError) as caught:
         decode_stream_request(raw)
     return caught.value.reason, caught.value.field
@@ -85,7 +85,7 @@ def test_accepted_output_round_trips(data_type: DataType, shape: tuple[int, ...]
 
 
 # message; reason, field
-REFUSALS: list[tuple[bytes, Reason, str]] = [
+REJECTIONS: list[tuple[bytes, Reason, str]] = [
     (b"\xff", Reason.MESSAGE_MALFORMED, ""),
     (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),  # a chunk that is cut short
     (b"", Reason.FIELD_MISSING, "part"),
@@ -105,8 +105,8 @@ REFUSALS: list[tuple[bytes, Reason, str]] = [
 
 @pytest.mark.timeout(60)
 def test_unreadable_message_is_rejected():
-    for raw, reason, field in REFUSALS:
-        assert refuse(raw) == (reason, field), raw[:20]
+    for raw, reason, field in REJECTIONS:
+        assert reject(raw) == (reason, field), raw[:20]
 
 
 def test_last_part_of_a_stream_message_counts():
@@ -125,4 +125,4 @@ def test_header_size_of_stream_messages_is_limited(message: bytes, behind: bool)
     free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)
-    assert refuse(above) == (Reason.HEADER_TOO_LARGE, "")
+    assert reject(above) == (Reason.HEADER_TOO_LARGE, "")

@@ -54,7 +54,7 @@ library's security policy names, before they are for its public tracker.
 _MATTERS = """\
 
 **Matters** tells the worst that comes of a deviation, the worst first: wrong memory (bytes are read or written
-that are not the tensor's), a crash, a wrong shape, a missing error, a needless refusal, a weaker answer. Where a
+that are not the tensor's), a crash, a wrong shape, a missing error, a needless rejection, a weaker answer. Where a
 library documents that it means something else, or no sentence decides, that is another definition, and no defect. The
 example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, and `[...]` an
 unknown rank.
@@ -65,7 +65,7 @@ _SHOWN_BY = {
     Matter.CRASH: Verdict.CRASH,
     Matter.WRONG_SHAPE: Verdict.WRONG_SHAPE,
     Matter.MISSING_ERROR: Verdict.MISSING_ERROR,
-    Matter.NEEDLESS_REFUSAL: Verdict.SPURIOUS_ERROR,
+    Matter.NEEDLESS_REJECTION: Verdict.SPURIOUS_ERROR,
     Matter.WEAKER_ANSWER: Verdict.WEAKER,
 }
 _SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TIGHTER, Verdict.AGREES]

@@ -83,7 +83,7 @@ def make_call(model: str, inputs: Sequence[Tensor], output: Tensor | None, **fie
     Args:
         model: its name.
         inputs: in their order.
-        output: what must come back; None: the call is refused.
+        output: what must come back; None: the call is rejected.
         fields: `parameters`, `id` and `outputs` of the request; `is_typed` says that elements are numbers.
     """
     is_typed = fields.pop("is_typed", False)
@@ -156,7 +156,7 @@ def list_questions() -> list[ForeignCall]:
     return [make_call("infer_shape", [data], output, parameters=parameters)]
 
 
-def list_refusals() -> list[ForeignCall]:
+def list_rejections() -> list[ForeignCall]:
     data = make_data("FP32", (2, 3))
     rules = [make_reshape(one, data, target) for one in OPERATIONS.values() for target in ([4, -1], [7], [-1, -1])]
     unknown = make_call("resnet", [data], None)
@@ -175,7 +175,7 @@ def list_deadlines() -> list[ForeignCall]:
 
 
 def list_messages_above_the_limit() -> list[ForeignCall]:
-    """The transport of the server refuses them unread: there are no details."""
+    """The transport of the server rejects them unread: there are no details."""
     large = replace(make_large_reshape(17 * _MIB), responses=())
     return [replace(large, failure=Failure(StatusCode.RESOURCE_EXHAUSTED))]
 
@@ -192,7 +192,7 @@ INFERENCE_ROWS: Mapping[str, Callable[[], list[ForeignCall]]] = {
     "an id, and an output by name": list_names,
     "a shape without data": list_questions,
     "a message of 8 MiB": lambda: [make_large_reshape(8 * _MIB)],
-    "a refusal, its reason decoded": list_refusals,
+    "a rejection, its reason decoded": list_rejections,
     "a deadline": list_deadlines,
     "a message above the limit": list_messages_above_the_limit,
 }

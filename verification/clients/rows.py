@@ -76,7 +76,7 @@ def _is_known(shape: object) -> bool:
 
 
 def list_batches() -> list[ForeignCall]:
-    """One batch, whose second question is refused; the third asks for more of the first."""
+    """One batch, whose second question is rejected; the third asks for more of the first."""
     questions = [
         Question(operation=STATIC_RESHAPE, data=[2, 3, 4], target=target, special_zero=True)
         for target in ([0, -1], [5, -1])
@@ -84,7 +84,7 @@ def list_batches() -> list[ForeignCall]:
     return [make_batch([*[BatchItem(ShapeRequest(question)) for question in questions], BatchItem(FOLLOWING, 0)])]
 
 
-def list_refusals() -> list[ForeignCall]:
+def list_rejections() -> list[ForeignCall]:
     data = make_tensor(DataType.F32, [2, 3], bytes(24))
     return [
         make_reshape(operation, target, data, b"")
@@ -101,7 +101,7 @@ def list_deadlines() -> list[ForeignCall]:
 
 
 def list_messages_above_the_limit() -> list[ForeignCall]:
-    """The transport of the server refuses them unread: there are no details."""
+    """The transport of the server rejects them unread: there are no details."""
     data = make_tensor(DataType.U8, [17 * MIB], bytes(17 * MIB))
     request = make_request(RESHAPE, [-1], data)
     return [ForeignCall(SERVICE, "Reshape", [request], failure=Failure(StatusCode.RESOURCE_EXHAUSTED))]
@@ -117,7 +117,7 @@ NATIVE_ROWS: Rows = {
     "inference, all known": partial(list_inferences, known=True),
     "inference, partly known": partial(list_inferences, known=False),
     "a batch with a bad item": list_batches,
-    "a refusal, its reason decoded": list_refusals,
+    "a rejection, its reason decoded": list_rejections,
     "a deadline": list_deadlines,
     "a message above the limit": list_messages_above_the_limit,
 }

@@ -1,7 +1,7 @@
 """Writes the parts of the site that follow from the code.
 
 - The tables and sections of reference pages go to `.reference/`, which is not in git: pages of `docs/` include them.
-  The reasons of refusals are provoked from real servers, so that their table shows what a caller gets.
+  The reasons of rejections are provoked from real servers, so that their table shows what a caller gets.
 - `docs/conformance.md` and the drawings are in git. With `--check` they are not written: the program ends with status
   1 if one is not what would be written.
 """

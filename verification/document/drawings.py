@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
@@ -73,9 +73,9 @@ def draw_all() -> dict[str, str]:
 
 
 def draw_question(question: AnyQuestion) -> str:
-    """Returns the drawing of an answer or of a refusal."""
+    """Returns the drawing of an answer or of a rejection."""
     try:
         answer = answer_question(ShapeRequest(question, explain=True))
     except ReshapeError as error:
-        return draw_refusal(question, error, is_standalone=True)
+        return draw_rejection(question, error, is_standalone=True)
     return draw_answer(question, answer, is_standalone=True)

@@ -152,7 +152,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "The offset of a chunk is not the end of the previous chunk.", "Send the chunks in order."
     ),
     Reason.UNAUTHENTICATED: Explanation(
-        "The server requires a token ([Who may call](../deployment/security.md)), and the call has no valid token.",
+        "The server requires [a token](../deployment/authentication.md), and the call has no valid token.",
         "Send a valid token.",
     ),
     Reason.PERMISSION_DENIED: Explanation(

@@ -54,16 +54,16 @@ def provoke(reason: Reason, servers: Servers) -> str:
     ask, example = PROVOCATIONS[reason]
     if ask is None:
         return example
-    refusal = _catch(lambda: ask(servers))
+    rejection = _catch(lambda: ask(servers))
     rule = "" if reason.rule is None else str(reason.rule)
     if (
-        not isinstance(refusal, ReshapeError)
-        or (refusal.reason, refusal.code_name) != (reason, reason.code_name)
-        or refusal.metadata.get("rule", rule) != rule
+        not isinstance(rejection, ReshapeError)
+        or (rejection.reason, rejection.code_name) != (reason, reason.code_name)
+        or rejection.metadata.get("rule", rule) != rule
     ):
-        message = f"{reason} ({reason.code_name}, rule {rule}) expected, but the result was {refusal!r}"
+        message = f"{reason} ({reason.code_name}, rule {rule}) expected, but the result was {rejection!r}"
         raise LookupError(message)
-    return example or refusal.message
+    return example or rejection.message
 
 
 def _catch(ask: Callable[[], object]) -> object:
@@ -87,7 +87,7 @@ def _infer(
     operation: str = "static_reshape",
     **more: Any,
 ) -> Callable[[Servers], object]:
-    """Asks for a shape, and for an explanation of the refusal."""
+    """Asks for a shape, and for an explanation of the rejection."""
 
     def ask(servers: Servers) -> object:
         return servers.client.infer_shape(
@@ -139,7 +139,7 @@ def _stream(*messages: bytes) -> Callable[[Servers], object]:
 
     def ask(servers: Servers) -> object:
         with open_stream(servers.channel, *messages) as stream:
-            return stream.refuse()
+            return stream.reject()
 
     return ask
 
@@ -151,7 +151,7 @@ def _ask_guarded(servers: Servers, method: str, *metadata: tuple[str, str]) -> o
 
 def _stall(servers: Servers) -> object:
     with open_stream(servers.impatient) as stream:
-        return stream.refuse()
+        return stream.reject()
 
 
 def _crowd(servers: Servers) -> object:
@@ -167,7 +167,7 @@ def _ask_beside_two_streams(channel: grpc.Channel) -> object:
         one.accept()
         other.accept()
         with open_stream(channel) as stream:
-            return stream.refuse()
+            return stream.reject()
 
 
 def _reshape_as_view(servers: Servers) -> object:

@@ -1,6 +1,6 @@
 """Compares the reader of messages with the generated classes, on as many inputs as there is time for.
 
-Every input is read by the product and, as a whole, by the generated class; both must say the same, or refuse it for the
+Every input is read by the product and, as a whole, by the generated class; both must say the same, or reject it for the
 same reason. Every request is also answered by a server that has just been made, and by one that has seen all the others
 of its batch; both must answer with the same bytes, whose numbers every reader in use takes. All follows from the seed.
 """

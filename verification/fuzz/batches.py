@@ -35,7 +35,7 @@ _SHARES = {
 
 _KINDS = {
     "kind": {"value": 16, "interval": 1, "symbol": 1, "expression": 1, "": 1},
-    "result": {"answer": 16, "refusal": 4, "": 1},
+    "result": {"answer": 16, "rejection": 4, "": 1},
 }
 """How often each field of a choice is the one; nothing: none is."""
 

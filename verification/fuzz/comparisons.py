@@ -12,7 +12,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire import batches, reshapes, streams
 from tensor_reshape.wire.tensors import TensorView
-from tests.oracles.plain_messages import Reading, describe_items, describe_refusal, read_plainly
+from tests.oracles.plain_messages import Reading, describe_items, describe_rejection, read_plainly
 from tests.oracles.varints import find_unreadable
 from verification.fuzz import inference_comparisons
 from verification.fuzz.inference_comparisons import ask
@@ -66,9 +66,9 @@ class Comparison:
             yield from self._compare_inferences(one.raw, want)
 
     def _count(self, kind: str, form: str, want: Reading) -> None:
-        self.tally.outcomes[f"{kind}: {'refused' if want[0] == 'refused' else form}"] += 1
-        if want[0] == "refused":
-            self.tally.outcomes[f"refused: {want[2]}"] += 1
+        self.tally.outcomes[f"{kind}: {'rejected' if want[0] == 'rejected' else form}"] += 1
+        if want[0] == "rejected":
+            self.tally.outcomes[f"rejected: {want[2]}"] += 1
 
     def _compare_answers(
         self, operation: Operation, raw: bytes, reading: Reading
@@ -84,9 +84,9 @@ class Comparison:
             yield "the answer of a warm service", first, fresh
         if second != fresh:
             yield "the second answer of a warm service", second, fresh
-        if reading[0] == "refused":
+        if reading[0] == "rejected":
             if fresh[:-1] != reading:
-                yield "the answer to what is refused", fresh, reading
+                yield "the answer to what is rejected", fresh, reading
         elif isinstance(fresh[1], bytes):
             yield from _check_answer(fresh[1], reading)
 
@@ -118,7 +118,7 @@ def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
             return "parsed", ("batch", *describe_items(_read_batch(kind, raw)))
         return _read_tensor(kind, raw)
     except ReshapeError as error:
-        return "refused", describe_refusal(error)
+        return "rejected", describe_rejection(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         return "failed", ("failed", repr(error))
 

@@ -10,7 +10,7 @@ from tensor_reshape.server.oip.models import MODELS
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 from tests.oracles.headers import measure_besides
-from tests.oracles.plain_messages import Reading, describe_refusal
+from tests.oracles.plain_messages import Reading, describe_rejection
 
 _REQUEST, _RESPONSE = find_class("ModelInferRequest"), find_class("ModelInferResponse")
 _STREAM_RESPONSE = find_class("ModelStreamInferResponse")
@@ -26,22 +26,22 @@ def make_inference(limits: Limits) -> inferences.Inference:
 
 
 def read_plainly(raw: bytes, limits: Limits) -> Reading:
-    """Returns what the generated class alone makes of a request, or its refusal.
+    """Returns what the generated class alone makes of a request, or its rejection.
 
-    One that is too large besides the elements is refused; so is one that is not understood, and too large as a whole.
+    One that is too large besides the elements is rejected; so is one that is not understood, and too large as a whole.
     """
     limit = raw_contents.find_header_limit(limits)
     number = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
     size, fields, is_understood = measure_besides(raw, number)
     if size > limit or fields > raw_contents.MAX_FIELDS:
-        return describe_refusal(LimitError.of(Reason.HEADER_TOO_LARGE, "", "inputs", limit=limit))
+        return describe_rejection(LimitError.of(Reason.HEADER_TOO_LARGE, "", "inputs", limit=limit))
     message: InferRequest = _REQUEST()
     try:
         if not is_understood and len(raw) > limit:
             raise ValueError  # noqa: TRY301 - as the parser does
         message.ParseFromString(raw)
     except Exception:  # noqa: BLE001 - of the parser, which has several
-        return describe_refusal(InvalidRequestError.of(Reason.MESSAGE_MALFORMED, ""))
+        return describe_rejection(InvalidRequestError.of(Reason.MESSAGE_MALFORMED, ""))
     contents = tuple(message.raw_input_contents)
     message.ClearField("raw_input_contents")
     return _describe(message, contents)
@@ -51,7 +51,7 @@ def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
     """Returns whether the elements were found without parsing them, and what the product reads.
 
     Raises:
-        ReshapeError: it refuses to.
+        ReshapeError: it rejects to.
     """
     limit = raw_contents.find_header_limit(limits)
     split = raw_contents.split_message(raw, limit)
@@ -71,13 +71,13 @@ def compare_answers(
     fresh = ask(lambda: make_inference(limits).answer(raw).removeprefix(_EMPTY_ID))
     yield str(fresh[0])
     if fresh[0] == "failed":
-        yield "the answer", fresh, "an answer or a refusal"
+        yield "the answer", fresh, "an answer or a rejection"
     for what in ("the answer of a warm service", "the second answer of a warm service"):
         have = ask(lambda: (warm.answer_light(raw) or warm.answer(raw)).removeprefix(_EMPTY_ID))
         if have != fresh:
             yield what, have, fresh
-    if reading[0] == "refused" and fresh[:-1] != reading:
-        yield "the answer to what is refused", fresh, reading
+    if reading[0] == "rejected" and fresh[:-1] != reading:
+        yield "the answer to what is rejected", fresh, reading
     if isinstance(fresh[1], bytes):
         yield from _check_answer(fresh[1], raw)
     yield from _check_stream(warm, raw, fresh)
@@ -101,13 +101,13 @@ def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
 
 
 def _check_stream(warm: inferences.Inference, raw: bytes, fresh: Reading) -> Iterator[Difference]:
-    """Checks that a stream answers the same, or refuses for the same reason."""
+    """Checks that a stream answers the same, or rejects for the same reason."""
     (answer,) = inferences.InferSession("fuzz", warm).receive(raw)
     streamed: InferMessage = _STREAM_RESPONSE.FromString(answer)
-    if fresh[0] == "refused":
+    if fresh[0] == "rejected":
         have = streamed.infer_response.parameters["reason"].string_param
         if have != str(fresh[2]):
-            yield "the refusal of a stream", have, fresh
+            yield "the rejection of a stream", have, fresh
     elif isinstance(fresh[1], bytes) and streamed.infer_response != _RESPONSE.FromString(fresh[1]):
         yield "the answer of a stream", answer, fresh
 
@@ -118,10 +118,10 @@ def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
 
 
 def ask(call: Callable[[], bytes]) -> Reading:
-    """Returns the answer, the refusal with all that it says, or the bug."""
+    """Returns the answer, the rejection with all that it says, or the bug."""
     try:
         return "answered", call()
     except ReshapeError as error:
-        return *describe_refusal(error), error.message
+        return *describe_rejection(error), error.message
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         return "failed", repr(error)

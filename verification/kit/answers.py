@@ -4,9 +4,9 @@ from tensor_reshape.client import InferredShape, infer_locally
 from tensor_reshape.rules.records import Json
 from verification.kit.executions import execute
 from verification.kit.questions import make_query
-from verification.kit.readings import Question, RefusalError, read
+from verification.kit.readings import Question, RejectionError, read
 
-REFUSED: Json = {"error": {}}
+REJECTED: Json = {"error": {}}
 
 
 def ask_rules(question: Json) -> Json:
@@ -26,8 +26,8 @@ def answer_rightly(question: Json) -> Json:
         return answer
     try:
         return {"shape": answer["shape"], "bytes": execute(question)}
-    except RefusalError:
-        return REFUSED
+    except RejectionError:
+        return REJECTED
 
 
 def read_plainly(question: Json) -> Json:
@@ -35,12 +35,12 @@ def read_plainly(question: Json) -> Json:
     try:
         asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
         return {"shape": read(asked)}
-    except RefusalError:
-        return REFUSED
+    except RejectionError:
+        return REJECTED
 
 
 def is_right(case: Json, answer: Json) -> bool:
-    """Whether an answer is that of the case: of refusals the fact, of others all."""
+    """Whether an answer is that of the case: of rejections the fact, of others all."""
     if "error" in case["answer"] or "error" in answer:
         return ("error" in case["answer"]) is ("error" in answer)
     return bool(case["answer"] == answer)

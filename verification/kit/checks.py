@@ -18,7 +18,7 @@ WIDER: Mapping[str, str] = {
 """The cases whose answer is known to be wider than the hull, and why."""
 
 _BY_ITSELF = frozenset({"DIM_OUT_OF_RANGE", "INTERVAL_EMPTY", "RANK_UNSUPPORTED"})
-"""What is refused for a dim that is none, or for a rank: no instance is looked at."""
+"""What is rejected for a dim that is none, or for a rank: no instance is looked at."""
 
 
 class Findings(NamedTuple):

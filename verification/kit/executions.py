@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tensor_reshape.rules.records import Json
-from verification.kit.readings import refuse
+from verification.kit.readings import reject
 
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
 """The bits of an element below one byte."""
@@ -28,7 +28,7 @@ def _check_overlap(dims: Sequence[int], places: Sequence[int], strides: Sequence
     """Checks that no two elements lie at one place, broadcasts aside."""
     repeats = prod(dim for dim, stride in zip(dims, strides, strict=False) if stride == 0)
     if len(set(places)) * repeats != len(places):
-        refuse()
+        reject()
 
 
 def _count_packed(data_type: str, dims: Sequence[int]) -> int:
@@ -40,16 +40,16 @@ def execute(question: Json) -> str:
     """Returns the output's bytes.
 
     Raises:
-        RefusalError: the bytes are not the tensor's.
+        RejectionError: the bytes are not the tensor's.
     """
     raw, dims, strides = bytes.fromhex(question["bytes"]), question["data"], question.get("strides")
     data_type = question["data_type"]
     if data_type in _BITS:
         if strides or _count_packed(data_type, dims) != len(raw):
-            refuse()
+            reject()
         return raw.hex()
     size, places = _BYTES[data_type], _list_places(dims, strides)
     if 1 + max(places, default=-1) != len(raw) // size:
-        refuse()
+        reject()
     _check_overlap(dims, places, strides or [])
     return b"".join(raw[place * size : (place + 1) * size] for place in places).hex()

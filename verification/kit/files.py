@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tensor_reshape.rules.records import Json
-from verification.kit.answers import REFUSED, answer_rightly
+from verification.kit.answers import REJECTED, answer_rightly
 from verification.kit.questions import list_questions
 
 FOLDER = Path(__file__).parents[2] / "conformance"
@@ -30,8 +30,8 @@ def read_size(size: str) -> list[Json]:
 def is_stale(case: Json) -> bool:
     """Whether the rules answer a question of a case otherwise than it says."""
     answers = map(answer_rightly, list_questions(case))
-    # An execution does not tell why it refuses.
-    return any(answer != case["answer"] and (answer != REFUSED or "error" not in case["answer"]) for answer in answers)
+    # An execution does not tell why it rejects.
+    return any(answer != case["answer"] and (answer != REJECTED or "error" not in case["answer"]) for answer in answers)
 
 
 def renew(cases: Iterable[Json]) -> str:

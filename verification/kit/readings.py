@@ -1,6 +1,6 @@
 """A plain reading of the rules for known shapes, written apart from the product.
 
-What it refuses, it refuses without a reason: only the outputs and the fact of a refusal are compared.
+What it rejects, it rejects without a reason: only the outputs and the fact of a rejection are compared.
 """
 
 from collections.abc import Sequence
@@ -19,40 +19,40 @@ class Question(NamedTuple):
     special_zero: bool | None
 
 
-class RefusalError(Exception):
-    """A question is refused."""
+class RejectionError(Exception):
+    """A question is rejected."""
 
 
-def refuse() -> NoReturn:
-    raise RefusalError
+def reject() -> NoReturn:
+    raise RejectionError
 
 
 def _read_item(question: Question, index: int, item: int, before: Sequence[str]) -> str:
     """Returns what an item is."""
     if not -1 <= item <= MAX_DIM or (item == -1 and "infer" in before):
-        refuse()
+        reject()
     if item == -1:
         return "infer"
     if item or not question.special_zero:
         return "length"
-    return "copy" if index < len(question.data) else refuse()
+    return "copy" if index < len(question.data) else reject()
 
 
 def _divide(have: int, want: int) -> int:
-    return refuse() if want == 0 or have % want or have // want > MAX_DIM else have // want
+    return reject() if want == 0 or have % want or have // want > MAX_DIM else have // want
 
 
 def read(question: Question) -> list[int]:
     """Returns the output's dims.
 
     Raises:
-        RefusalError: there is none.
+        RejectionError: there is none.
     """
     is_graph = question.operation != "reshape"
     if question.special_zero is None or max(len(question.data), len(question.shape)) > (12 if is_graph else 64):
-        refuse()
+        reject()
     if not all(0 <= dim <= MAX_DIM for dim in question.data):
-        refuse()
+        reject()
     kinds = list[str]()
     for index, item in enumerate(question.shape):
         kinds.append(_read_item(question, index, item, kinds))
@@ -68,5 +68,5 @@ def read(question: Question) -> list[int]:
         want = prod(dim for index, dim in enumerate(output) if index not in {at, *cancelled})
         output[at] = _divide(have, want)
     if prod(question.data) != prod(output):
-        refuse()
+        reject()
     return output

@@ -17,30 +17,30 @@ class Answer(NamedTuple):
     """What is said of an output.
 
     Attributes:
-        dims: what they lie between; None: not even the rank is known, or there is a refusal.
-        refusal: why there is no output; None: there is one.
+        dims: what they lie between; None: not even the rank is known, or there is a rejection.
+        rejection: why there is no output; None: there is one.
     """
 
     dims: tuple[Interval, ...] | None
-    refusal: str | None = None
+    rejection: str | None = None
 
     def holds(self, output: tuple[int, ...]) -> bool:
         """Whether a concrete output is among what is said."""
         if self.dims is None:
-            return self.refusal is None
+            return self.rejection is None
         return len(self.dims) == len(output) and all(map(Interval.holds, self.dims, output))
 
     def is_within(self, other: "Answer") -> bool:
         """Whether each output that this answer admits is one that the other admits."""
-        if self.refusal or other.refusal or other.dims is None:
-            return self.refusal == other.refusal
+        if self.rejection or other.rejection or other.dims is None:
+            return self.rejection == other.rejection
         if self.dims is None or len(self.dims) != len(other.dims):
             return False
         return all(have.meet(want) == have for have, want in zip(self.dims, other.dims, strict=True))
 
     def __str__(self) -> str:
         dims = None if self.dims is None else list(map(Dim, self.dims))
-        return f"refused, {self.refusal}" if self.refusal else format_dims(dims)
+        return f"rejected, {self.rejection}" if self.rejection else format_dims(dims)
 
 
 def ask_ours(question: AnyQuestion) -> Answer:
@@ -66,9 +66,9 @@ class Comparison(NamedTuple):
         return are_known(self.question.data) and are_known(self.question.target)
 
     @property
-    def is_refused_by_us_alone(self) -> bool:
-        """Whether OpenVINO gives a shape, we refuse, and no instance has an output."""
-        return self.ours.refusal is not None and self.theirs.refusal is None and not self.outputs
+    def is_rejected_by_us_alone(self) -> bool:
+        """Whether OpenVINO gives a shape, we reject, and no instance has an output."""
+        return self.ours.rejection is not None and self.theirs.rejection is None and not self.outputs
 
     def list_outside(self, answer: Answer) -> list[tuple[int, ...]]:
         """Returns the outputs that an answer does not admit: it is unsound where there is one."""
@@ -79,7 +79,7 @@ def _is_zero_with_minus_one(one: Comparison) -> bool:
     """A literal 0 beside a -1, where OpenVINO gives the -1 a value."""
     target = one.question.target or ()
     literal = 0 in target and -1 in target and not one.question.special_zero
-    return literal and one.is_refused_by_us_alone and one.ours.refusal == Reason.MINUS_ONE_WITH_ZERO_VOLUME
+    return literal and one.is_rejected_by_us_alone and one.ours.rejection == Reason.MINUS_ONE_WITH_ZERO_VOLUME
 
 
 def _is_large(one: Comparison) -> bool:
@@ -87,7 +87,7 @@ def _is_large(one: Comparison) -> bool:
     products = (_multiply_highs(one.question.data or ()), _multiply_highs(one.question.target or ()))
     if max(products) <= _EXACT or one.list_outside(one.ours):
         return False
-    return one.is_refused_by_us_alone or bool(one.list_outside(one.theirs))
+    return one.is_rejected_by_us_alone or bool(one.list_outside(one.theirs))
 
 
 def _multiply_highs(dims: Sequence[AnyDim]) -> int:
@@ -100,7 +100,7 @@ def _is_volume_of_copies(one: Comparison) -> bool:
     """Another volume than that of the data, which OpenVINO does not look at where a 0 copies."""
     target = one.question.target or ()
     copied = 0 in target and -1 not in target and bool(one.question.special_zero)
-    return copied and one.is_refused_by_us_alone and one.ours.refusal == Reason.VOLUME_MISMATCH
+    return copied and one.is_rejected_by_us_alone and one.ours.rejection == Reason.VOLUME_MISMATCH
 
 
 def _is_minus_one_of_any_rank(one: Comparison) -> bool:
@@ -113,18 +113,18 @@ def _is_minus_one_of_any_rank(one: Comparison) -> bool:
 
 
 REASONS: dict[str, Callable[[Comparison], bool]] = {
-    "rank above the limit": lambda one: one.ours.refusal == Reason.RANK_LIMIT_EXCEEDED,
+    "rank above the limit": lambda one: one.ours.rejection == Reason.RANK_LIMIT_EXCEEDED,
     "literal 0 with -1": _is_zero_with_minus_one,
     "product above 2^53": _is_large,
     "volume unchecked beside a copy": _is_volume_of_copies,
-    "empty interval": lambda one: one.is_refused_by_us_alone and any(dim.is_empty for dim in one.theirs.dims or ()),
+    "empty interval": lambda one: one.is_rejected_by_us_alone and any(dim.is_empty for dim in one.theirs.dims or ()),
     "-1 of unknown rank at least 1": _is_minus_one_of_any_rank,
     # Any other interval of OpenVINO's that lacks the output of an instance.
     "unsound interval": lambda one: (
-        one.theirs.refusal is None and not one.is_known and bool(one.list_outside(one.theirs))
+        one.theirs.rejection is None and not one.is_known and bool(one.list_outside(one.theirs))
     ),
     # A question about what is known in part, where OpenVINO gives a shape and no instance has an output.
-    "shape without an instance": lambda one: not one.is_known and one.is_refused_by_us_alone,
+    "shape without an instance": lambda one: not one.is_known and one.is_rejected_by_us_alone,
 }
 """By the name in the table of the page, in the order in which they are tried."""
 
@@ -134,10 +134,10 @@ SAME, TIGHTER, UNSOUND, UNEXPLAINED = "equal", "tighter", "OURS LACKS AN OUTPUT"
 def judge(one: Comparison) -> str:
     """Returns how our answer stands to OpenVINO's: a name of `REASONS`, or one of the four."""
     ours, theirs = one.ours, one.theirs
-    if ours.refusal != Reason.RANK_LIMIT_EXCEEDED and one.list_outside(ours):
+    if ours.rejection != Reason.RANK_LIMIT_EXCEEDED and one.list_outside(ours):
         return UNSOUND
-    if ours.dims == theirs.dims and (ours.refusal is None) == (theirs.refusal is None):
+    if ours.dims == theirs.dims and (ours.rejection is None) == (theirs.rejection is None):
         return SAME
-    if ours.refusal is None and theirs.refusal is None and ours.is_within(theirs):
+    if ours.rejection is None and theirs.rejection is None and ours.is_within(theirs):
         return TIGHTER
     return next((name for name, explains in REASONS.items() if explains(one)), UNEXPLAINED)

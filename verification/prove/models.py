@@ -39,7 +39,7 @@ def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
             answer = ask(question)
             findings = check_answer(question, answer)
             problems = "; ".join([findings.wrong] if findings.wrong else findings.loose)
-            dims = "a refusal" if answer is None else format_dims(answer.dims)
+            dims = "a rejection" if answer is None else format_dims(answer.dims)
             asked_as = f"{format_dims(question.data)} under {format_dims(question.target)}"
             yield f"{asked_as} is {dims}: {problems}" if problems else ""
 

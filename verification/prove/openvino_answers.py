@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 
 from conformance.adapters.openvino.adapter import answer as ask_openvino
-from conformance.adapters.programs import Refused
+from conformance.adapters.programs import Rejected
 from conformance.adapters.questions import Dim as AskedDim
 from conformance.adapters.questions import Question as AskedQuestion
 from conformance.adapters.questions import Unknown
@@ -70,8 +70,8 @@ def _ask_theirs(question: AnyQuestion) -> Answer:
     )
     try:
         shape = ask_openvino(asked)["shape"]
-    except Refused as refusal:
-        return Answer(None, str(refusal))
+    except Rejected as rejection:
+        return Answer(None, str(rejection))
     return Answer(None if shape is None else tuple(map(_read_bounds, shape)))
 
 

@@ -2,7 +2,7 @@
 
 Each accepted instance of a question must lie inside the answer, with the symbols and equalities that the answer has,
 and be a view of the data where the answer says so (sound); where all instances can be tried, each end of the answer
-must be reached by one (tight). Whatever is raised that is no refusal is a violation.
+must be reached by one (tight). Whatever is raised that is no rejection is a violation.
 """
 
 from random import Random
@@ -50,11 +50,11 @@ def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
     problem = check_tightness(found, inference)
     if problem:
         return "loose", found, problem
-    return "refused" if answer is None else "sound and tight", found, ""
+    return "rejected" if answer is None else "sound and tight", found, ""
 
 
 def ask(request: ShapeRequest) -> ShapeAnswer | None:
-    """Returns the product's answer, None where it is a refusal."""
+    """Returns the product's answer, None where it is a rejection."""
     try:
         return answer_question(request)
     except InvalidRequestError:

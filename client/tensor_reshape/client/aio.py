@@ -132,7 +132,7 @@ class AsyncClient:
 
     def __reduce__(self) -> NoReturn:
         """Rejects pickling and copying."""
-        raise self._endpoint.refuse_pickling(type(self).__name__)
+        raise self._endpoint.reject_pickling(type(self).__name__)
 
     @overload
     async def static_reshape(

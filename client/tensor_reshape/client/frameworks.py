@@ -63,7 +63,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     if like is None:
         return NUMPY
     if not _is_array(like) and not isinstance(like, ModuleType):  # for example a dtype: outputs are not converted
-        raise _refuse_like(type(like).__qualname__)
+        raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
         find = _FRAMEWORKS.get(name.partition(".")[0])
@@ -76,7 +76,7 @@ def _find_torch(data_type: DataType) -> Framework:
     torch = sys.modules["torch"]
     dtype = getattr(torch, data_type.numpy_name, None)
     if dtype is None or data_type.is_packed:  # torch has names such as int4, but no operations for them
-        raise _refuse(data_type, by="torch")
+        raise _reject(data_type, by="torch")
     if data_type.numpy_name not in VIEWED_DTYPES:
         return Framework("torch", torch.from_numpy, takes_read_only=False)
     integers = f"i{data_type.group_bytes}"
@@ -95,7 +95,7 @@ def _find_jax(data_type: DataType) -> Framework:
 
 def _find_pyarrow(data_type: DataType) -> Framework:
     if data_type in UNNAMED_IN_FILES or data_type is DataType.BOOLEAN:
-        raise _refuse(data_type, by="a pyarrow.Tensor")
+        raise _reject(data_type, by="a pyarrow.Tensor")
     return Framework("pyarrow", sys.modules["pyarrow"].Tensor.from_numpy)
 
 
@@ -103,9 +103,9 @@ def _find_namespace(like: object, data_type: DataType) -> Framework:
     """Returns any other framework that implements the array API standard."""
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
-        raise _refuse_like(type(like).__qualname__)
+        raise _reject_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
-        raise _refuse(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
+        raise _reject(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
     # Only DLPack 1.0 and newer marks memory as read-only, and consumers may ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 
@@ -125,9 +125,9 @@ def _is_array(like: object) -> bool:
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 
-def _refuse_like(kind: str) -> TypeError:
+def _reject_like(kind: str) -> TypeError:
     return TypeError(f"like must be an array, or a namespace such as torch or jax.numpy, not {kind}")
 
 
-def _refuse(data_type: DataType, *, by: str) -> TypeError:
+def _reject(data_type: DataType, *, by: str) -> TypeError:
     return TypeError(f"{by} has no type {data_type}: omit like= to get a numpy array")

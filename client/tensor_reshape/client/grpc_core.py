@@ -87,7 +87,7 @@ def is_supported() -> bool:
             state = _find_state(core)
         finally:
             core.close(cygrpc.StatusCode.cancelled, "only a probe")
-        return _CODES.get(status.code()) in _ENDS_OF_PROBE and state is not None and _refuses(core)
+        return _CODES.get(status.code()) in _ENDS_OF_PROBE and state is not None and _rejects(core)
     except Exception:  # noqa: BLE001 - any exception means that grpcio has changed
         return False
 
@@ -149,7 +149,7 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
     return status, message
 
 
-def _refuses(core: Any) -> bool:
+def _rejects(core: Any) -> bool:
     """Whether a closed channel rejects a call with the expected error."""
     try:
         _call(core, "/", b"", 0, ())

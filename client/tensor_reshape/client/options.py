@@ -149,7 +149,7 @@ class Endpoint:
         states = ("TLS" if self.credentials else "", "closed" if self.budget.is_closed else "")
         return f"<{', '.join([f'{kind} of {self.target}', *filter(None, states)])}>"
 
-    def refuse_pickling(self, kind: str) -> TypeError:
+    def reject_pickling(self, kind: str) -> TypeError:
         """Returns the error for pickling or copying a client."""
         return TypeError(
             f"a {kind} cannot be pickled or copied, because it has connections: create one in each process, and "

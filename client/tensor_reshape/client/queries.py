@@ -33,7 +33,7 @@ from tensor_reshape.rules.dims import (
     Symbol,
     bound_dim,
     make_expression,
-    refuse_factors,
+    reject_factors,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
@@ -251,7 +251,7 @@ def _check_factors(dim: Dim, path: str, place: int) -> Dim:
     # Checked before normalization, whose time grows with the number of symbols.
     count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
-        raise refuse_factors(count, path, place)
+        raise reject_factors(count, path, place)
     return dim
 
 

@@ -54,7 +54,7 @@ def read_question(record: Json) -> ShapeQuery:
     """
     for key in record:
         if key not in _KEYS:
-            raise _refuse(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, id and bytes")
+            raise _reject(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, id and bytes")
     for key in ("shape",) if "data_from" in record else ("data", "shape"):
         if key not in record:
             message = f"{key} is required; write null if nothing is known of it"
@@ -64,7 +64,7 @@ def read_question(record: Json) -> ShapeQuery:
     return ShapeQuery(**{"special_zero": None, **options})  # if it is missing, the rules reject the query
 
 
-def describe_refusal(error: ReshapeError) -> Json:
+def describe_rejection(error: ReshapeError) -> Json:
     """Returns an error as JSON."""
     return {
         "error": {
@@ -80,16 +80,16 @@ def _parse(line: bytes) -> Json:
     try:
         record = json.loads(line.decode())  # decoded here, because json would guess the encoding of bytes
     except (ValueError, RecursionError) as error:  # ValueError: invalid text or encoding, or a huge number
-        raise _refuse(_LINE, f"the line is not JSON: {error}") from None
+        raise _reject(_LINE, f"the line is not JSON: {error}") from None
     if not isinstance(record, dict):
-        raise _refuse(_LINE, "the line is not a JSON object")
+        raise _reject(_LINE, "the line is not a JSON object")
     return record
 
 
 def _read_id(value: object) -> str | int | None:
     if value is None or isinstance(value, str) or _is_int(value):
         return value
-    raise _refuse(_ID, "id must be text or a number")
+    raise _reject(_ID, "id must be text or a number")
 
 
 def _read_data(record: Json) -> bytes | None:
@@ -101,7 +101,7 @@ def _read_data(record: Json) -> bytes | None:
         message = "data_type is required together with bytes"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data_type")
     if not isinstance(text, str) or len(text) % 2 or _HEX.fullmatch(text) is None:
-        raise _refuse(_BYTES, "bytes must be text with two hexadecimal digits for each byte")
+        raise _reject(_BYTES, "bytes must be text with two hexadecimal digits for each byte")
     return bytes.fromhex(text)
 
 
@@ -114,7 +114,7 @@ def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise _refuse(key, f"{key} must be a list of dims, or null")
+        raise _reject(key, f"{key} must be a list of dims, or null")
     return tuple(_read_dim(f"{key}[{index}]", item) for index, item in enumerate(value))
 
 
@@ -132,13 +132,13 @@ def _read_dim(field: str, value: object) -> DimLike:
         # The notation checks the name, so that there is only one check.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} is not a number, text, null, [low, high] or {{"min", "max"}} with or without "name"'
-    raise _refuse(field, message)
+    raise _reject(field, message)
 
 
 def _read_bounds(field: str, low: object, high: object) -> tuple[int, int | None]:
     if _is_int(low) and (high is None or _is_int(high)):
         return low, high
-    raise _refuse(field, f"{field} must have two numbers, or null as the second")
+    raise _reject(field, f"{field} must have two numbers, or null as the second")
 
 
 def _read_text(field: str, text: str) -> AnyDim:
@@ -152,14 +152,14 @@ def _read_strides(key: str, value: object) -> Sequence[int] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(_is_int(item) and abs(item) <= MAX_DIM for item in value):
-        raise _refuse(key, f"{key} must be a list of numbers up to 2^63 - 1, or null")
+        raise _reject(key, f"{key} must be a list of numbers up to 2^63 - 1, or null")
     return tuple(value)
 
 
 def _read_flag(key: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    raise _refuse(key, f"{key} must be true or false")
+    raise _reject(key, f"{key} must be true or false")
 
 
 def _read_text_or_null(key: str, value: object) -> str | None:
@@ -169,20 +169,20 @@ def _read_text_or_null(key: str, value: object) -> str | None:
 def _read_plain_text(key: str, value: object) -> str:
     if isinstance(value, str):
         return value
-    raise _refuse(key, f"{key} is text")
+    raise _reject(key, f"{key} is text")
 
 
 def _read_index(key: str, value: object) -> int | None:
     if value is None or _is_int(value):
         return value
-    raise _refuse(key, f"{key} must be the number of an earlier line, counted from 0, or null")
+    raise _reject(key, f"{key} must be the number of an earlier line, counted from 0, or null")
 
 
 def _is_int(value: object) -> TypeGuard[int]:
     return type(value) is int  # a bool is also an int
 
 
-def _refuse(field: str, message: str) -> InvalidRequestError:
+def _reject(field: str, message: str) -> InvalidRequestError:
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message, field)
 
 

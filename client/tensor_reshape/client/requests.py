@@ -29,7 +29,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
-from tensor_reshape.rules.explanations import hint_refusal
+from tensor_reshape.rules.explanations import hint_rejection
 from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.layouts import check_layout, count_bytes
 from tensor_reshape.rules.operations import Operation
@@ -171,7 +171,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
     try:
         output = infer_shape(question)
     except ReshapeError as error:
-        raise hint_refusal(question, error) from None
+        raise hint_rejection(question, error) from None
     if is_of_bytes:
         check_layout(data_type, dims, None, data.nbytes, field="data")  # the size of an array always matches its dims
     return Plan(question, output, data, data_type, view, is_of_bytes)
@@ -194,10 +194,10 @@ def build_infer_shape(
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
     pieces = [_encode_query(query) for query in queries]
-    refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
+    rejected = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
     # An empty item takes its place. The server rejects it, so queries that refer to it fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
-    decode = partial(decode_answer, partial(decode_shapes, len(pieces), refused))
+    decode = partial(decode_answer, partial(decode_shapes, len(pieces), rejected))
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
@@ -254,7 +254,7 @@ def _encode_item(item: BatchItem) -> bytes:
     try:
         return batches.encode_batch_item(item)
     except ValueError:
-        raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
+        raise _find_rejection(item.request) or _reject_link(item.data_from) from None
 
 
 def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
@@ -269,14 +269,14 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     try:
         message = inference.build_infer_request(request)
     except ValueError:
-        refusal = _find_refusal(request)
-        if refusal is None:
+        rejection = _find_rejection(request)
+        if rejection is None:
             raise
-        raise refusal from None
+        raise rejection from None
     return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
 
 
-def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
+def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
     """Returns the error of a number that does not fit into s64, if the query contains one."""
     try:
         answer_question(request)  # protobuf does not say which number it is, but the rules do, as on a server
@@ -285,7 +285,7 @@ def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
     return None
 
 
-def _refuse_link(data_from: int | None) -> InvalidRequestError:
+def _reject_link(data_from: int | None) -> InvalidRequestError:
     message = f"data_from is {data_from}; it must be the index of an earlier query"
     return InvalidRequestError.of(Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from)
 

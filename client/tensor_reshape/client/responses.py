@@ -48,7 +48,7 @@ def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Ar
     try:
         return build_array(output)
     except ValueError:  # an empty tensor whose dims have a product that numpy cannot represent
-        raise refuse_array(dims) from None
+        raise reject_array(dims) from None
 
 
 def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
@@ -71,12 +71,12 @@ def decode_shape(raw: bytes) -> InferredShape:
     return InferredShape(inference.decode_infer_response(raw))
 
 
-def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
+def decode_shapes(count: int, rejected: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
     """Decodes the response of BatchInferShape.
 
     Args:
         count: number of queries that were sent.
-        refused: errors of queries that could not be sent, by index. The server's results for their placeholders are
+        rejected: errors of queries that could not be sent, by index. The server's results for their placeholders are
             dropped.
         raw: the response.
 
@@ -89,7 +89,7 @@ def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -
     if len(answers) != count:
         message = f"the server returned {len(answers)} results for {count} queries"
         raise ResponseError(message)
-    return wrap_answers(refused.get(index, answer) for index, answer in enumerate(answers))
+    return wrap_answers(rejected.get(index, answer) for index, answer in enumerate(answers))
 
 
 def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:
@@ -104,6 +104,6 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
     return output
 
 
-def refuse_array(dims: Sequence[int]) -> ResponseError:
+def reject_array(dims: Sequence[int]) -> ResponseError:
     """Returns the error for a correct output that numpy cannot represent."""
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")

@@ -102,28 +102,28 @@ class Attempts:
         self._losses = 0  # lost servers; the first one is free
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
         # The error of the previous attempt, as a copy without a traceback, whose frames would hold the caller's array.
-        self._refusal: LimitError | None = None
+        self._rejection: LimitError | None = None
 
     def note_success(self) -> None:
         """Records that the call has a response."""
-        self._refusal = None
+        self._rejection = None
         self._budget.note_success()
 
     def note_progress(self) -> None:
         """Records that a server has accepted the stream. A later loss counts as a new one."""
-        self._refusal = None
+        self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
         """Returns the pause before the next attempt. None: there is none, and the call ends with `error`."""
         if isinstance(error, CallTimeoutError):
             return None  # the previous error may be more helpful: see `choose_end`
-        self._refusal = None
+        self._rejection = None
         if self._budget.is_closed:
             return None
         # The server decides by its RetryInfo, also for reasons that this client does not know.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
-            self._refusal = copy(error)
+            self._rejection = copy(error)
             pause = self._plan_busy(error.retry_seconds)
         elif isinstance(error, ServiceError) and _is_lost(error):
             pause = self._plan_lost()
@@ -137,8 +137,8 @@ class Attempts:
         If the server was overloaded until the time was up, that error is returned. It is more helpful, and the result
         must not depend on whether the time was up during an attempt or during a pause.
         """
-        refusal, self._refusal = self._refusal, None
-        return refusal if refusal is not None and isinstance(error, CallTimeoutError) else error
+        rejection, self._rejection = self._rejection, None
+        return rejection if rejection is not None and isinstance(error, CallTimeoutError) else error
 
     @contextmanager
     def wait_for_server(self) -> Iterator[float]:

@@ -7,7 +7,7 @@ from grpc import StatusCode
 from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ServiceError, UnavailableError
 from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.wire.request_ids import find_request_id
-from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.wire.status import decode_rejection
 
 _KINDS: dict[StatusCode, type[ServiceError]] = {
     StatusCode.UNAVAILABLE: UnavailableError,
@@ -29,9 +29,9 @@ def _choose_error(
     code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
     # Error details first, because transports and proxies use the same status codes without details.
-    refusal = decode_refusal(code, trailing_metadata)
-    if refusal is not None:
-        return refusal
+    rejection = decode_rejection(code, trailing_metadata)
+    if rejection is not None:
+        return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
         # gRPC rejects such a message itself, before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")

@@ -167,7 +167,7 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         """Rejects pickling and copying."""
-        raise self._endpoint.refuse_pickling(type(self).__name__)
+        raise self._endpoint.reject_pickling(type(self).__name__)
 
     @overload
     def static_reshape(
@@ -312,8 +312,8 @@ class Client:
         """Answers many queries in few calls. Each query returns its shape, or its error as an object; see `ShapeQuery`.
 
         >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
-        >>> known, refused = client.infer_shapes(queries)
-        >>> known, refused.reason
+        >>> known, rejected = client.infer_shapes(queries)
+        >>> known, rejected.reason
         (InferredShape([2, 3]), <Reason.NOT_DIVISIBLE: 'NOT_DIVISIBLE'>)
         """
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)

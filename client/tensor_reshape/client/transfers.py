@@ -19,7 +19,7 @@ from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.frameworks import NUMPY, Output, find_framework
 from tensor_reshape.client.requests import Expected, Plan, check_keywords
-from tensor_reshape.client.responses import check_output, decode_answer, refuse_array
+from tensor_reshape.client.responses import check_output, decode_answer, reject_array
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
@@ -188,7 +188,7 @@ class Delivery:
         try:
             return _allocate(self._plan.memory_dims, self._dtype)
         except ValueError:
-            raise refuse_array(self._plan.dims) from None
+            raise reject_array(self._plan.dims) from None
 
     def report(self, arrived: int, total: int) -> None:
         """Reports progress to the caller."""
@@ -209,7 +209,7 @@ class Delivery:
         try:
             return np.reshape(array, dims)
         except ValueError:
-            raise refuse_array(dims) from None
+            raise reject_array(dims) from None
 
     def _needs_copy(self, output: Array) -> bool:
         """Whether the memory of an output must be copied before it is returned."""

@@ -60,7 +60,7 @@ class Transport:
     def close(self) -> None:
         """Closes and drops the channel, and cancels its running calls."""
         close, self._close_channel = self._close_channel, _do_nothing
-        self._find_unary = self._find_stream = _refuse
+        self._find_unary = self._find_stream = _reject
         close()
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
@@ -217,7 +217,7 @@ def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
 _open = WeakSet[Transport]()
 
 
-def _refuse(path: str) -> NoReturn:
+def _reject(path: str) -> NoReturn:
     message = f"cannot call {path}: the channel is closed"
     raise ValueError(message)
 

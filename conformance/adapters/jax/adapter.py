@@ -3,7 +3,7 @@
 - Symbols of an exported function are at least 1, as JAX documents. What it answers is an expression of them, whose
   bounds are read with those that the question gives.
 - Each symbol is also the size of an argument, as JAX demands.
-- That something cannot be told is no refusal of the question: JAX asks for more constraints then.
+- That something cannot be told is no rejection of the question: JAX asks for more constraints then.
 """
 
 import math
@@ -25,16 +25,16 @@ from conformance.adapters.array_libraries import (
     read_for_export,
     read_known,
     read_line,
-    refuse_data,
+    reject_data,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
 
 Array: TypeAlias = Any  # of numpy, of JAX, or only the shape of one
 
 DTYPES = list_types(str) | {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 _MAX_ELEMENTS = 2**20
-_REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, MLIRError)
+_REJECTIONS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, MLIRError)
 
 
 def answer_eager(question: Question) -> Json:
@@ -43,8 +43,8 @@ def answer_eager(question: Question) -> Json:
     array = _make_array(question, dims)
     try:
         output = jax.numpy.reshape(array, shape)
-    except _REFUSALS as error:
-        raise Refused(_read_error(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(_read_error(error)) from error
     executed = {} if question.payload is None else {"bytes": np.asarray(output).tobytes().hex()}
     return {"shape": list(output.shape), **executed}
 
@@ -57,8 +57,8 @@ def answer_eval_shape(question: Question) -> Json:
     try:
         array = jax.ShapeDtypeStruct(dims, np.uint8)
         output = jax.eval_shape(lambda data: jax.numpy.reshape(data, shape), array)
-    except _REFUSALS as error:
-        raise Refused(_read_error(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(_read_error(error)) from error
     return {"shape": list(output.shape)}
 
 
@@ -80,8 +80,8 @@ def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
         if flat.size != math.prod(dims):
             raise Unsupported("An array has the bytes of its shape.")
         return jax.numpy.asarray(flat.reshape(dims))
-    except _REFUSALS as error:
-        raise refuse_data(dims, _read_error(error)) from error
+    except _REJECTIONS as error:
+        raise reject_data(dims, _read_error(error)) from error
 
 
 def answer_export(question: Question) -> Json:
@@ -95,8 +95,8 @@ def answer_export(question: Question) -> Json:
         exported = export.export(jax.jit(lambda data, *_: jax.numpy.reshape(data, items)))(array, *vectors)
     except jax.errors.InconclusiveDimensionOperation as error:
         raise Unsupported("It cannot tell, and asks for constraints of the symbols.") from error
-    except _REFUSALS as error:
-        raise Refused(_read_error(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(_read_error(error)) from error
     return {"shape": write_dims(_read_dim(dim, symbols) for dim in exported.out_avals[0].shape)}
 
 

@@ -16,16 +16,16 @@ from conformance.adapters.array_libraries import (
     find_span,
     list_types,
     read_known,
-    refuse_data,
+    reject_data,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Json, Question
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DTYPES = list_types(np.dtype)
 _MAX_BYTES = 2**24
-_REFUSALS = (ValueError, TypeError, OverflowError)
+_REJECTIONS = (ValueError, TypeError, OverflowError)
 
 
 def answer(question: Question) -> Json:
@@ -36,8 +36,8 @@ def answer(question: Question) -> Json:
     array = _make_array(question, dims)
     try:
         output = array.reshape(shape)
-    except _REFUSALS as error:
-        raise Refused(str(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(str(error)) from error
     answered: Json = {"shape": list(output.shape)}
     if question.payload is not None:
         answered["bytes"] = output.tobytes().hex()
@@ -56,8 +56,8 @@ def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
         if math.prod(dims) * dtype.itemsize != len(question.payload):
             raise Unsupported("An array has the bytes of its shape.")
         return np.ndarray(dims, dtype, question.payload)
-    except _REFUSALS as error:
-        raise refuse_data(dims, str(error)) from error
+    except _REJECTIONS as error:
+        raise reject_data(dims, str(error)) from error
 
 
 def _make_strided(question: Question, dims: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -69,14 +69,14 @@ def _make_strided(question: Question, dims: tuple[int, ...], strides: tuple[int,
         raise Unsupported("The memory of an array may be longer than it is.")
     try:
         return np.ndarray(dims, dtype, memory, strides=[stride * dtype.itemsize for stride in strides])
-    except _REFUSALS as error:
-        raise Refused(str(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(str(error)) from error
 
 
 def _find_view(array: Array, shape: tuple[int, ...]) -> Json:
     try:
         view = array.reshape(shape, copy=False)
-    except _REFUSALS:
+    except _REJECTIONS:
         return {"possibility": "impossible", "strides": None}
     return {"possibility": "possible", "strides": [stride // array.itemsize for stride in view.strides]}
 

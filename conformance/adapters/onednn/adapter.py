@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, are_known
 
 _ABSENT = -1
@@ -51,9 +51,9 @@ def load_library() -> Any:
     os.putenv("OCL_ICD_FILENAMES", str(folder / "libintelocl.so"))
     library = ctypes.CDLL(str(folder / "partitions.so"))
     library.open_engine.restype = library.reshape.restype = ctypes.c_char_p
-    refusal = library.open_engine()
-    if refusal is not None:
-        raise OSError(refusal.decode())
+    rejection = library.open_engine()
+    if rejection is not None:
+        raise OSError(rejection.decode())
     return library
 
 
@@ -67,11 +67,11 @@ def answer(question: Question) -> Json:
         raise Unsupported("It is not told how many bytes there are.")
     source = None if question.payload is None else ctypes.create_string_buffer(question.payload)
     asked.source = None if source is None else ctypes.addressof(source)
-    refusal = _library.reshape(ctypes.byref(asked))
-    if refusal == _UNIMPLEMENTED:
+    rejection = _library.reshape(ctypes.byref(asked))
+    if rejection == _UNIMPLEMENTED:
         raise Unsupported("This processor has no such element type.")
-    if refusal is not None:
-        raise Refused(refusal.decode())
+    if rejection is not None:
+        raise Rejected(rejection.decode())
     answered: Json = {"shape": list(asked.output_dims[: asked.output_rank])}
     return answered if source is None else {**answered, "bytes": _read_output(asked)}
 

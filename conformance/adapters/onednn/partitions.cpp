@@ -92,7 +92,7 @@ template <typename Function> const char *tell(Function function) {
 
 } // namespace
 
-// Both return why it is refused, or null.
+// Both return why it is rejected, or null.
 
 extern "C" const char *open_engine() {
     return tell([] { find_engine(); });

@@ -1,6 +1,6 @@
 """ONNX: shape inference as the checker runs it, and the reference evaluator, which computes with numpy.
 
-- Inference is asked in strict mode: without it, a refusal is left out of the answer, which then says nothing.
+- Inference is asked in strict mode: without it, a rejection is left out of the answer, which then says nothing.
 - Of the names in an answer those remain that the question has: inference makes others up for what it does not know.
 """
 
@@ -22,7 +22,7 @@ from conformance.adapters.onnx.models import (
     make_executed_model,
     make_inferred_model,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Json, Question
 
 
@@ -43,7 +43,7 @@ def _infer(question: Question, *, propagates: bool) -> Json:
     try:
         inferred = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
     except InferenceError as error:
-        raise Refused(find_reason(str(error))) from error
+        raise Rejected(find_reason(str(error))) from error
     names = list_names(question)
     return read_shape(inferred, lambda name: name if name in names else None)
 
@@ -59,7 +59,7 @@ def evaluate(question: Question) -> Json:
             np.asarray, ReferenceEvaluator(model).run(None, {name: values[name] for name in list_feeds(model)})
         )
     except (ValueError, IndexError, MemoryError) as error:
-        raise Refused(str(error)) from error
+        raise Rejected(str(error)) from error
     answer: Json = {"shape": list(output.shape)}
     if question.payload is not None:
         answer["bytes"] = numpy_helper.from_array(output).raw_data.hex()
@@ -73,7 +73,7 @@ def _make_array(question: Question) -> np.ndarray[Any, Any]:
         try:
             return numpy_helper.to_array(tensor)
         except ValueError as error:
-            raise Refused(str(error)) from error
+            raise Rejected(str(error)) from error
     try:
         return as_strided(np.zeros(1, helper.tensor_dtype_to_np_dtype(element_type)), dims, [0] * len(dims))
     except ValueError as error:

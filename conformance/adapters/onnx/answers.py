@@ -1,4 +1,4 @@
-"""What an inferred model and a refusal say, as answers to the kit."""
+"""What an inferred model and a rejection say, as answers to the kit."""
 
 import re
 from collections.abc import Callable

@@ -24,14 +24,14 @@ from conformance.adapters.onnx.models import (
     make_executed_model,
     make_inferred_model,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Json, Question
 
 _MAX_ELEMENTS = 2**26
 """Of a tensor that is allocated: some hundred MiB of the widest elements."""
-_REFUSALS = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.RuntimeException)
-_PYTHON_REFUSALS = (AssertionError, IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError)
-"""The tool has no error of its own: it refuses by whichever exception the interpreter meets first."""
+_REJECTIONS = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.RuntimeException)
+_PYTHON_REJECTIONS = (AssertionError, IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError)
+"""The tool has no error of its own: it rejects by whichever exception the interpreter meets first."""
 
 
 def execute(question: Question) -> Json:
@@ -45,8 +45,8 @@ def execute(question: Question) -> Json:
         (output,) = session.run_with_ort_values(None, {name: values[name] for name in list_feeds(model)})
     except states.NotImplemented as error:
         raise Unsupported("It has no kernel for that element type.") from error
-    except _REFUSALS as error:
-        raise Refused(find_reason(str(error))) from error
+    except _REJECTIONS as error:
+        raise Rejected(find_reason(str(error))) from error
     answer: Json = {"shape": output.shape()}
     if question.payload is not None:
         answer["bytes"] = ctypes.string_at(output.data_ptr(), output.tensor_size_in_bytes()).hex()
@@ -85,8 +85,8 @@ def infer(question: Question) -> Json:
     model = make_inferred_model(question)
     try:
         inferred = SymbolicShapeInference.infer_shapes(model)
-    except _PYTHON_REFUSALS as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
+    except _PYTHON_REJECTIONS as error:
+        raise Rejected(f"{type(error).__name__}: {error}") from error
     names = {part for name in list_names(question) for part in _list_parts(name)}
     return read_shape(inferred, lambda name: _read_expression(name, names))
 

@@ -14,14 +14,14 @@ import openvino
 from openvino import opset1
 from openvino.utils.node_factory import NodeFactory
 
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
 
 Node: TypeAlias = Any  # OpenVINO has no types
 Symbols: TypeAlias = dict[str, Any]
 
 _UNBOUNDED = -1
-_REFUSALS = (RuntimeError, TypeError, OverflowError)
+_REJECTIONS = (RuntimeError, TypeError, OverflowError)
 """Of a node's validation, and of the binding where a number is none of its integers."""
 
 
@@ -36,8 +36,8 @@ def answer(question: Question) -> Json:
         node = NodeFactory("opset1").create("Reshape", [data, target], attributes)
         shape = node.output(0).get_partial_shape()
         executed = {} if question.payload is None else {"bytes": _execute(node, data, question.payload).hex()}
-    except _REFUSALS as error:
-        raise Refused(_find_reason(str(error))) from error
+    except _REJECTIONS as error:
+        raise Rejected(_find_reason(str(error))) from error
     return {
         "shape": None if shape.rank.is_dynamic else write_dims(_read_dim(dim, symbols) for dim in shape),
         **executed,

@@ -18,9 +18,9 @@ from conformance.adapters.array_libraries import (
     list_types,
     read_known,
     read_line,
-    refuse_data,
+    reject_data,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
@@ -31,7 +31,7 @@ DTYPES = list_types(partial(getattr, tf)) | {
     "f8e5m2": tf.dtypes.experimental.float8_e5m2,
 }
 _MAX_ELEMENTS = 2**20
-_REFUSALS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
+_REJECTIONS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
 
 
 def answer_eager(question: Question) -> Json:
@@ -41,8 +41,8 @@ def answer_eager(question: Question) -> Json:
     tensor = _make_tensor(question, dims)
     try:
         output = tf.reshape(tensor, shape)
-    except _REFUSALS as error:
-        raise Refused(read_line(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(read_line(error)) from error
     executed = {} if question.payload is None else {"bytes": output.numpy().tobytes().hex()}
     return {"shape": list(output.shape), **executed}
 
@@ -64,8 +64,8 @@ def _make_tensor(question: Question, dims: tuple[int, ...]) -> Tensor:
         if flat.size != math.prod(dims):
             raise Unsupported("A tensor has the bytes of its shape.")
         return tf.constant(flat.reshape(dims))
-    except _REFUSALS as error:
-        raise refuse_data(dims, read_line(error)) from error
+    except _REJECTIONS as error:
+        raise reject_data(dims, read_line(error)) from error
 
 
 def answer_graph(question: Question) -> Json:
@@ -77,8 +77,8 @@ def answer_graph(question: Question) -> Json:
         data = _make_input(_read_dims(question.data))
         try:
             shape = tf.reshape(data, _make_target(question.shape)).shape
-        except _REFUSALS as error:
-            raise Refused(read_line(error)) from error
+        except _REJECTIONS as error:
+            raise Rejected(read_line(error)) from error
     return {"shape": None if shape.rank is None else write_dims(Unknown() if dim is None else dim for dim in shape)}
 
 
@@ -93,8 +93,8 @@ def _read_dims(dims: Sequence[Dim] | None) -> list[int | None] | None:
 def _make_input(dims: list[int | None] | None) -> Tensor:
     try:
         return tf.compat.v1.placeholder(tf.uint8, dims)
-    except _REFUSALS as error:
-        raise refuse_data([dim for dim in dims or () if dim is not None], read_line(error)) from error
+    except _REJECTIONS as error:
+        raise reject_data([dim for dim in dims or () if dim is not None], read_line(error)) from error
 
 
 def _make_target(items: Sequence[Dim] | None) -> Tensor:

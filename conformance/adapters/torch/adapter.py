@@ -18,9 +18,9 @@ from conformance.adapters.array_libraries import (
     list_types,
     read_known,
     read_line,
-    refuse_data,
+    reject_data,
 )
-from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.programs import Rejected, Unsupported, run
 from conformance.adapters.questions import Json, Question
 
 Tensor: TypeAlias = Any  # what is asked of it, is asked of torch as it is, without its types
@@ -30,7 +30,7 @@ DTYPES = list_types(partial(getattr, torch)) | {
     "f8e4m3": torch.float8_e4m3fn,
     "f8e5m2": torch.float8_e5m2,
 }
-_REFUSALS = (RuntimeError, TypeError, ValueError, OverflowError)
+_REJECTIONS = (RuntimeError, TypeError, ValueError, OverflowError)
 _MAX_ELEMENTS = 2**24
 
 
@@ -69,8 +69,8 @@ def _make_tensor(question: Question, dims: tuple[int, ...], device: str) -> Tens
         if device == "meta":
             return torch.empty(dims, dtype=torch.uint8, device=device)
         return torch.as_strided(torch.zeros(1, dtype=torch.uint8), dims, [0] * len(dims))
-    except _REFUSALS as error:
-        raise refuse_data(dims, read_line(error)) from error
+    except _REJECTIONS as error:
+        raise reject_data(dims, read_line(error)) from error
 
 
 def _make_filled(question: Question, dims: tuple[int, ...]) -> Tensor:
@@ -95,21 +95,21 @@ def _make_strided(dims: tuple[int, ...], strides: tuple[int, ...], device: str) 
 def _stride(flat: Tensor, dims: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
     try:
         return torch.as_strided(flat, dims, strides)
-    except _REFUSALS as error:
-        raise Refused(read_line(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(read_line(error)) from error
 
 
 def _reshape(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     try:
         return tensor.reshape(shape)
-    except _REFUSALS as error:
-        raise Refused(read_line(error)) from error
+    except _REJECTIONS as error:
+        raise Rejected(read_line(error)) from error
 
 
 def _find_view(tensor: Tensor, shape: tuple[int, ...]) -> Json:
     try:
         view = tensor.view(shape)
-    except _REFUSALS:
+    except _REJECTIONS:
         return {"possibility": "impossible", "strides": None}
     return {"possibility": "possible", "strides": list(view.stride())}
 

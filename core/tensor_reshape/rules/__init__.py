@@ -24,12 +24,12 @@ Terms in this package:
 - *dim*: a number, an interval, a symbol, an expression of symbols, or unknown (`dims`); *item*: one entry of the target
 - *instance*: one concrete data shape and target that match a partially known query
 - *literal*, *copied*, *inferred*, *length*, *unknown*: the kinds of items (`questions.Kind`)
-- *refusal*: an exception of `errors` with a permanent reason, the field at fault, and the values
+- *rejection*: an exception of `errors` with a permanent reason, the field at fault, and the values
 - *variable*, *monomial*, *equation*, *case*: the form in which the solvers handle a query (`solvers`)
 - *step budget*: the limit of the work of a search (`budgets`)
 
 A request starts in `inference`. `targets` reads its items (rule 2), `solvers` find the output (rules 3 and 4), `views`
-and `explanations` add to the result, and `refusals` create errors. `batches` handles many queries.
+and `explanations` add to the result, and `rejections` create errors. `batches` handles many queries.
 
 Invariants: no I/O, no clock, no randomness, no numpy, no grpc. All integers are exact. Only `inference` imports
 `solvers`.

@@ -62,7 +62,7 @@ def answer_batch(
         yield answer
 
 
-def refuse_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
+def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
     """Returns the error of an item with a bug, which contains no details.
 
     Raises:
@@ -96,7 +96,7 @@ def _answer_item(
     except ReshapeError as error:
         return error, None
     except Exception as bug:  # noqa: BLE001 - the other items must still be answered
-        return refuse_bug(bug, report), None
+        return reject_bug(bug, report), None
     return answer, _Output(answer.dims, request.question.data_type)
 
 
@@ -114,7 +114,7 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         )
     output = outputs[data_from]
     if output is None:
-        message = f"item {data_from}, whose output is the data, was refused"
+        message = f"item {data_from}, whose output is the data, was rejected"
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )

@@ -241,7 +241,7 @@ def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
     """
     for index, dim in enumerate(dims):
         if not 0 <= dim <= MAX_DIM:
-            raise _refuse_range(dim, f"{field}[{index}]", index)
+            raise _reject_range(dim, f"{field}[{index}]", index)
     return dims
 
 
@@ -287,7 +287,7 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
     low, high = bounds
     for value in (low,) if high is None else (low, high):
         if not 0 <= value <= MAX_DIM:
-            raise _refuse_range(value, path, index)
+            raise _reject_range(value, path, index)
     if bounds.is_empty:
         message = f"{path} lies from {low} to {high}, which contains no value"
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
@@ -299,7 +299,7 @@ def hint_unknown(dim: object) -> str:
     return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
 
 
-def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:
     message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1{hint_unknown(value)}"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
@@ -307,7 +307,7 @@ def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
 def _check_expression(expression: Expression, path: str, index: int) -> None:
     symbols = (*expression.factors, *expression.divisors)
     if len(symbols) > MAX_FACTORS or not symbols:
-        raise refuse_factors(len(symbols), path, index)
+        raise reject_factors(len(symbols), path, index)
     if not all(is_name(symbol.name) for symbol in symbols):
         problem = f"names a symbol that is not of 1 to {MAX_SYMBOL_CHARACTERS} printable characters"
     elif not (1 <= expression.coefficient <= MAX_DIM and 1 <= expression.divisor <= MAX_DIM):
@@ -320,7 +320,7 @@ def _check_expression(expression: Expression, path: str, index: int) -> None:
     raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
 
 
-def refuse_factors(count: int, path: str, index: int) -> InvalidRequestError:
+def reject_factors(count: int, path: str, index: int) -> InvalidRequestError:
     """Returns the error of an expression with too many symbols."""
     message = f"{path} has {count} symbols; an expression must have 1 to {MAX_FACTORS}"
     return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)

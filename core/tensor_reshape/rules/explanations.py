@@ -48,7 +48,7 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
     return tuple([_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims)])
 
 
-def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
+def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     """Returns an error with two more values: `rule`, the broken rule, and `accepted`, what would be accepted.
 
     An error that does not belong to the five rules, or that this version does not know, is returned unchanged.
@@ -62,7 +62,7 @@ def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     return type(error)(_add_hint(error, accepted), reason=reason, field=error.field, metadata=metadata)
 
 
-def hint_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
+def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     """Returns an error whose message contains what would be accepted, if that depends on the query.
 
     This is for single local queries, because it may take longer than the query itself.

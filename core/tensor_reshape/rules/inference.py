@@ -51,7 +51,7 @@ from tensor_reshape.rules.dims import (
     make_dim,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import explain_dims, explain_refusal
+from tensor_reshape.rules.explanations import explain_dims, explain_rejection
 from tensor_reshape.rules.layouts import check_strided_type
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
@@ -64,14 +64,14 @@ from tensor_reshape.rules.questions import (
     ShapeRequest,
     is_known,
 )
-from tensor_reshape.rules.refusals import (
-    refuse_expected,
-    refuse_expected_rank,
-    refuse_expected_volume,
-    refuse_overflow,
-    refuse_remainder,
-    refuse_volume,
-    refuse_zero_volume,
+from tensor_reshape.rules.rejections import (
+    reject_expected,
+    reject_expected_rank,
+    reject_expected_volume,
+    reject_overflow,
+    reject_remainder,
+    reject_volume,
+    reject_zero_volume,
 )
 from tensor_reshape.rules.solvers.cases import Case, Solution, solve
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system
@@ -155,7 +155,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             dims = solve_single(question.data, resolved)
         return Unsolved(request, resolved) if dims is None else _complete(request, resolved, dims)
     except ReshapeError as error:
-        raise _explain_refusal(request, error) from None
+        raise _explain_rejection(request, error) from None
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
@@ -185,11 +185,11 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         target = read_target(question, items)
         return _complete(request, target, *_search(question, target, budget or StepBudget()))
     except ReshapeError as error:
-        raise _explain_refusal(request, error) from None
+        raise _explain_rejection(request, error) from None
 
 
-def _explain_refusal(request: ShapeRequest, error: ReshapeError) -> ReshapeError:
-    return explain_refusal(request.question, error) if request.explain else error
+def _explain_rejection(request: ShapeRequest, error: ReshapeError) -> ReshapeError:
+    return explain_rejection(request.question, error) if request.explain else error
 
 
 def _complete(
@@ -214,8 +214,8 @@ def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], 
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)
-    if target.refusal is not None:
-        raise target.refusal
+    if target.rejection is not None:
+        raise target.rejection
     output = solve_exactly(question, target)
     if question.expected is not None:
         _check_expected(output, question.expected)
@@ -266,12 +266,12 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
         InvalidRequestError: EXPECTED_SHAPE_MISMATCH.
     """
     if len(expected) != len(output):
-        raise refuse_expected_rank(output, expected)
+        raise reject_expected_rank(output, expected)
     named: dict[str, int] = {}  # the first dim of each name; further dims with that name must be equal
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
-            raise refuse_expected(index, have, want)
+            raise reject_expected(index, have, want)
 
 
 def _search(
@@ -285,7 +285,7 @@ def _search(
     case = Case(build_system(question, target), target, budget)
     solution = solve(case)
     if solution is None:
-        raise _refuse(question, case)
+        raise _reject(question, case)
     zeros = _find_zeros(case, solution)
     # The solver bounds variables. The data's bounds of whole expressions apply in addition.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
@@ -297,7 +297,7 @@ def _search(
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
         if met.is_empty:  # the bounds from the equation and those from the data
-            raise _refuse(question, case)
+            raise _reject(question, case)
         dims.append(make_dim(met, expression))
     # Uses the remainder, not the equation, because equal factors on both sides say nothing.
     equality = find_equality(case.system, case.remainder, zeros)
@@ -326,27 +326,27 @@ def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
     return solve_for(monomial.variable, case.system, case.remainder, zeros)
 
 
-def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
+def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
     """Returns the error of a query without accepted instances."""
     target = case.target
     if question.expected is not None:
-        return _refuse_expected(question, question.expected, case)
+        return _reject_expected(question, question.expected, case)
     data, items = question.data or (), question.target or ()
     inferred = target.inferred
     if inferred is None:
-        return refuse_volume(question, format_product(data), format_product(items))
+        return reject_volume(question, format_product(data), format_product(items))
     # If the -1 would be too large, that is the error, and not a remainder.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
-        return refuse_overflow(question, inferred, overflow)
+        return reject_overflow(question, inferred, overflow)
     # The dividend and the divisor. A copied 0 stands for the dim that it copies.
     above, below = balance(target, data)
     if any(find_bounds(dim).max == 0 for dim in below):
-        return refuse_zero_volume(question, inferred)
-    return refuse_remainder(question, inferred, format_product(above), format_product(below))
+        return reject_zero_volume(question, inferred)
+    return reject_remainder(question, inferred, format_product(above), format_product(below))
 
 
-def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
+def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
     """Returns the error of an expected dim, or the error of the query without the expected shape, if it has one."""
     # The expected shape has narrowed the system, so a new one is built. The target is unchanged.
     plain, target = question._replace(expected=None), case.target
@@ -358,8 +358,8 @@ def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
             return error
     for index, (have, want) in enumerate(zip(dims, expected, strict=True)):
         if find_bounds(have).meet(find_bounds(want)).is_empty:
-            return refuse_expected(index, have, want)
-    return refuse_expected_volume(dims, expected, format_product(question.data or ()))
+            return reject_expected(index, have, want)
+    return reject_expected_volume(dims, expected, format_product(question.data or ()))
 
 
 def _find_overflow(case: Case, inferred: int) -> int | None:
@@ -396,5 +396,5 @@ _EMPTY: Target[AnyDim] = Target(
     may_copy=(),
     is_plain=False,
     copies_cancel=False,
-    refusal=None,
+    rejection=None,
 )

@@ -43,7 +43,7 @@ def check_layout(
     # After the size check, so that the number of positions is limited by the received bytes.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
-        raise _refuse_overlap(dims, strides, field)
+        raise _reject_overlap(dims, strides, field)
 
 
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
@@ -56,7 +56,7 @@ def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> Non
         InvalidRequestError: STRIDES_OVERLAP.
     """
     if not _fits(_find_overlapping_axes(dims, strides)):
-        raise _refuse_overlap(dims, strides, field)
+        raise _reject_overlap(dims, strides, field)
 
 
 def _check_size(want: int, have: int, field: str) -> None:
@@ -111,7 +111,7 @@ def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) ->
             raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=stride)
 
 
-def _refuse_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> InvalidRequestError:
+def _reject_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> InvalidRequestError:
     message = f"{field}.strides {format_value(strides)} give two elements of {format_value(dims)} the same position"
     return InvalidRequestError.of(Reason.STRIDES_OVERLAP, message, f"{field}.strides", dims=dims, strides=strides)
 

@@ -36,7 +36,7 @@ def parse_dim(text: str) -> AnyDim:
     """
     plain = text.strip()
     if len(plain) > _MAX_CHARACTERS:
-        raise _refuse(text)
+        raise _reject(text)
     if plain == "?":
         return None
     if re.fullmatch(r"-?[0-9]{1,40}", plain):
@@ -55,7 +55,7 @@ def _read_bounds(plain: str) -> Interval:
 def _read_named(plain: str, bounds: Interval, text: str) -> Dim:
     product = read_product(plain)
     if product is None or not (product.factors or product.divisors) or not product.divisor:
-        raise _refuse(text)
+        raise _reject(text)
     symbols = [[Symbol(name) for name in names] for names in (product.factors, product.divisors)]
     expression = make_expression(product.coefficient, symbols[0], product.divisor, symbols[1])
     if expression.symbol is not None:
@@ -63,7 +63,7 @@ def _read_named(plain: str, bounds: Interval, text: str) -> Dim:
     return Dim(bounds, expression)
 
 
-def _refuse(text: str) -> InvalidRequestError:
+def _reject(text: str) -> InvalidRequestError:
     message = (
         f"{text!r} is not a valid dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
         "as 4*C or N/2; put any other name in quotes: 'my dim'"

@@ -15,7 +15,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
-from tensor_reshape.rules.refusals import refuse_copy, refuse_second_minus_one, refuse_value
+from tensor_reshape.rules.rejections import reject_copy, reject_second_minus_one, reject_value
 
 # Global names, because looking up a member of an enum takes several times as long, and every call gets here.
 _LITERAL, _COPIED, _INFERRED, _LENGTH, _UNKNOWN = Kind
@@ -38,8 +38,8 @@ class Target(NamedTuple, Generic[Item_co]):
         may_copy: the indices of the unknown items that would copy if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
         copies_cancel: see `Operation`.
-        refusal: the error of the target for all data; None: there is none. It is not raised here, because contradictory
-            symbols in the data or in earlier items are reported first.
+        rejection: the error of the target for all data, or None. It is not raised here, because contradictory symbols
+            in the data or in earlier items are reported first.
     """
 
     kinds: Sequence[Kind]
@@ -51,7 +51,7 @@ class Target(NamedTuple, Generic[Item_co]):
     may_copy: Sequence[int]
     is_plain: bool
     copies_cancel: bool
-    refusal: InvalidRequestError | None
+    rejection: InvalidRequestError | None
 
     def suppose_inferred(self, index: int) -> "Target[Item_co]":
         """Returns the target with this unknown item as the -1."""
@@ -107,18 +107,18 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     """
     kinds, dims = [_LITERAL] * len(items), list(items)
     copied: list[int] = []
-    inferred = refusal = None
+    inferred = rejection = None
     product, is_plain = 1, True
     for index, item in enumerate(items):
         # Most items are numbers above 0. They have their kind from the beginning and need no function call.
         if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
-        # The error is kept and not raised: see `Target.refusal`. Later items do not matter then.
+        # The error is kept and not raised: see `Target.rejection`. Later items do not matter then.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
-            refusal, is_plain = error, False
+            rejection, is_plain = error, False
             del kinds[index:]
             break
         # A 0 without special_zero is the only literal that gets here.
@@ -132,7 +132,7 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     copies_cancel = question.operation.copies_cancel
     cancelled = _find_cancelled(copied, inferred, copies_cancel=copies_cancel) if copied else ()
     may_copy = () if is_plain else _find_copyable(question, kinds)
-    return Target(kinds, dims, copied, inferred, cancelled, product, may_copy, is_plain, copies_cancel, refusal)
+    return Target(kinds, dims, copied, inferred, cancelled, product, may_copy, is_plain, copies_cancel, rejection)
 
 
 def _find_copyable(question: AnyQuestion, kinds: Sequence[Kind]) -> Sequence[int]:
@@ -148,13 +148,13 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         return _LENGTH
     if item == -1:
         if inferred is not None:
-            raise refuse_second_minus_one(question, inferred, index)
+            raise reject_second_minus_one(question, inferred, index)
         return _INFERRED
     if item != 0:
-        raise refuse_value(question, index)
+        raise reject_value(question, index)
     if not question.special_zero:
         return _LITERAL
     # Data of unknown rank may have this dim. Instances without it are rejected and do not matter for the result.
     if question.data is not None and index >= len(question.data):
-        raise refuse_copy(question, index)
+        raise reject_copy(question, index)
     return _COPIED

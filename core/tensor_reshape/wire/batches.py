@@ -10,7 +10,7 @@ Invariants:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
+from tensor_reshape.rules.batches import BatchItem, ReportBug, reject_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
@@ -83,7 +83,7 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
         except ReshapeError as error:
             read = error
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
-            read = refuse_bug(bug, report)
+            read = reject_bug(bug, report)
         yield read
 
 
@@ -113,16 +113,16 @@ def write_batch_results(
         try:
             piece = write(result)
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
-            piece = write(refuse_bug(bug, report))
+            piece = write(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
             # Encoded once, because tens of thousands of items may need it.
-            piece = too_much = too_much or write(_refuse_size(max_bytes))
+            piece = too_much = too_much or write(_reject_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
     return pieces
 
 
-def _refuse_size(max_bytes: int) -> LimitError:
+def _reject_size(max_bytes: int) -> LimitError:
     text = "earlier results fill the response: send fewer queries in a batch"
     return LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
 
@@ -134,14 +134,14 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
         if compact is not None:
             return compact
         return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
-    refusal = reshape_pb2.Refusal(
+    rejection = reshape_pb2.Rejection(
         reason=result.reason,
         message=result.message,
         field=result.field,
         metadata=clip_metadata(result.metadata),
         limit_exceeded=isinstance(result, LimitError),
     )
-    return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
+    return reshape_pb2.BatchInferShapeResult(rejection=rejection).SerializeToString()
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
@@ -183,19 +183,19 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
     if result is None:
         text = "a result is neither a response nor an error that this version knows"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
-    if result == "refusal":
-        refusal = message.refusal
-        return _find_kind(refusal)(
-            refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata)
+    if result == "rejection":
+        rejection = message.rejection
+        return _find_kind(rejection)(
+            rejection.message, reason=rejection.reason, field=rejection.field, metadata=dict(rejection.metadata)
         )
     return read_infer_response(message.answer)
 
 
-def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
+def _find_kind(rejection: reshape_pb2.Rejection) -> type[ReshapeError]:
     """Returns the exception class of an error. A bug of the server is a plain ReshapeError."""
-    if refusal.reason == Reason.INTERNAL_ERROR:
+    if rejection.reason == Reason.INTERNAL_ERROR:
         return ReshapeError
-    return LimitError if refusal.limit_exceeded else InvalidRequestError
+    return LimitError if rejection.limit_exceeded else InvalidRequestError
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:

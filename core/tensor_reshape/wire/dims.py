@@ -15,7 +15,7 @@ from tensor_reshape.rules.dims import (
     Interval,
     Symbol,
     make_expression,
-    refuse_factors,
+    reject_factors,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
@@ -116,7 +116,7 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
     if kind == "expression":
         count = len(dim.expression.factors) + len(dim.expression.divisors)
         if count > MAX_FACTORS:  # before reading, which would take long
-            raise refuse_factors(count, f"{path}[{index}]", index)
+            raise reject_factors(count, f"{path}[{index}]", index)
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
     if dim.ByteSize():  # an unknown kind; ignoring it would check less than the client asked for

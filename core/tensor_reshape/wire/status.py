@@ -55,7 +55,7 @@ class Status(NamedTuple):
     trailing_metadata: tuple[tuple[str, str | bytes], ...]
 
 
-def encode_refusal(error: ReshapeError) -> Status:
+def encode_rejection(error: ReshapeError) -> Status:
     """Returns the status of an error, in less than 7 KiB."""
     code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
@@ -76,14 +76,14 @@ def encode_refusal(error: ReshapeError) -> Status:
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
 
-def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
+def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
     """Returns the error that a call ended with; None if the status has no details of this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
         return None
     try:
-        return _read_refusal(kind, StatusMessage.FromString(packed))
+        return _read_rejection(kind, StatusMessage.FromString(packed))
     except DecodeError:
         return None
 
@@ -100,7 +100,7 @@ def _choose_code(error: ReshapeError) -> StatusCode:
     return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 
-def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
+def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
     # A proxy may add other details.
     info = next((info for info in infos if info.domain == DOMAIN), None)
@@ -110,10 +110,10 @@ def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeErr
     for detail in status.details:
         detail.Unpack(request)  # does nothing if the detail has another type
     field = request.field_violations[0].field if request.field_violations else ""
-    refusal = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
-    if isinstance(refusal, LimitError):
-        refusal.retry_seconds = _read_retry_seconds(status)
-    return refusal
+    rejection = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
+    if isinstance(rejection, LimitError):
+        rejection.retry_seconds = _read_retry_seconds(status)
+    return rejection
 
 
 def _read_retry_seconds(status: StatusMessage) -> float | None:

@@ -1,4 +1,4 @@
-// Reshapes six numbers, and shows what a refusal says: go run . localhost:50051
+// Reshapes six numbers, and shows what a rejection says: go run . localhost:50051
 package main
 
 import (

@@ -21,7 +21,7 @@ console.log(new Float32Array(output.data.slice().buffer).join()); // 1,2,3,4,5,6
 try {
   await client.staticReshape({ shape: { items: [4n, -1n] }, specialZero: false, data }, { timeoutMs: 10_000 });
 } catch (error) {
-  const refusal = ConnectError.from(error);
-  const [info] = refusal.findDetails(ErrorInfoSchema);
-  console.log(Code[refusal.code], info?.reason, info?.metadata.divisor); // InvalidArgument NOT_DIVISIBLE 4
+  const rejection = ConnectError.from(error);
+  const [info] = rejection.findDetails(ErrorInfoSchema);
+  console.log(Code[rejection.code], info?.reason, info?.metadata.divisor); // InvalidArgument NOT_DIVISIBLE 4
 }

@@ -23,7 +23,7 @@ from tensor_reshape.server.engine.call_logs import log_bad_end
 from tensor_reshape.server.engine.heads import CallHead, note_answer
 from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.statuses import OK, End, choose_end, refuse_empty_call
+from tensor_reshape.server.engine.statuses import OK, End, choose_end, reject_empty_call
 from tensor_reshape.server.service.method_tables import Method, StreamMethod, WatchMethod
 
 _THREADS = 128
@@ -61,9 +61,9 @@ class FallbackCall:
         Raises:
             LimitError: the call is aborted or has ended.
         """
-        refusal = self._signals.get()
-        if refusal is not None:
-            raise refusal
+        rejection = self._signals.get()
+        if rejection is not None:
+            raise rejection
 
     def answer_unary(self, method: Method, raw: bytes) -> bytes:
         """Returns the response of a unary call.
@@ -115,7 +115,7 @@ class FallbackCall:
         self.enter()
         if raw is None:
             self._engine.message_received(self.life, None)
-            raise refuse_empty_call()
+            raise reject_empty_call()
         self.take(b"")  # the message needs no memory any more
         news = threading.Event()
         with closing(method.open(raw)) as watch:
@@ -155,9 +155,9 @@ class FallbackCall:
         except grpc.RpcError:
             raise  # the call has ended
         except Exception as error:  # noqa: BLE001 - the client gets only a status
-            self.refuse(error)
+            self.reject(error)
 
-    def refuse(self, error: Exception) -> NoReturn:
+    def reject(self, error: Exception) -> NoReturn:
         """Ends the call with the status of `error`."""
         end = choose_end(error, self._head)
         ended = self._engine.end(self.life, end.ending)
@@ -175,17 +175,17 @@ class FallbackCall:
     def start_send(self) -> None:
         """Does nothing, because the thread of the call sends; see `ServedCall`."""
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error; see `ServedCall`."""
-        log_bad_end(self._head, Ending(refusal.code_name, str(refusal.reason)), self.life.began)
-        self._signals.put(refusal)
+        log_bad_end(self._head, Ending(rejection.code_name, str(rejection.reason)), self.life.began)
+        self._signals.put(rejection)
         if state is State.RECEIVING:
             self._context.cancel()  # the only way to end a read; the client gets CANCELLED
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
-        if refusal is not None:
-            log_bad_end(self._head, Ending("CANCELLED", str(refusal.reason)), self.life.began)
+        if rejection is not None:
+            log_bad_end(self._head, Ending("CANCELLED", str(rejection.reason)), self.life.began)
         self._context.cancel()
 
     def _on_over(self) -> None:
@@ -268,7 +268,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
         if raw is None:
             call.enter()  # gates and observers see every call
             service.engine.message_received(call.life, None)
-            raise refuse_empty_call()
+            raise reject_empty_call()
         return call.answer_unary(method, raw)
 
 

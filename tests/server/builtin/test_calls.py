@@ -89,7 +89,7 @@ def test_message_above_the_server_limit_is_logged(path: str, caplog: pytest.LogC
         assert connection.call(HEALTH_CHECK, b"").is_ok  # the core has told the client first; this is served after it
     assert end.status == RESOURCE_EXHAUSTED
     logged = [(one.message, vars(one).get("reason")) for one in caplog.records if hasattr(one, "method")]
-    assert logged == [("refused", Reason.MESSAGE_TOO_LARGE)]
+    assert logged == [("rejected", Reason.MESSAGE_TOO_LARGE)]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def address() -> Iterator[str]:
 def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str, lines: Lines, name: str):
     case = BAD_CASES[name]
     told = end_call(address, case.path, case.data, ends=case.ends, headers=OURS)
-    line = lines.await_line("refused")
+    line = lines.await_line("rejected")
     assert (line["method"], line["code"], line.get("reason", "")) == (case.path, case.code, case.reason)
     assert line.get("field", "") == case.field
     assert (line["request_id"], told[REQUEST_ID_KEY]) == ("ours", "ours")
@@ -90,7 +90,7 @@ def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str,
 def test_invalid_request_id_is_replaced(address: str, lines: Lines, sent: str | None):
     headers = [] if sent is None else [(REQUEST_ID_KEY, sent)]
     told = end_call(address, RESHAPE, BAD, headers=headers)
-    assert told[REQUEST_ID_KEY] == lines.await_line("refused")["request_id"]
+    assert told[REQUEST_ID_KEY] == lines.await_line("rejected")["request_id"]
     assert (len(told[REQUEST_ID_KEY]), told[REQUEST_ID_KEY].isalnum()) == (16, True)
 
 
@@ -121,7 +121,7 @@ def test_call_above_max_calls_is_logged(lines: Lines):
         stream.accept()
         told = end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
         assert told[REQUEST_ID_KEY] == "ours"
-        line = lines.await_line("refused")
+        line = lines.await_line("rejected")
     assert (line["reason"], line["request_id"]) == (Reason.SERVER_BUSY, "ours")
     assert line["peer"].startswith("ipv4:127.0.0.1:")
 
@@ -130,14 +130,14 @@ def test_call_with_unread_response_is_logged(address: str, lines: Lines):
     with Connection(address, initial_window=0) as connection:
         stream = connection.open(RESHAPE, headers=OURS)
         connection.send_data(stream, grpc_message(LONG))
-        line = lines.await_line("refused")
+        line = lines.await_line("rejected")
     assert (line["code"], line["reason"], line["request_id"]) == ("CANCELLED", Reason.STALLED, "ours")
 
 
 def test_oversized_message_is_logged(lines: Lines):
     with serve(max_message_bytes=4096) as runner:
         end_call(runner.addresses[0], RESHAPE, pack(LONG), headers=OURS)
-        line = lines.await_line("refused")
+        line = lines.await_line("rejected")
     assert (line["reason"], line["request_id"]) == (Reason.MESSAGE_TOO_LARGE, "ours")
 
 
@@ -145,13 +145,13 @@ def test_aborted_health_check_is_logged(address: str, lines: Lines):
     with Connection(address) as connection:
         for _ in range(MAX_SILENT + 1):
             connection.open(HEALTH_CHECK)
-        assert lines.await_line("refused")["reason"] == Reason.STALLED
+        assert lines.await_line("rejected")["reason"] == Reason.STALLED
 
 
 def test_successful_call_is_not_logged_and_returns_no_id(address: str, lines: Lines):
     told = end_call(address, RESHAPE, pack(GOOD), headers=OURS)
     end_call(address, RESHAPE, BAD)
-    lines.await_line("refused")
+    lines.await_line("rejected")
     assert (len(lines.records), REQUEST_ID_KEY in told) == (1, False)
 
 
@@ -166,13 +166,13 @@ def test_disconnect_is_not_logged_as_a_failure(lines: Lines):
             assert connection.ping()
         backend.released.set()
         end_call(runner.addresses[0], RESHAPE, BAD)
-        lines.await_line("refused")
+        lines.await_line("rejected")
     assert len(lines.records) == 1
 
 
 def test_unknown_method_is_logged_whatever_its_name(address: str, lines: Lines):
     end_call(address, "/a.Service/Me\tthod" + "x" * 1000, pack(b""))
-    line = lines.await_line("refused")
+    line = lines.await_line("rejected")
     assert (line["code"], line["method"][:18], len(line["method"])) == ("UNIMPLEMENTED", "/a.Service/Me\tthod", 256)
 
 
@@ -182,14 +182,14 @@ def test_log_lines_contain_no_credentials_or_payload(address: str, lines: Lines)
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\x06")
     request = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
     end_call(address, RESHAPE, pack(request), headers=headers)
-    assert "hunter2" not in str(lines.await_line("refused"))
+    assert "hunter2" not in str(lines.await_line("rejected"))
 
 
 def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
     head = CallHead(RESHAPE, ())
     for code in ("RESOURCE_EXHAUSTED", "CANCELLED"):
         log_bad_end(head, Ending(code, "STALLED"), 0.0)
-    assert [line["code"] for line in lines.find("refused")] == ["RESOURCE_EXHAUSTED"]
+    assert [line["code"] for line in lines.find("rejected")] == ["RESOURCE_EXHAUSTED"]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
         (STREAM, CASES["a stream"].data, ("OK", ""), (2, 2)),
         (RESHAPE, BAD, ("INVALID_ARGUMENT", Reason.MESSAGE_MALFORMED), (1, 0)),
     ],
-    ids=["good", "stream", "refused"],
+    ids=["good", "stream", "rejected"],
 )
 def test_access_log_has_a_line_for_every_call(
     lines: Lines, path: str, data: bytes, ending: tuple[str, str], messages: tuple[int, int]
@@ -212,7 +212,7 @@ def test_access_log_has_a_line_for_every_call(
     assert (line["request_messages"], line["response_messages"]) == messages
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
     assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
-    assert len(lines.find("refused")) == (ending[0] != "OK")
+    assert len(lines.find("rejected")) == (ending[0] != "OK")
 
 
 def observe(log: AccessLog, state: State) -> None:

@@ -9,9 +9,9 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import State
-from tensor_reshape.server.engine.stalls import refuse_stalled
+from tensor_reshape.server.engine.stalls import reject_stalled
 
-REFUSAL = refuse_stalled(5.0)
+REJECTION = reject_stalled(5.0)
 
 
 class Recorder(Caller):
@@ -31,11 +31,11 @@ class Recorder(Caller):
     def start_work(self) -> None:
         self._note("START_WORK")
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
-        self._note(f"GIVE_UP {refusal.reason} {state.name}")
+    def give_up(self, rejection: LimitError, state: State) -> None:
+        self._note(f"GIVE_UP {rejection.reason} {state.name}")
 
-    def drop(self, refusal: LimitError | None) -> None:
-        self._note(f"DROP {refusal.reason if refusal else None}")
+    def drop(self, rejection: LimitError | None) -> None:
+        self._note(f"DROP {rejection.reason if rejection else None}")
 
     def _note(self, what: str) -> None:
         if what.split(maxsplit=1)[0] == self._fails_at:
@@ -43,8 +43,8 @@ class Recorder(Caller):
         self.done.append(what)
 
     def build(self, kind: Kind) -> Effect:
-        refusal = REFUSAL if kind in {Kind.GIVE_UP, Kind.DROP} else None
-        return Effect(kind, self.life, refusal, State.RECEIVING if kind is Kind.GIVE_UP else None)
+        rejection = REJECTION if kind in {Kind.GIVE_UP, Kind.DROP} else None
+        return Effect(kind, self.life, rejection, State.RECEIVING if kind is Kind.GIVE_UP else None)
 
 
 DONE = {

@@ -1,4 +1,4 @@
-"""The engine by itself: what calls hold, who may receive, who waits, and who is refused."""
+"""The engine by itself: what calls hold, who may receive, who waits, and who is rejected."""
 
 import json
 from collections.abc import Callable
@@ -220,12 +220,12 @@ def test_stream_with_unsent_responses_is_not_read():
 def test_call_above_max_calls_is_rejected_until_one_ends():
     engine = make(100, max_calls=2)
     first, _ = call_all(engine, range(2))
-    refused = Lifecycle(first, METHOD)
+    rejected = Lifecycle(first, METHOD)
     with pytest.raises(LimitError) as caught:
-        engine.enter(refused, find_source(THIRD))
+        engine.enter(rejected, find_source(THIRD))
     assert caught.value.reason == Reason.SERVER_BUSY
-    engine.end(refused, OK)
-    engine.release(refused)
+    engine.end(rejected, OK)
+    engine.release(rejected)
     first.leave()
     assert Caller(engine, THIRD).reads == 1
 
@@ -242,10 +242,10 @@ def test_one_address_leaves_an_eighth_of_the_slots():
 def test_releasing_a_rejected_call_frees_no_slot():
     engine = make(4, max_calls=1)
     running = Caller(engine)
-    refused = Lifecycle(running, METHOD)
+    rejected = Lifecycle(running, METHOD)
     with pytest.raises(LimitError):
-        engine.enter(refused, find_source(PEER))
-    engine.release(refused)
+        engine.enter(rejected, find_source(PEER))
+    engine.release(rejected)
     with pytest.raises(LimitError):
         Caller(engine)
 

@@ -72,11 +72,11 @@ class ModelCall:
     def start_send(self) -> None:
         assert self.outbox or self.state == "sending"
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
-        raise AssertionError(refusal, state)
+    def give_up(self, rejection: LimitError, state: State) -> None:
+        raise AssertionError(rejection, state)
 
-    def drop(self, refusal: LimitError | None) -> None:
-        del refusal
+    def drop(self, rejection: LimitError | None) -> None:
+        del rejection
         raise AssertionError
 
 

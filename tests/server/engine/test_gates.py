@@ -29,11 +29,11 @@ from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 PROBE = next(iter(build_probes(bool)))
 TOLD = ("told", "at the end")
-REFUSED = LimitError.of(Reason.SERVER_BUSY, "not you")
+REJECTED = LimitError.of(Reason.SERVER_BUSY, "not you")
 
 
 class Book:
-    """A gate that keeps who came and went, and refuses those who say so."""
+    """A gate that keeps who came and went, and rejects those who say so."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -41,8 +41,8 @@ class Book:
         self.left: list[CallHead] = []
 
     def admit(self, head: CallHead) -> None:
-        if head.find_values("refuse"):
-            raise REFUSED
+        if head.find_values("reject"):
+            raise REJECTED
         if head.find_values("bug"):
             message = "a secret"
             raise RuntimeError(message)
@@ -152,7 +152,7 @@ def test_gate_sees_metadata_and_sets_the_observed_identity(guarded: Guarded, cha
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
 def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
-    code, trailing = call(channel, path, [("refuse", "yes")])
+    code, trailing = call(channel, path, [("reject", "yes")])
     assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
     assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
     assert guarded.watcher.events == [Event.ENTER, Event.END, Event.OVER]
@@ -202,18 +202,18 @@ def test_bug_in_a_gate_rejects_the_call(
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, PROBE])
 def test_health_check_has_no_gate(guarded: Guarded, channel: grpc.Channel, path: str):
-    assert call(channel, path, [("refuse", "yes")])[0] == "OK"
+    assert call(channel, path, [("reject", "yes")])[0] == "OK"
     assert guarded.book.admitted == []
 
 
 def test_health_watch_has_no_gate(guarded: Guarded, channel: grpc.Channel):
     watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
-    assert next(watch(b"", metadata=(("refuse", "yes"),), timeout=SECONDS)) == b"\x08\x01"
+    assert next(watch(b"", metadata=(("reject", "yes"),), timeout=SECONDS)) == b"\x08\x01"
     assert guarded.book.admitted == []
 
 
 def test_reflection_passes_the_gates(guarded: Guarded, channel: grpc.Channel):
-    assert call(channel, REFLECTION, [("refuse", "yes")])[0] == "RESOURCE_EXHAUSTED"
+    assert call(channel, REFLECTION, [("reject", "yes")])[0] == "RESOURCE_EXHAUSTED"
     assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
     guarded.book.await_empty()
     assert [(head.method, head.identity) for head in guarded.book.admitted] == [(REFLECTION, "somebody")]
@@ -224,7 +224,7 @@ class Closed:
 
     def admit(self, head: CallHead) -> None:
         del head
-        raise REFUSED
+        raise REJECTED
 
     def leave(self, head: CallHead) -> None:
         raise AssertionError(head)
@@ -247,7 +247,7 @@ def test_full_server_still_reports_missing_permission():
         future = method.future(LONG, timeout=SECONDS)
         try:
             assert backend.entered.wait(SECONDS)
-            assert b"not you" in bytes(call(channel, RESHAPE, [("refuse", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+            assert b"not you" in bytes(call(channel, RESHAPE, [("reject", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
             assert b"are running" in bytes(call(channel, RESHAPE)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
         finally:
             backend.released.set()
@@ -280,4 +280,4 @@ def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path
 
 def test_call_without_gates_has_no_head():
     assert not Gates()
-    assert Gates().find_refusal(CallHead(RESHAPE, ())) is None
+    assert Gates().find_rejection(CallHead(RESHAPE, ())) is None

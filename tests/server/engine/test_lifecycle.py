@@ -86,11 +86,11 @@ class Nothing:
     def start_work(self) -> None:
         pass
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError | None) -> None:
-        del refusal
+    def drop(self, rejection: LimitError | None) -> None:
+        del rejection
 
 
 class Notes:
@@ -200,9 +200,9 @@ def test_stream_reads_next_message_when_few_responses_are_unsent(state: State, u
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
 def test_client_that_does_not_read_gets_no_error(state: State):
     life = make(state)
-    assert life.ignores_refusals == (state in {State.ENDING, State.GIVEN_UP})
+    assert life.ignores_rejections == (state in {State.ENDING, State.GIVEN_UP})
     life.unsent = 1
-    assert life.ignores_refusals
+    assert life.ignores_rejections
 
 
 def test_stall_clock_stops_while_the_server_works():

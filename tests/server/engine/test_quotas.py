@@ -31,7 +31,7 @@ def admit(quotas: CallerQuotas, peer: str = ONE, count: int = 1) -> list[CallHea
     return heads
 
 
-def refuse(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
+def reject(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
     with pytest.raises(LimitError) as caught:
         quotas.admit(make_head(peer))
     assert caught.value.reason == Reason.QUOTA_EXCEEDED
@@ -41,7 +41,7 @@ def refuse(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
 def test_quota_limits_running_calls_of_a_caller(clock: Clock):
     quotas = CallerQuotas(2, 0, clock)
     admit(quotas, count=2)
-    assert refuse(quotas).message == "this caller has 2 running calls, and the limit is 2"
+    assert reject(quotas).message == "this caller has 2 running calls, and the limit is 2"
 
 
 def test_finished_call_frees_the_quota(clock: Clock):
@@ -49,43 +49,43 @@ def test_finished_call_frees_the_quota(clock: Clock):
     (head,) = admit(quotas)
     quotas.leave(head)
     admit(quotas)
-    refuse(quotas)
+    reject(quotas)
 
 
 def test_quotas_of_callers_are_independent(clock: Clock):
     quotas = CallerQuotas(1, 1.0, clock)
     admit(quotas, ONE)
     admit(quotas, OTHER)
-    refuse(quotas, ONE)
+    reject(quotas, ONE)
 
 
 def test_rate_limit_allows_a_burst_of_one_second(clock: Clock):
     quotas = CallerQuotas(0, 5.0, clock)
     admit(quotas, count=5)
-    assert "5 calls per second" in refuse(quotas).message
+    assert "5 calls per second" in reject(quotas).message
 
 
 def test_call_after_the_retry_delay_is_admitted(clock: Clock):
     quotas = CallerQuotas(0, 4.0, clock)
     admit(quotas, count=4)
-    seconds = refuse(quotas).retry_seconds
+    seconds = reject(quotas).retry_seconds
     assert seconds == pytest.approx(0.25)
     clock.now += seconds or 0.0
     admit(quotas)
-    refuse(quotas)
+    reject(quotas)
 
 
 def test_rate_below_one_allows_occasional_calls(clock: Clock):
     quotas = CallerQuotas(0, 0.1, clock)
     admit(quotas)
-    assert refuse(quotas).retry_seconds == pytest.approx(10)
+    assert reject(quotas).retry_seconds == pytest.approx(10)
 
 
 def test_rejected_call_takes_no_token(clock: Clock):
     quotas = CallerQuotas(0, 1.0, clock)
     admit(quotas)
     for _ in range(100):
-        refuse(quotas)
+        reject(quotas)
     clock.now += 1
     admit(quotas)
 
@@ -95,13 +95,13 @@ def test_idle_caller_does_not_accumulate_tokens(clock: Clock):
     admit(quotas)
     clock.now += 1000
     admit(quotas, count=3)
-    refuse(quotas)
+    reject(quotas)
 
 
 def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
     quotas = CallerQuotas(1, 0, clock)
     admit(quotas)
-    assert refuse(quotas).retry_seconds is None
+    assert reject(quotas).retry_seconds is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_many_addresses_do_not_grow_the_caller_table(clock: Clock, monkeypatch: 
         for passing in admit(table, name_peer(number)):
             table.leave(passing)
     assert len(table) == 20
-    refuse(table, ONE)
+    reject(table, ONE)
     table.leave(head)
 
 

@@ -105,7 +105,7 @@ def test_claim_above_its_share_aborts_no_other_call(clock: Clock):
     slow = Caller(swept.engine, name_peer(1))
     silent = [Caller(swept.engine, name_peer(2)) for _ in range(MAX_READS + 1)]
     swept.wait(MIN_PRESSURE_SECONDS + 0.1)
-    assert ([len(caller.refusals) for caller in silent], slow.reasons) == ([1] * (MAX_READS + 1), [])
+    assert ([len(caller.rejections) for caller in silent], slow.reasons) == ([1] * (MAX_READS + 1), [])
 
 
 def test_greedy_address_gets_the_short_timeout_when_slots_are_scarce(clock: Clock):
@@ -153,7 +153,7 @@ def test_crowded_addresses_lose_calls_to_newcomers(clock: Clock):
     polite = call_all(swept.engine, range(20, 22))
     assert [caller.reads for caller in polite] == [0, 0]
     swept.wait(SHORT_SECONDS + 0.01)
-    given_up = [caller for callers in crowds.values() for caller in callers if caller.refusals]
+    given_up = [caller for callers in crowds.values() for caller in callers if caller.rejections]
     assert {caller.life.source.address for caller in given_up} == {"ipv4:10.0.0.0"}
     for caller in given_up:
         caller.leave()
@@ -183,16 +183,16 @@ def test_working_call_is_never_aborted(clock: Clock):
 def test_aborted_call_is_cancelled_if_its_error_is_unread(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine)
-    for seconds, refusals, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
+    for seconds, rejections, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
         swept.wait(seconds)
-        assert (len(caller.refusals), caller.drops) == (refusals, drops)
+        assert (len(caller.rejections), caller.drops) == (rejections, drops)
 
 
 def test_stream_with_unread_responses_is_cancelled_at_once(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive(10).answer(10)
     swept.wait(5.1)
-    assert (caller.refusals, caller.drops) == ([], 1)
+    assert (caller.rejections, caller.drops) == ([], 1)
 
 
 def test_calls_waiting_for_a_thread_shorten_no_timeout(clock: Clock):

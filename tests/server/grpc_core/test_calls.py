@@ -160,7 +160,7 @@ def test_core_rejects_a_message_above_the_limit(served: CoreServer, connection: 
     call.receive()
     connection.send_data(stream, grpc_message(bytes(MAX_BYTES + 1)), end=True)
     assert call.messages.get(timeout=SECONDS) is None
-    assert call.is_refused
+    assert call.is_rejected
     call.finish(Status(grpc.StatusCode.UNKNOWN, "too late", ()))
     assert connection.await_end(stream).status == RESOURCE_EXHAUSTED
 
@@ -170,7 +170,7 @@ def test_cancelled_call_is_not_an_oversized_message(served: CoreServer, connecti
     call.receive()
     LEAVES["cancels"](connection, stream)
     assert call.messages.get(timeout=SECONDS) is None
-    assert not call.is_refused
+    assert not call.is_rejected
 
 
 def test_head_is_made_once(served: CoreServer, connection: Connection):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine_servers import BROKEN, LONG, METHODS, REFUSED, STREAM, UNARY, EngineServer, serve_engine
+from engine_servers import BROKEN, LONG, METHODS, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import SECONDS, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from tensor_reshape.server.config import Config
@@ -111,8 +111,8 @@ def fail(*_: object, **__: object) -> None:
     [
         (UNARY, "enter", b"short"),
         (UNARY, "answer_at_once", b"short"),
-        (UNARY, "message_received", REFUSED),
-        (UNARY, "end", REFUSED),
+        (UNARY, "message_received", REJECTED),
+        (UNARY, "end", REJECTED),
         (UNARY, "message_received", LONG),
         (UNARY, "request_work", LONG),
         (UNARY, "take_up", LONG),

@@ -8,32 +8,32 @@ from starlette.types import Message
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.statuses import choose_end
-from tensor_reshape.server.http.answers import HTTP_CODES, Answer, build_answer, build_refusal, send_answer
+from tensor_reshape.server.http.answers import HTTP_CODES, Answer, build_answer, build_rejection, send_answer
 
 
-def refuse(error: Exception) -> Answer:
-    return build_refusal(choose_end(error, CallHead("/a/b", [("x-request-id", "mine")])))
+def reject(error: Exception) -> Answer:
+    return build_rejection(choose_end(error, CallHead("/a/b", [("x-request-id", "mine")])))
 
 
 def test_every_code_and_every_reason_has_a_status():
     assert HTTP_CODES.keys() == {code.name for code in grpc.StatusCode}
     for reason in Reason:
-        answer = refuse(ReshapeError("text", reason=reason))
+        answer = reject(ReshapeError("text", reason=reason))
         assert answer.code == (413 if reason is Reason.MESSAGE_TOO_LARGE else HTTP_CODES[reason.code_name]), reason
         assert json.loads(answer.body)["details"][0]["reason"] == reason
         assert answer.headers["x-request-id"] == "mine"
 
 
-def test_refusal_for_a_time_has_the_seconds_until_a_retry():
-    refusal = LimitError.of(Reason.QUOTA_EXCEEDED, "text")
-    refusal.retry_seconds = 1.25
-    answer = refuse(refusal)
+def test_rejection_for_a_time_has_the_seconds_until_a_retry():
+    rejection = LimitError.of(Reason.QUOTA_EXCEEDED, "text")
+    rejection.retry_seconds = 1.25
+    answer = reject(rejection)
     assert (answer.code, answer.headers["retry-after"]) == (429, "2")
     assert json.loads(answer.body)["details"][1]["retryDelay"] == "1.250s"
 
 
-def test_refusal_without_identity_names_the_scheme():
-    answer = refuse(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "text"))
+def test_rejection_without_identity_names_the_scheme():
+    answer = reject(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "text"))
     assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 

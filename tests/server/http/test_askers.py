@@ -19,11 +19,11 @@ def answer(message: bytes, _is_over: IsOver) -> bytes:
     return json.dumps(message.decode()).encode()
 
 
-async def test_query_is_answered_or_refused():
+async def test_query_is_answered_or_rejected():
     app = MethodApp(Method("/a/b", answer, lambda _message: None), ask_here)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
         assert (await client.get("/?x=%201")).json() == "x=%201"
         for query, code in (("bug", 500), ("wrong", 400)):
-            refusal = await client.get(f"/?{query}")
-            assert refusal.status_code == code
-            assert "secret" not in refusal.text
+            rejection = await client.get(f"/?{query}")
+            assert rejection.status_code == code
+            assert "secret" not in rejection.text

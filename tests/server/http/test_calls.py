@@ -52,17 +52,17 @@ class Watcher:
 
 
 class Turnstile:
-    """A gate that keeps the heads that it sees, and admits them unless it has a refusal."""
+    """A gate that keeps the heads that it sees, and admits them unless it has a rejection."""
 
-    def __init__(self, refusal: PermissionDeniedError | None = None) -> None:
-        self.refusal = refusal
+    def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
+        self.rejection = rejection
         self.heads = list[CallHead]()
         self.left = threading.Semaphore(0)
 
     def admit(self, head: CallHead) -> None:
         self.heads.append(head)
-        if self.refusal is not None:
-            raise self.refusal
+        if self.rejection is not None:
+            raise self.rejection
 
     def leave(self, head: CallHead) -> None:
         del head

@@ -60,7 +60,7 @@ def test_schemas_have_the_fields_and_values_of_the_contract():
             (enum,) = [found.enum_types_by_name[inner] for found in enums if inner in found.enum_types_by_name]
             assert schema["enum"] == [value.name for value in enum.values]
             assert all(f"{value}: " in schema["description"] for value in schema["enum"])
-    assert SCHEMAS["Refusal"]["properties"]["metadata"]["additionalProperties"] == {"type": "string"}
+    assert SCHEMAS["Rejection"]["properties"]["metadata"]["additionalProperties"] == {"type": "string"}
 
 
 @examples(30)

@@ -1,4 +1,4 @@
-"""JSON that protobuf refuses: the fault has the field and the value."""
+"""JSON that protobuf rejects: the fault has the field and the value."""
 
 import json
 

@@ -28,7 +28,7 @@ def infer(body: bytes, path: str = INFER_PATH) -> object:
     return json.loads(METHODS[path].answer(body, lambda: False))
 
 
-def refuse(path: str, body: bytes) -> ReshapeError:
+def reject(path: str, body: bytes) -> ReshapeError:
     with pytest.raises(ReshapeError) as caught:
         pytest.fail(f"{body[:80]!r} is answered with {infer(body, path)}")
     return caught.value
@@ -41,11 +41,11 @@ def read_json_answer(body: bytes) -> reshape_pb2.InferShapeResponse:
 def describe(
     methods: Mapping[str, Method], message: bytes, read: Callable[[bytes], reshape_pb2.InferShapeResponse]
 ) -> object:
-    """Returns the answer to a question, or the parts of its refusal."""
+    """Returns the answer to a question, or the parts of its rejection."""
     try:
         return read(methods[INFER_PATH].answer(message, lambda: False))
-    except ReshapeError as refusal:
-        return refusal.reason, refusal.field, refusal.message, refusal.metadata
+    except ReshapeError as rejection:
+        return rejection.reason, rejection.field, rejection.message, rejection.metadata
 
 
 def test_question_is_answered_the_same_on_either_thread():
@@ -69,12 +69,12 @@ def test_repeated_query_is_served_from_the_cache():
     assert (len(answers), service.lookups.misses, service.lookups.hits) == (1, 1, 2)
 
 
-def test_batch_answers_or_refuses_each_question():
+def test_batch_answers_or_rejects_each_question():
     wrong = {**QUESTION, "operation": "OPERATION_UNSPECIFIED"}
     body = write_json({"items": [{"question": QUESTION}, {"question": wrong}]})
-    (answer, refusal) = infer(body, BATCH_PATH)["results"]  # type: ignore[index]
+    (answer, rejection) = infer(body, BATCH_PATH)["results"]  # type: ignore[index]
     assert answer == {"answer": ANSWER}
-    assert refusal["refusal"]["reason"] == Reason.OPERATION_UNSPECIFIED
+    assert rejection["rejection"]["reason"] == Reason.OPERATION_UNSPECIFIED
 
 
 def test_batch_that_is_longer_than_a_question_is_answered_whole():
@@ -94,14 +94,14 @@ def test_malformed_batch_is_rejected():
         b'{"items":[{},{}]}x', b'{"items":[,{}]}', b'{"items":[], "items":[]}', b'{"items":[{"a":1,"a":1}]}',
         b'{"items":[12]}', b'{"items":[[]]}', b'{"items":{}}', b'{"x":[]}', b'{"items":[{}],"x":1}',
     ):  # fmt: skip
-        assert refuse(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
+        assert reject(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
 def test_too_many_or_too_long_items_are_rejected():
-    assert refuse(BATCH_PATH, b'{"items":[' + b"{}," * 65536 + b"{}]}").reason is Reason.BATCH_TOO_LARGE
-    refusal = refuse(BATCH_PATH, b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}")
-    assert (refusal.reason, refusal.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
-    assert "more than 65536 characters" in refusal.message
+    assert reject(BATCH_PATH, b'{"items":[' + b"{}," * 65536 + b"{}]}").reason is Reason.BATCH_TOO_LARGE
+    rejection = reject(BATCH_PATH, b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}")
+    assert (rejection.reason, rejection.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
+    assert "more than 65536 characters" in rejection.message
 
 
 def test_malformed_query_is_rejected():
@@ -112,14 +112,14 @@ def test_malformed_query_is_rejected():
         b"", b"[]", b"null", b'"', b"\xff", b"{", b'{"operation":1,"operation":1}', b"[" * MAX_QUESTION_BYTES,
         b'{"data":' * 8000, b'{"operation":' + b"9" * 60000 + b"}", write_json(deep),
     ):  # fmt: skip
-        assert refuse(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
+        assert reject(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
 def test_error_names_the_value_and_its_field():
-    refusal = refuse(INFER_PATH, write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}}))
-    assert isinstance(refusal, InvalidRequestError)
-    assert refusal.field == "shape.dims[1].value"
-    assert "'x'" in refusal.message
+    rejection = reject(INFER_PATH, write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}}))
+    assert isinstance(rejection, InvalidRequestError)
+    assert rejection.field == "shape.dims[1].value"
+    assert "'x'" in rejection.message
 
 
 def test_number_or_name_that_protobuf_trips_over_is_malformed():
@@ -130,16 +130,16 @@ def test_number_or_name_that_protobuf_trips_over_is_malformed():
         ({"shape": {"dims": [{"value": 1e400}]}}, "shape.dims[0].value"),
     ):
         body = write_json(question).replace(b"Infinity", b"1e400")
-        alone, among = refuse(INFER_PATH, body), refuse(BATCH_PATH, b'{"items":[{"question":%b}]}' % body)
+        alone, among = reject(INFER_PATH, body), reject(BATCH_PATH, b'{"items":[{"question":%b}]}' % body)
         assert (alone.reason, alone.field) == (Reason.MESSAGE_MALFORMED, field)
         assert (among.reason, among.field) == (Reason.MESSAGE_MALFORMED, f"items[0].question.{field}")
 
 
-def test_answers_that_would_be_too_long_as_json_are_refused():
+def test_answers_that_would_be_too_long_as_json_are_rejected():
     methods = {method.name: method for method in build_json_methods(ReshapeService(Limits(max_output_bytes=200)))}
     first, *others = json.loads(methods[BATCH_PATH].answer(write_batch(4), lambda: False))["results"]
     assert first == {"answer": ANSWER}
-    assert others[-1]["refusal"]["reason"] == Reason.OUTPUT_TOO_LARGE
+    assert others[-1]["rejection"]["reason"] == Reason.OUTPUT_TOO_LARGE
 
 
 def test_batch_is_aborted_when_its_client_disconnects():

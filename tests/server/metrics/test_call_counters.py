@@ -21,7 +21,7 @@ from tensor_reshape.server.metrics.families import (
     CALL_SECONDS,
     CALLS,
     OTHER,
-    REFUSALS,
+    REJECTIONS,
     REQUEST_BYTES,
     RESPONSE_BYTES,
     Family,
@@ -98,12 +98,12 @@ def test_server_counts_calls_to_unknown_methods():
 
 def test_rejected_call_is_counted_by_its_reason():
     counted = Counted(max_calls=1)
-    refused = Lifecycle(counted.call(), METHOD)
+    rejected = Lifecycle(counted.call(), METHOD)
     with pytest.raises(LimitError) as raised:
-        counted.engine.enter(refused, find_source(name_peer(2)))
-    counted.engine.end(refused, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
-    counted.engine.release(refused)
-    assert counted.count(REFUSALS, "SERVER_BUSY") == 1
+        counted.engine.enter(rejected, find_source(name_peer(2)))
+    counted.engine.end(rejected, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
+    counted.engine.release(rejected)
+    assert counted.count(REJECTIONS, "SERVER_BUSY") == 1
     assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
 
 
@@ -155,7 +155,7 @@ def test_counts_equal_those_of_observers_for_random_events(seed: int):
     assert {labels[-1]: count for labels, count in counted.list_codes().items()} == {
         code: endings.count(code) for code in set(endings)
     }
-    assert sum(counted.count(REFUSALS, ending.reason) for ending in ENDINGS[1:]) == sum(
+    assert sum(counted.count(REJECTIONS, ending.reason) for ending in ENDINGS[1:]) == sum(
         bool(ending.reason) for ending in watcher.endings
     )
     assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)

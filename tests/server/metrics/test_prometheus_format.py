@@ -7,7 +7,7 @@ from prometheus_client import generate_latest
 
 from scrapes import Scrape
 from tensor_reshape.server.config import CORE, Config
-from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
+from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REJECTIONS
 from tensor_reshape.server.metrics.prometheus_format import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.shared_counters import SharedCounters, observe
 
@@ -28,8 +28,8 @@ def read(*sources: Source) -> Scrape:
 def make_counters(seconds: float, max_calls: int) -> SharedCounters:
     counters = SharedCounters(METHODS)
     counters.cells[CALLS][*FIRST, "OK"][0] = 2.0
-    counters.cells[REFUSALS]["SERVER_BUSY",][0] = 3.0
-    counters.cells[REFUSALS]["NOT_DIVISIBLE",][0] = 4.0
+    counters.cells[REJECTIONS]["SERVER_BUSY",][0] = 3.0
+    counters.cells[REJECTIONS]["NOT_DIVISIBLE",][0] = 4.0
     counters.set(MAX_CALLS, max_calls)
     observe(CALL_SECONDS, counters.cells[CALL_SECONDS][FIRST], seconds)
     return counters

@@ -1,4 +1,4 @@
-"""Elements as numbers: where they are looked for, and which are refused."""
+"""Elements as numbers: where they are looked for, and which are rejected."""
 
 import struct
 
@@ -51,7 +51,7 @@ def test_numbers_are_packed_by_their_datatype():
     ],
     ids=range(7),
 )
-def test_numbers_that_the_datatype_does_not_hold_are_refused(
+def test_numbers_that_the_datatype_does_not_hold_are_rejected(
     datatype: str, contents: dict[str, object], field: str, text: str
 ):
     with pytest.raises(InvalidRequestError, match="contents") as caught:

@@ -1,4 +1,4 @@
-"""The names of types, and the refusals of types without a name."""
+"""The names of types, and the rejections of types without a name."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_name_has_the_kind_and_the_bits():
         assert name[0] not in "UI" or np.dtype(data_type.numpy_name).name.upper() == name
 
 
-def test_type_without_a_name_is_refused_with_the_method_that_takes_it():
+def test_type_without_a_name_is_rejected_with_the_method_that_takes_it():
     for name in ("", "FP8", "fp32", "INT4", "X" * 10000):
         with pytest.raises(InvalidRequestError, match=r"f8e4m3, .*ReshapeService/Reshape takes them") as caught:
             decode_datatype(name, "inputs[0].datatype")
@@ -22,7 +22,7 @@ def test_type_without_a_name_is_refused_with_the_method_that_takes_it():
     assert DataType.F8E4M3 not in NAMES
 
 
-def test_type_bytes_is_refused_as_without_a_fixed_size():
+def test_type_bytes_is_rejected_as_without_a_fixed_size():
     with pytest.raises(InvalidRequestError, match="no fixed size"):
         decode_datatype("BYTES", "inputs[0].datatype")
 

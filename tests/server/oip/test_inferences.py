@@ -30,7 +30,7 @@ NAN = struct.pack("<I", 0x7F800001)  # one that signals: a number of Python woul
 
 
 class Outcome(NamedTuple):
-    """The comparable part of an answer or a refusal."""
+    """The comparable part of an answer or a rejection."""
 
     text: str
     shape: tuple[int, ...] = ()
@@ -187,7 +187,7 @@ def test_work_of_a_request_follows_from_its_model_and_its_form():
     assert [find_work(raw) for raw in (b"\x3b\x3c", b"\x3a\x00" * 200)] == [Work.NUMBERS] * 2
 
 
-def test_too_many_numbers_are_refused():
+def test_too_many_numbers_are_rejected():
     limits = Limits(max_output_bytes=2**20)  # of which a 64th
     with pytest.raises(LimitError) as caught:
         make(limits).answer(build_typed_request([1] * 2**17).SerializeToString())
@@ -202,7 +202,7 @@ def stream(raw: bytes, service: ReshapeService | None = None) -> InferMessage:
     return STREAMED.FromString(answer)
 
 
-def test_refusal_on_a_stream_has_the_id_and_the_reason():
+def test_rejection_on_a_stream_has_the_id_and_the_reason():
     plain = build_request(id="seven", target="[4]").SerializeToString()
     long = build_typed_request([1] * 9000, id="seven", target="[5]").SerializeToString()
     for raw in (plain, long, long + b"\x7b\x7c"):  # the last with a group
@@ -212,7 +212,7 @@ def test_refusal_on_a_stream_has_the_id_and_the_reason():
         assert response.infer_response.parameters["reason"].string_param == "VOLUME_MISMATCH"
 
 
-def test_malformed_message_on_a_stream_is_refused():
+def test_malformed_message_on_a_stream_is_rejected():
     for raw in (b"\xff", b"\x0a\xff\xff\xff\xff\x0f"):  # not a field, and a field that is too long
         assert stream(raw).infer_response.parameters["reason"].string_param == "MESSAGE_MALFORMED"
 

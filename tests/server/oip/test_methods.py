@@ -51,7 +51,7 @@ def test_draining_server_is_live_and_not_ready():
         assert probe("ServerReady", is_ready=is_ready).ready is is_ready
 
 
-def test_malformed_or_long_question_about_the_server_is_refused():
+def test_malformed_or_long_question_about_the_server_is_rejected():
     questions = [method for method in TABLE.unary if method.name != find_path("ModelInfer")]
     assert len(questions) > 5
     for method in questions:

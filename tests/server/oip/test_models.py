@@ -11,7 +11,7 @@ def test_model_is_found_by_its_name_with_or_without_version():
     assert all(find_model(name, version) is model for name, model in MODELS.items() for version in ("", "1"))
 
 
-def test_unknown_model_or_version_is_refused():
+def test_unknown_model_or_version_is_rejected():
     for name, version, field in (
         ("", "", "model_name"),
         ("Reshape", "1", "model_name"),

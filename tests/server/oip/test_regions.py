@@ -34,7 +34,7 @@ def test_place_is_part_of_a_region():
     assert find(**{REGION: ONE, SIZE: {"int64_param": 8}}) == Place("one", 0, 8)
 
 
-def test_place_of_another_kind_is_refused():
+def test_place_of_another_kind_is_rejected():
     for parameters in (
         {REGION: ONE},
         {REGION: {"int64_param": 1}, SIZE: {"int64_param": 1}},

@@ -1,4 +1,4 @@
-"""Requests that are read, and requests that are refused: each with the reason, the field and the values."""
+"""Requests that are read, and requests that are rejected: each with the reason, the field and the values."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_target_is_a_list_in_a_text():
     assert [list(read(build_request(target=text)).target) for text in texts] == [[3, -1]] * 3 + [[]]
 
 
-def test_long_header_is_refused():
+def test_long_header_is_rejected():
     for name, request in {
         "target": build_request(target="[" + "1," * MAX_HEADER_BYTES + "1]"),
         "shape": build_request(shape=[1] * MAX_HEADER_BYTES),
@@ -85,7 +85,7 @@ def build_with(parameters: dict[str, dict[str, object]], **fields: Any) -> Infer
     return request
 
 
-REFUSED = [
+REJECTED = [
     (build_request("nothing"), MODEL_UNKNOWN, "model_name", "unknown model: 'nothing'"),
     (build_request("x" * 9999), MODEL_UNKNOWN, "model_name", "this server has static_reshape"),
     (build_request(model_version="7"), MODEL_UNKNOWN, "model_version", "it has version 1"),
@@ -151,8 +151,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "reason", "field", "text"), REFUSED)
-def test_refusal_has_its_reason_its_field_and_a_text(request_: InferMessage, reason: Reason, field: str, text: str):
+@pytest.mark.parametrize(("request_", "reason", "field", "text"), REJECTED)
+def test_rejection_has_its_reason_its_field_and_a_text(request_: InferMessage, reason: Reason, field: str, text: str):
     with pytest.raises(ReshapeError) as caught:
         read(request_)
     assert (caught.value.reason, caught.value.field) == (reason, field)

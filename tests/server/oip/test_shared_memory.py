@@ -1,4 +1,4 @@
-"""Regions of shared memory: other programs may change the files, but a reader gets whole bytes or a refusal."""
+"""Regions of shared memory: other programs may change the files, but a reader gets whole bytes or a rejection."""
 
 import os
 import threading
@@ -47,7 +47,7 @@ def catch_reason(ask: Callable[[], object]) -> str:
     return caught.value.reason
 
 
-def refuse_region(directory: Path, name: str, *region: str | int) -> str:
+def reject_region(directory: Path, name: str, *region: str | int) -> str:
     """Returns the reason for which a region is not registered."""
     return catch_reason(lambda: SharedMemory(directory).register(name, Region(*region)))  # type: ignore[arg-type]
 
@@ -114,23 +114,23 @@ REPLACEMENTS: dict[str, tuple[Callable[[Path], None], Reason]] = {
 
 
 @pytest.mark.parametrize(("change", "reason"), REPLACEMENTS.values(), ids=REPLACEMENTS)
-def test_file_that_is_missing_or_not_plain_is_refused(directory: Path, change: Callable[[Path], None], reason: Reason):
+def test_file_that_is_missing_or_not_plain_is_rejected(directory: Path, change: Callable[[Path], None], reason: Reason):
     regions = SharedMemory(directory)
     regions.register("all", Region("seen", 0, SIZE))
     change(directory / "seen")
-    assert refuse_region(directory, "all", "seen", 0, SIZE) == reason
+    assert reject_region(directory, "all", "seen", 0, SIZE) == reason
     assert catch_reason(lambda: read(regions, "all", 0, SIZE)) == reason
     assert catch_reason(lambda: regions.write("all", 0, memoryview(bytes(SIZE)), FIELD)) == reason
     assert (directory.parent / "hidden").read_bytes() == CONTENT
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_file_of_another_user_is_refused(directory: Path):
+def test_file_of_another_user_is_rejected(directory: Path):
     os.chown(directory / "seen", 65534, 65534)
-    assert refuse_region(directory, "all", "seen", 0, SIZE) == Reason.REGION_FILE_INVALID
+    assert reject_region(directory, "all", "seen", 0, SIZE) == Reason.REGION_FILE_INVALID
 
 
-def test_file_that_shrinks_and_grows_is_read_whole_or_refused(regions: SharedMemory, directory: Path):
+def test_file_that_shrinks_and_grows_is_read_whole_or_rejected(regions: SharedMemory, directory: Path):
     over = threading.Event()
 
     def shake() -> None:
@@ -156,17 +156,17 @@ def test_file_that_shrinks_and_grows_is_read_whole_or_refused(regions: SharedMem
 def test_key_is_the_name_of_a_file_in_the_directory(directory: Path):
     keys = ["", "/", ".", "..", "../hidden", "/../hidden", "//seen", "regions/seen", "seen/", "se\0en", "x" * 256]
     keys.append(str(directory / "seen"))
-    assert {key: refuse_region(directory, "all", key, 0, SIZE) for key in keys} == dict.fromkeys(
+    assert {key: reject_region(directory, "all", key, 0, SIZE) for key in keys} == dict.fromkeys(
         keys, Reason.REGION_INVALID
     )
 
 
 def test_region_has_a_short_name_and_lies_in_its_file(directory: Path):
     for name in ("", "x" * (MAX_NAME_BYTES + 1), "\u00e9" * 128):
-        assert refuse_region(directory, name, "seen", 0, SIZE) == Reason.REGION_INVALID
+        assert reject_region(directory, name, "seen", 0, SIZE) == Reason.REGION_INVALID
     for span in ((0, SIZE + 1), (1, SIZE), (SIZE, 1), (2**63, 1), (0, 2**64 - 1)):
-        assert refuse_region(directory, "all", "seen", *span) == Reason.REGION_OUT_OF_RANGE, span
-    assert refuse_region(directory, "none", "seen", 0, 0) == Reason.REGION_INVALID
+        assert reject_region(directory, "all", "seen", *span) == Reason.REGION_OUT_OF_RANGE, span
+    assert reject_region(directory, "none", "seen", 0, 0) == Reason.REGION_INVALID
 
 
 def test_name_is_registered_once_until_it_is_unregistered(regions: SharedMemory):
@@ -221,7 +221,7 @@ def test_no_descriptor_stays_open(regions: SharedMemory, directory: Path):
     assert [name for name in read_descriptors(os.getpid()).values() if name.startswith(f"{directory}/")] == []
 
 
-def test_everything_is_refused_without_a_directory():
+def test_everything_is_rejected_without_a_directory():
     regions = SharedMemory(None)
     for ask in (
         lambda: regions.register("all", Region("seen", 0, SIZE)),
@@ -233,7 +233,7 @@ def test_everything_is_refused_without_a_directory():
         assert catch_reason(ask) == Reason.SHARED_MEMORY_DISABLED
 
 
-def test_refusal_does_not_name_the_directory(regions: SharedMemory, directory: Path):
+def test_rejection_does_not_name_the_directory(regions: SharedMemory, directory: Path):
     (directory / "seen").unlink()
     with pytest.raises(InvalidRequestError) as caught:
         read(regions, "all", 0, 1)

@@ -7,12 +7,12 @@ import pytest
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 
-def test_answers_and_refusals_are_counted_apart():
+def test_answers_and_rejections_are_counted_apart():
     statistics = Statistics()
     with statistics.measure("reshape") as measured:
         assert measured.note("answer") == "answer"
-    with pytest.raises(ValueError, match="refused"), statistics.measure("reshape"):
-        raise ValueError("refused")  # noqa: EM101 - any exception
+    with pytest.raises(ValueError, match="rejected"), statistics.measure("reshape"):
+        raise ValueError("rejected")  # noqa: EM101 - any exception
     with statistics.measure("reshape"):  # which is left to another thread
         pass
     count = statistics.read("reshape")

@@ -27,7 +27,7 @@ def is_one_printable_line(line: str) -> bool:
 def test_control_characters_are_escaped():
     for log_format in ("text", "json"):
         assert is_one_printable_line(format_record(log_format, EVIL))
-        assert is_one_printable_line(format_record(log_format, "refused", method=EVIL))
+        assert is_one_printable_line(format_record(log_format, "rejected", method=EVIL))
 
 
 def test_json_record_with_a_traceback_is_one_line():
@@ -45,8 +45,8 @@ def test_traceback_in_text_is_indented():
 def test_values_follow_the_message_and_are_quoted():
     assert format_record("text", "listening", address="a:1").endswith(" INFO listening address=a:1")
     for value in ('a code=OK "peer=b', "", "a=b", '"', "\\", "two words"):
-        *_, last = shlex.split(format_record("text", "refused", method=value, code="OK"))
-        line = shlex.split(format_record("text", "refused", method=value))
+        *_, last = shlex.split(format_record("text", "rejected", method=value, code="OK"))
+        line = shlex.split(format_record("text", "rejected", method=value))
         assert (last, len(line), line[-1]) == ("code=OK", 4, f"method={value}")
 
 

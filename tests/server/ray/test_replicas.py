@@ -20,7 +20,7 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
-from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.wire.status import decode_rejection
 from tensor_reshape.wire.streams import decode_stream_response
 
 SECRET = "not for callers"
@@ -76,12 +76,12 @@ async def send(*messages: bytes) -> AsyncIterator[bytes]:
         yield message
 
 
-def read_refusal(told: Told) -> ReshapeError:
+def read_rejection(told: Told) -> ReshapeError:
     assert told.code is not None
-    refusal = decode_refusal(told.code, told.trailing_metadata)
-    assert refusal is not None
-    assert refusal.message == told.details
-    return refusal
+    rejection = decode_rejection(told.code, told.trailing_metadata)
+    assert rejection is not None
+    assert rejection.message == told.details
+    return rejection
 
 
 def test_replica_has_every_api_method_by_its_short_name():
@@ -101,7 +101,7 @@ async def test_error_has_its_details(replica: ReshapeReplica):
     told = Told()
     await replica.answer(INFER_SHAPE.path, reshape_pb2.InferShapeRequest().SerializeToString(), told)
     assert told.code is grpc.StatusCode.INVALID_ARGUMENT
-    read_refusal(told)
+    read_rejection(told)
 
 
 async def test_bug_text_is_not_sent_to_the_client(replica: ReshapeReplica):
@@ -128,7 +128,7 @@ async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
         told = Told()
         with pytest.raises(EndedError):
             [message async for message in replica.answer_stream(STREAM_RESHAPE.path, send(*messages), told)]
-        assert read_refusal(told).reason is reason
+        assert read_rejection(told).reason is reason
 
 
 def test_limits_of_an_application_are_those_of_a_server():

@@ -44,14 +44,14 @@ def open_access(files: dict[str, Path], *names: str, **more: Any) -> Access:
 def ask(
     access: Access, token: str | None = None, tls: Mapping[str, Sequence[bytes]] | None = None, method: str = INFER
 ) -> str | Reason:
-    """Returns the identity that a call has behind the gate, or the reason for which it is refused."""
+    """Returns the identity that a call has behind the gate, or the reason for which it is rejected."""
     head = CallHead(method, [] if token is None else [("authorization", f"Bearer {token}")])
     head.name_caller("ipv4:127.0.0.1:1", lambda: tls or {})
     (gate,) = access.gates
     try:
         gate.admit(head)
-    except (UnauthenticatedError, PermissionDeniedError) as refusal:
-        return Reason(refusal.reason)
+    except (UnauthenticatedError, PermissionDeniedError) as rejection:
+        return Reason(rejection.reason)
     return head.identity
 
 

@@ -69,9 +69,8 @@ def test_malformed_file_error_has_the_file_name(tmp_path: Path):
 def test_example_of_the_page_is_taken_by_a_server(tmp_path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))
-    (shown,) = [
-        block.text for block in read_blocks(ROOT / "docs" / "deployment" / "security.md") if block.language == "toml"
-    ]
+    page = ROOT / "docs" / "deployment" / "authentication.md"
+    (shown,) = [block.text for block in read_blocks(page) if block.language == "toml"]
     (tmp_path / "file").write_text(shown)
     permissions = Permissions(tmp_path / "file", served.names)
     assert permissions.permit(["token:batch"], RESHAPE)

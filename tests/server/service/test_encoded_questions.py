@@ -10,7 +10,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 
 QUERIES = {
     b"plain": ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True),
-    b"refused": ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True),
+    b"rejected": ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True),
     b"searched": ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True),
 }
 
@@ -52,8 +52,8 @@ def test_repeated_query_is_not_decoded(asked: Asked):
 def test_error_is_not_cached(asked: Asked):
     for ask in (asked.questions.answer_light, asked.questions.answer_light, asked.questions.answer):
         with pytest.raises(ValueError, match="divisible"):
-            ask(b"refused")
-    assert asked.read == [b"refused"] * 3
+            ask(b"rejected")
+    assert asked.read == [b"rejected"] * 3
 
 
 def test_searched_question_is_read_once_and_answered_by_a_thread(asked: Asked):

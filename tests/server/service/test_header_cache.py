@@ -9,7 +9,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tests.oracles.plain_messages import describe_refusal
+from tests.oracles.plain_messages import describe_rejection
 
 MIB = 1 << 20
 OPERATIONS = [STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE]
@@ -31,7 +31,7 @@ def execute(service: ReshapeService, operation: Operation, request: bytes) -> ob
     try:
         return service.execute(operation, request)
     except ReshapeError as error:
-        return *describe_refusal(error), error.message
+        return *describe_rejection(error), error.message
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -60,9 +60,9 @@ def test_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
 
 def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService):
     for answer in (service.questions.answer, service.infer_batch):
-        with pytest.raises(LimitError) as refusal:
+        with pytest.raises(LimitError) as rejection:
             answer(NO_BATCH, lambda: True)
-        assert refusal.value.reason == Reason.STALLED
+        assert rejection.value.reason == Reason.STALLED
         with pytest.raises(ReshapeError) as malformed:
             answer(NO_BATCH, lambda: False)
         assert malformed.value.reason == Reason.MESSAGE_MALFORMED
@@ -118,6 +118,6 @@ def test_bug_in_a_batch_fails_items_and_is_logged_once(
     monkeypatch.setattr(batches, "answer_question", bug)
     with caplog.at_level(logging.ERROR):
         found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN])))
-    refusals = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]
-    assert refusals == [(Reason.INTERNAL_ERROR, "internal error")] * 2
+    rejections = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]
+    assert rejections == [(Reason.INTERNAL_ERROR, "internal error")] * 2
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]

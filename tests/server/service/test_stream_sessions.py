@@ -1,4 +1,4 @@
-"""One stream as a state machine: messages in, answers out, and every refusal."""
+"""One stream as a state machine: messages in, answers out, and every rejection."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -56,8 +56,8 @@ class Session:
     def send(self, *messages: bytes) -> list[bytes]:
         return [answer for message in messages for answer in self.session.receive(message)]
 
-    def refuse(self, *messages: bytes) -> ReshapeError:
-        """Sends all but the last message, then expects the last to be refused."""
+    def reject(self, *messages: bytes) -> ReshapeError:
+        """Sends all but the last message, then expects the last to be rejected."""
         self.send(*messages[:-1])
         with pytest.raises(ReshapeError) as caught:
             self.send(messages[-1])
@@ -129,7 +129,7 @@ def test_overlaps_are_searched_when_the_bytes_have_arrived(session: Session):
     span = compute_span(*OVERLAPPING)
     header, first = begin(OVERLAPPING[0], (-1,), OVERLAPPING[1]), chunk(0, bytes(span - 1))
     assert len(session.send(header, first)) == 1
-    assert session.refuse(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
+    assert session.reject(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
 
 
 def test_header_with_64_odd_strides_takes_few_calls(session: Session):
@@ -139,7 +139,7 @@ def test_header_with_64_odd_strides_takes_few_calls(session: Session):
 
 def test_empty_tensor_with_strides_has_no_chunks(session: Session):
     session.send(begin((0, 3), (0,), (3, 1)))
-    assert session.refuse(chunk(0, b"a")).reason == Reason.CHUNK_UNEXPECTED
+    assert session.reject(chunk(0, b"a")).reason == Reason.CHUNK_UNEXPECTED
     session.session.finish()
     message = chunk(0, SIX)
     assert Session().send(begin((0, 3), (0,), (3, 1)), begin(), message)[2:] == [message]
@@ -181,16 +181,16 @@ def test_strided_tensor_holds_memory_until_the_next_one(session: Session):
 
 
 def test_strided_tensor_is_rejected_without_memory_capacity():
-    def refuse(size: int) -> None:
+    def reject(size: int) -> None:
         raise LimitError.of(Reason.SERVER_BUSY, "no", size=size)
 
-    assert Session(hold=refuse).refuse(STRIDED).reason == Reason.SERVER_BUSY
+    assert Session(hold=reject).reject(STRIDED).reason == Reason.SERVER_BUSY
 
 
 BEGUN = [begin(), chunk(0, SIX[:2])]
 
 # messages, reason, field
-REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
+REJECTIONS: dict[str, tuple[list[bytes], Reason, str]] = {
     "a chunk before any header": ([chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "a chunk after the last": ([begin(), chunk(0, SIX), chunk(6, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "a chunk of an empty tensor": ([begin((0,)), chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
@@ -237,9 +237,9 @@ REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
 }
 
 
-@pytest.mark.parametrize(("messages", "reason", "field"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize(("messages", "reason", "field"), REJECTIONS.values(), ids=REJECTIONS)
 def test_invalid_message_is_rejected(session: Session, messages: list[bytes], reason: Reason, field: str):
-    error = session.refuse(*messages)
+    error = session.reject(*messages)
     assert (error.reason, error.field) == (reason, field)
     assert isinstance(error, LimitError if reason is Reason.TENSOR_TOO_LARGE else InvalidRequestError)
 

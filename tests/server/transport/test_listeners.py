@@ -1,4 +1,4 @@
-"""Addresses that are bound, and those that are refused because somebody else has them."""
+"""Addresses that are bound, and those that are rejected because somebody else has them."""
 
 import socket
 from collections.abc import Iterator

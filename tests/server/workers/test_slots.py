@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REFUSAL, STOP_MARGIN_SECONDS
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJECTION, STOP_MARGIN_SECONDS
 from tensor_reshape.server.workers.slots import BACK_OFF_SECONDS, HANG_SECONDS, STABLE_SECONDS, START_SECONDS, State
 from worker_slots import TICK, Room
 
@@ -134,13 +134,13 @@ def test_early_ends_increase_the_restart_delay():
     assert len(room.processes) == count + 2
 
 
-def test_refusal_is_kept_until_the_next_worker_starts():
+def test_rejection_is_kept_until_the_next_worker_starts():
     room = Room()
-    room.process.sent = REFUSAL + b"cannot listen"
+    room.process.sent = REJECTION + b"cannot listen"
     room.exit()
-    assert room.slot.refusal == "cannot listen"
+    assert room.slot.rejection == "cannot listen"
     room.slot.advance(0)
-    assert room.slot.refusal == ""
+    assert room.slot.rejection == ""
 
 
 def test_failed_starts_are_retried_with_increasing_delay():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from hypothesis_profiles import examples
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, REJECTION, STOP_MARGIN_SECONDS
 from tensor_reshape.server.workers.slots import HANG_SECONDS, STABLE_SECONDS
 from worker_slots import ORDER, TICK, Room
 
@@ -28,7 +28,7 @@ class SlotModel(RuleBasedStateMachine):
         self.room.slot.advance(seconds)
 
     @precondition(has_process)
-    @rule(messages=st.sampled_from([BEAT, LEAVING, BEAT + LEAVING, BEAT * 3, LEAVING + BEAT, REFUSAL + b"no"]))
+    @rule(messages=st.sampled_from([BEAT, LEAVING, BEAT + LEAVING, BEAT * 3, LEAVING + BEAT, REJECTION + b"no"]))
     def send(self, messages: bytes) -> None:
         self.room.process.sent += messages
 

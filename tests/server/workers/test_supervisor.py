@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.workers.messages import BEAT, REFUSAL
+from tensor_reshape.server.workers.messages import BEAT, REJECTION
 from tensor_reshape.server.workers.processes import WorkerProcess
 from tensor_reshape.server.workers.slots import Slot
 from tensor_reshape.server.workers.supervisor import Supervisor
@@ -19,7 +19,7 @@ from worker_slots import ORDER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
-JUNK = REFUSAL + b"junk"
+JUNK = REJECTION + b"junk"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -79,7 +79,7 @@ def stop_at(message: str) -> Iterator[None]:
         logger.removeFilter(stop)
 
 
-def test_supervisor_reports_the_refusal_if_no_worker_starts():
+def test_supervisor_reports_the_rejection_if_no_worker_starts():
     slots = [make_slot(JUNK) for _ in range(3)]
     with supervise(*slots) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
@@ -90,13 +90,13 @@ def test_supervisor_ends_if_a_worker_ends_during_start():
         supervisor.run()
 
 
-def test_refusal_ends_the_supervisor_without_other_serving_workers():
+def test_rejection_ends_the_supervisor_without_other_serving_workers():
     slot = make_slot(BEAT, JUNK)
     with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
 
 
-def test_refusal_is_only_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
+def test_rejection_is_only_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
     first = make_slot(BEAT, JUNK, BEAT)
     with (
         supervise(first, make_slot(BEAT), announce=lambda: kill(first)) as supervisor,

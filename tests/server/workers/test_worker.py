@@ -12,7 +12,7 @@ import pytest
 
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport.listeners import hold
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, REFUSAL, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, REJECTION, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
@@ -72,17 +72,17 @@ def test_worker_sends_leaving_and_exits(stop: Callable[[WorkerProcess], None]):
         assert await_end(process) == 0
 
 
-def test_worker_that_cannot_serve_sends_a_refusal():
+def test_worker_that_cannot_serve_sends_a_rejection():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with run_worker(address) as (process, _):
             assert await_end(process) == 1
-            assert process.read_messages().startswith(REFUSAL + b"cannot listen on " + address.encode())
+            assert process.read_messages().startswith(REJECTION + b"cannot listen on " + address.encode())
 
 
-def test_long_refusal_is_truncated_to_one_atomic_write():
+def test_long_rejection_is_truncated_to_one_atomic_write():
     with run_worker("unix:/" + "s" * MAX_MESSAGE_BYTES) as (process, _):
         assert await_end(process) == 1
         messages = process.read_messages()
-        assert messages.startswith(REFUSAL)
+        assert messages.startswith(REJECTION)
         assert len(messages) == MAX_MESSAGE_BYTES

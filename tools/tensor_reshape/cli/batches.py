@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.client.question_records import BatchLine, describe_refusal, read_line
+from tensor_reshape.client.question_records import BatchLine, describe_rejection, read_line
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.rules.records import Json
 from tensor_reshape.wire.batches import encode_batch_item
@@ -37,12 +37,12 @@ def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[
 def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
     try:
         if isinstance(answer, ReshapeError):
-            return describe_refusal(answer)
+            return describe_rejection(answer)
         if line.data is None or isinstance(line.query, ReshapeError):
             return answer.to_json()
         return {**answer.to_json(), "bytes": execute(line.query, line.data, client).hex()}
     except ReshapeError as error:
-        return describe_refusal(error)
+        return describe_rejection(error)
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
@@ -95,7 +95,7 @@ class _Batch:
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
                 and query.data_from is not None
             ):
-                final = _refuse_failed_link(start + query.data_from, len(self._answers))
+                final = _reject_failed_link(start + query.data_from, len(self._answers))
             self._answers.append(final)
             yield item, final
 
@@ -123,7 +123,7 @@ class _Batch:
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):
-            raise _refuse_failed_link(data_from, index)
+            raise _reject_failed_link(data_from, index)
         return replace(query, data_from=None, data_shape=answer.dims)
 
 
@@ -139,12 +139,12 @@ def _measure(query: ShapeQuery) -> int:
     except ValueError as error:
         if isinstance(error, ReshapeError):
             raise
-        raise _refuse_number(query) from None
+        raise _reject_number(query) from None
     check_header_size(size)
     return size + _FIELD_BYTES
 
 
-def _refuse_number(query: ShapeQuery) -> ReshapeError:
+def _reject_number(query: ShapeQuery) -> ReshapeError:
     """Returns the error for a number that does not fit into the s64 of the API; the rules find the number."""
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
@@ -152,6 +152,6 @@ def _refuse_number(query: ShapeQuery) -> ReshapeError:
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the query contains a number above 2^63 - 1")
 
 
-def _refuse_failed_link(data_from: int, index: int) -> InvalidRequestError:
+def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:
     message = f"line {data_from}, whose output is the data, was rejected"
     return InvalidRequestError.of(Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=index)

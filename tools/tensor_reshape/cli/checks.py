@@ -13,7 +13,7 @@ from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, c
 from tensor_reshape.onnx.checks import Ask
 from tensor_reshape.rules.errors import escape_unprintable
 
-_REFUSED = 3  # the exit code of a single query that is rejected
+_REJECTED = 3  # the exit code of a single query that is rejected
 _REMARKS = {
     Verdict.CLOSED: "; unknown to onnx",
     Verdict.NARROWED: "; known only in part to onnx",
@@ -55,7 +55,7 @@ def check(
     lines = map(escape_unprintable, _format_report(found, explain=explain))  # names come from the model
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(lines))
     if not found.is_good:
-        raise click.exceptions.Exit(_REFUSED)
+        raise click.exceptions.Exit(_REJECTED)
 
 
 def _check(ask: Ask, model: Path, write: Path | None) -> ModelReport:

@@ -86,7 +86,7 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
     if click.get_current_context().invoked_subcommand is not None:
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
-    agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before the run, which takes long
+    agreed = {} if expect is None else _reject_unreadable(read_expectation, expect)  # before the run, which takes long
     questions = list_questions(sizes or [Size.CORE], rules or RULES)
     if not questions:
         message = "no case matches --size and --rule"
@@ -114,7 +114,7 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
 @_HTML_OPTION
 def report(*, files: Sequence[Path], html: Path | None) -> None:
     """Report on the results of one run, or compare several runs."""
-    results = [_refuse_unreadable(read_results, path) for path in files]
+    results = [_reject_unreadable(read_results, path) for path in files]
     _print_report(results)
     if html is not None:
         write_file(html, build_page(results))
@@ -160,12 +160,12 @@ def _ask(
     if name is None or None not in (function, command):
         message = "name one implementation with --python or --command"
         raise click.UsageError(message)
-    arguments = find_function_command(name) if function else _refuse_unreadable(split_command, name)
+    arguments = find_function_command(name) if function else _reject_unreadable(split_command, name)
     with ended_by_signals(), count_replies(len(questions)) as told:
         return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
 
 
-def _refuse_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:
+def _reject_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:
     try:
         return read(source)
     except ValueError as error:

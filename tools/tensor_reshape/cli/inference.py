@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
-_REFUSED = 3  # the exit code of a single query that is rejected, and of a batch with such a line
+_REJECTED = 3  # the exit code of a single query that is rejected, and of a batch with such a line
 _EPILOG = """
 A dim is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as N:1..8, or
 a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8), counts as one
@@ -94,7 +94,7 @@ def _answer(
     **options: object,
 ) -> None:
     if batch is not None:
-        _refuse_options(options)
+        _reject_options(options)
         _print_batch(batch, client)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
@@ -107,7 +107,7 @@ def _answer(
     )
 
 
-def _refuse_options(options: dict[str, object]) -> None:
+def _reject_options(options: dict[str, object]) -> None:
     # An option that is not given is None, or False for a flag.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
@@ -169,17 +169,17 @@ def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
 def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
     from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it imports protobuf, which one query does not need
 
-    refused, console = False, find_console(sys.stderr)
+    rejected, console = False, find_console(sys.stderr)
     # Printed as they arrive, because another program may read them at the same time.
     for line, record in enumerate(answer_records(batch, client), 1):
         click.echo(json.dumps(record))
         error = record.get("error")
-        refused = refused or error is not None
+        rejected = rejected or error is not None
         if error is not None and console is not None:
             told = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")
             console.print(told, style="red", markup=False)
-    if refused:
-        raise click.exceptions.Exit(_REFUSED)
+    if rejected:
+        raise click.exceptions.Exit(_REJECTED)
 
 
 def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:

@@ -58,7 +58,7 @@ def find_module(name: str, extra: str = "") -> Callable[[], click.Command]:
         except ModuleNotFoundError as error:
             if not extra:
                 raise
-            raise _refuse_missing(attribute, extra, error) from None
+            raise _reject_missing(attribute, extra, error) from None
         return command
 
     return load
@@ -79,13 +79,13 @@ def find_extra(name: str, extra: str) -> Callable[[], click.Command]:
         try:
             command: click.Command = entry_point.load()
         except ModuleNotFoundError as error:
-            raise _refuse_missing(name, extra, error) from None
+            raise _reject_missing(name, extra, error) from None
         return command
 
     return load
 
 
-def _refuse_missing(name: str, extra: str, error: ModuleNotFoundError) -> click.ClickException:
+def _reject_missing(name: str, extra: str, error: ModuleNotFoundError) -> click.ClickException:
     message = f"{name} needs an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
     return click.ClickException(message)
 

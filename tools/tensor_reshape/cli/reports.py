@@ -122,12 +122,12 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
         console.print(Text(error.ctx.get_usage(), "dim"))
     text = _escape_lines(error.format_message()) if isinstance(error, click.ClickException) else _describe(error)
     console.print(Text.assemble(("Error: ", "bold red"), text))
-    refusal = error.__cause__ if isinstance(error, click.BadParameter) else error
-    if isinstance(refusal, ReshapeError):
+    rejection = error.__cause__ if isinstance(error, click.BadParameter) else error
+    if isinstance(rejection, ReshapeError):
         name = error.param.name if isinstance(error, click.BadParameter) and error.param is not None else None
-        for line in _draw_blame(refusal, name, typed, console.width):
+        for line in _draw_blame(rejection, name, typed, console.width):
             console.print(line, no_wrap=True, crop=False)
-        accepted = refusal.metadata.get("accepted", "")
+        accepted = rejection.metadata.get("accepted", "")
         if accepted and accepted not in text:
             console.print(Text.assemble(("accepted: ", "bold green"), escape_unprintable(accepted)))
 

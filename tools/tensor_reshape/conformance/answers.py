@@ -34,8 +34,8 @@ class Told(NamedTuple):
     data: str | None = None
 
 
-class Refused(NamedTuple):
-    """A refusal.
+class Rejected(NamedTuple):
+    """A rejection.
 
     Attributes:
         reason: which one; empty: none is told.
@@ -54,7 +54,7 @@ class Unsupported(NamedTuple):
     why: str
 
 
-Answer: TypeAlias = Told | Refused | Unsupported
+Answer: TypeAlias = Told | Rejected | Unsupported
 
 
 def read_answer(record: Json) -> Answer:
@@ -71,7 +71,7 @@ def read_answer(record: Json) -> Answer:
         return Unsupported(str(record["unsupported"])[:MAX_WHY_CHARACTERS])
     if parts == ["error"]:
         error = record["error"]
-        return Refused(str(error.get("reason") or "")[:MAX_WHY_CHARACTERS] if isinstance(error, dict) else "")
+        return Rejected(str(error.get("reason") or "")[:MAX_WHY_CHARACTERS] if isinstance(error, dict) else "")
     if "shape" not in record:
         message = "it has neither shape, error nor unsupported"
         raise GarbledError(message)

@@ -1,6 +1,6 @@
 """The program that a Python function is: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
-The function takes a question, a dict, and returns the answer, a dict without `id`. A ValueError is a refusal, a
+The function takes a question, a dict, and returns the answer, a dict without `id`. A ValueError is a rejection, a
 NotImplementedError says that this is not offered, and any other exception ends the program: to whoever asks that is a
 crash.
 

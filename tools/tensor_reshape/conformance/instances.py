@@ -91,7 +91,7 @@ def read_rules_question(asked: Json) -> AnyQuestion:
     """Returns a question of the kit as the rules take it.
 
     Raises:
-        InvalidRequestError: it is none, and so to be refused.
+        InvalidRequestError: it is none, and so to be rejected.
     """
     record = {key: value for key, value in asked.items() if key not in {"id", "bytes"}}
     return read_query(read_question(record)).request.question

@@ -55,7 +55,7 @@ class Results:
         sizes: which cases were asked.
         counts: for each rule, how many questions had each verdict.
         unsupported: how many questions were not answered for each thing that is not offered.
-        other_reasons: how many were refused for another reason than the kit's: "ours, not theirs".
+        other_reasons: how many were rejected for another reason than the kit's: "ours, not theirs".
         differences: all that neither agrees nor is unsupported, those that are tighter too, in the order of the kit.
     """
 

@@ -32,7 +32,7 @@ def write_answer(answer: Json | None) -> str:
     if "error" in answer:
         error = answer["error"] if isinstance(answer["error"], Mapping) else {}
         told = " ".join(_shorten(error[key]) for key in ("reason", "field", "message") if error.get(key))
-        return f"refused: {told}" if told else "refused"
+        return f"rejected: {told}" if told else "rejected"
     if "shape" not in answer:
         return _shorten(answer)
     view = answer.get("view")

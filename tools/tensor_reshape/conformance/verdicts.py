@@ -4,7 +4,7 @@ Laws:
 
 - A wider answer is weaker, and not wrong. A narrower one is wrong where an instance of the question contradicts it, and
   tighter where none was found.
-- That something is refused decides; for which reason does not.
+- That something is rejected decides; for which reason does not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
 
-from tensor_reshape.conformance.answers import Answer, GarbledError, Refused, Told, Unsupported, read_answer
+from tensor_reshape.conformance.answers import Answer, GarbledError, Rejected, Told, Unsupported, read_answer
 from tensor_reshape.conformance.cases import Question
 from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_question
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
@@ -74,12 +74,12 @@ def _judge_answer(question: Question, answer: Answer) -> Judgement:
     right = read_answer(question.right)
     if isinstance(answer, Unsupported):
         return Judgement(Verdict.UNSUPPORTED, answer.why)
-    if isinstance(right, Refused) or not isinstance(right, Told):
-        if isinstance(answer, Refused):
+    if isinstance(right, Rejected) or not isinstance(right, Told):
+        if isinstance(answer, Rejected):
             return AGREES
-        return Judgement(Verdict.MISSING_ERROR, f"{format_dims(answer.dims)}, where it is to be refused")
-    if isinstance(answer, Refused):
-        return Judgement(Verdict.SPURIOUS_ERROR, f"refused, where {format_dims(right.dims)} is right")
+        return Judgement(Verdict.MISSING_ERROR, f"{format_dims(answer.dims)}, where it is to be rejected")
+    if isinstance(answer, Rejected):
+        return Judgement(Verdict.SPURIOUS_ERROR, f"rejected, where {format_dims(right.dims)} is right")
     return min(_judge_parts(question, right, answer), key=lambda judgement: list(Verdict).index(judgement.verdict))
 
 
@@ -221,10 +221,10 @@ def _judge_name(
 
 
 def find_other_reason(question: Question, record: Json) -> str:
-    """Returns the reason of a refusal where it is another one than the kit's; empty: it is not, or none is told."""
+    """Returns the reason of a rejection where it is another one than the kit's; empty: it is not, or none is told."""
     try:
         right, answer = read_answer(question.right), read_answer(record)
     except (GarbledError, InvalidRequestError):
         return ""
-    is_other = isinstance(right, Refused) and isinstance(answer, Refused) and answer.reason != right.reason
-    return answer.reason if is_other and isinstance(answer, Refused) else ""
+    is_other = isinstance(right, Rejected) and isinstance(answer, Rejected) and answer.reason != right.reason
+    return answer.reason if is_other and isinstance(answer, Rejected) else ""

@@ -1,7 +1,7 @@
 """Questions as pictures, for notebooks and pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
-from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 
@@ -19,10 +19,10 @@ class Drawing(str):
 
 
 def draw_locally(query: ShapeQuery) -> Drawing:
-    """Answers a query by this process's own rules, and returns the answer, or the refusal, as a picture.
+    """Answers a query by this process's own rules, and returns the answer, or the rejection, as a picture.
 
     It is SVG for a file of its own, readable on light and on dark pages: which dims of the data become which of the
-    output, the equation of the -1, and of a refusal the item to blame.
+    output, the equation of the -1, and of a rejection the item to blame.
 
     >>> from tensor_reshape.client import ShapeQuery
     >>> from tensor_reshape.drawings import draw_locally
@@ -42,5 +42,5 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     try:
         answer = answer_question(item.request._replace(explain=True))
     except ReshapeError as error:
-        return Drawing(draw_refusal(question, error, is_standalone=True))
+        return Drawing(draw_rejection(question, error, is_standalone=True))
     return Drawing(draw_answer(question, answer, is_standalone=True))

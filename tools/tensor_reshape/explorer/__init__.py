@@ -1,1 +1,1 @@
-"""What the explorer shows of a shape question: the answer or the refusal, the drawing, and the question as code."""
+"""What the explorer shows of a shape question: the answer or the rejection, the drawing, and the question as code."""

@@ -1,14 +1,14 @@
-"""What the page shows of a typed question: the answer or the refusal, the drawing, and the question as code.
+"""What the page shows of a typed question: the answer or the rejection, the drawing, and the question as code.
 
 Laws: the rules decide, and here their words are passed on; the service answers through `ask`, as it answers every other
-call. A refusal of the question is something to show; one of the call, such as of a full server, is an exception as
+call. A rejection of the question is something to show; one of the call, such as of a full server, is an exception as
 everywhere else.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
 from tensor_reshape.explorer.snippets import write_snippets
 from tensor_reshape.explorer.typed_questions import TypedQuestion, find_blamed, read_question
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
@@ -21,7 +21,7 @@ from tensor_reshape.wire.inference import build_infer_request
 Json: TypeAlias = dict[str, Any]
 
 Ask: TypeAlias = Callable[[ShapeRequest], ShapeAnswer]
-"""Answers a question, or raises what the service refuses it for."""
+"""Answers a question, or raises what the service rejects it for."""
 
 
 def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
@@ -33,12 +33,12 @@ def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
         listen: where the service is served over gRPC.
 
     Raises:
-        ReshapeError: the call is refused, whatever the question is.
+        ReshapeError: the call is rejected, whatever the question is.
     """
     try:
         request = read_question(typed)
     except ReshapeError as error:
-        return {"refusal": _describe_refusal(error, typed)}
+        return {"rejection": _describe_rejection(error, typed)}
     message = _build_message(request)
     record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message, listen)]}
     try:
@@ -46,8 +46,8 @@ def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
     except ReshapeError as error:
         if not _is_of_question(error):
             raise
-        refusal, drawing = _describe_refusal(error, typed), draw_refusal(request.question, error)
-        return {**record, "refusal": refusal, "drawing": drawing}
+        rejection, drawing = _describe_rejection(error, typed), draw_rejection(request.question, error)
+        return {**record, "rejection": rejection, "drawing": drawing}
     return {**record, "answer": _describe_answer(answer), "drawing": draw_answer(request.question, answer)}
 
 
@@ -67,7 +67,7 @@ def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
 
 
 def _is_of_question(error: ReshapeError) -> bool:
-    """Whether the same question would be refused again, whoever asks."""
+    """Whether the same question would be rejected again, whoever asks."""
     if isinstance(error, LimitError):
         return isinstance(error.reason, Reason) and not error.reason.is_retryable
     return isinstance(error, InvalidRequestError)
@@ -100,7 +100,7 @@ def _describe_view(view: View) -> Json:
     return {"possibility": view.possibility.value, "strides": strides}
 
 
-def _describe_refusal(error: ReshapeError, typed: TypedQuestion) -> Json:
+def _describe_rejection(error: ReshapeError, typed: TypedQuestion) -> Json:
     accepted = error.metadata.get("accepted", "")
     return {
         "reason": str(error.reason),

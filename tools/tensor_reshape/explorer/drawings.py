@@ -1,4 +1,4 @@
-"""Answers and refusals as pictures: data, target and output as rows of boxes, and lines from where each dim comes.
+"""Answers and rejections as pictures: data, target and output as rows of boxes, and lines from where each dim comes.
 
 Lines tell three things. A solid one leads from dims of the data to those that they become (`runs`), by way of a dot
 where several take part. A dashed one leads from a data dim to the 0 that copies it. Below the target, each item stands
@@ -67,7 +67,7 @@ class _Box(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Boxes side by side; `field` is what a refusal calls the row."""
+    """Boxes side by side; `field` is what a rejection calls the row."""
 
     name: str
     field: str
@@ -118,12 +118,12 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
     return _compose(words, rows, footer, grid, lines, is_standalone=is_standalone)
 
 
-def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: bool = False) -> str:
-    """Returns a refusal as SVG, with the item to blame marked.
+def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone: bool = False) -> str:
+    """Returns a rejection as SVG, with the item to blame marked.
 
     Args:
         question: what was asked.
-        error: why it is refused. What would have been accepted is drawn where the refusal was explained.
+        error: why it is rejected. What would have been accepted is drawn where the rejection was explained.
         is_standalone: as in `draw_answer`; the drawing then says in words what is wrong, too.
     """
     target = _read_items(question, None)
@@ -136,12 +136,12 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
     # A page says it beside the drawing, in text that it wraps as it has room.
-    footer = _write_refusal(str(error.reason), story, grid.right) if is_standalone else []
-    words = f"{_describe(question)}: refused, {error.reason}", "; ".join(story)
+    footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
+    words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
-def _write_refusal(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
+def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
     """Returns the lines underneath, of a width for people to read."""
     characters = min(max(_NARROW_CHARACTERS, int((width - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
     lines = [line for text in story for line in wrap(text, characters)]
@@ -164,7 +164,7 @@ def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Ro
     """Returns what every drawing has: the data, and the target with what its items are."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    kinds = () if target is None else target.kinds  # of a target that is refused: of those before the one to blame
+    kinds = () if target is None else target.kinds  # of a target that is rejected: of those before the one to blame
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
     return [_Row("data", "data", _make_boxes(question.data)), _Row("target", "shape", boxes)]
@@ -188,13 +188,13 @@ def _show_bounds(dim: AnyDim) -> str:
 
 
 def _mark_blamed(row: _Row, field: str) -> _Row:
-    """Returns the row with those of its boxes marked that a refusal blames."""
+    """Returns the row with those of its boxes marked that a rejection blames."""
     match = _BLAMED.search(field)
     if match is None or match[1] != row.field:
         return row
     # An item behind the last that is shown is in the box that stands for the others.
     chosen = range(len(row.boxes)) if match[2] is None else [min(int(match[2]), len(row.boxes) - 1)]
-    boxes = [_Box(box.text, "refused", "blamed") if at in chosen else box for at, box in enumerate(row.boxes)]
+    boxes = [_Box(box.text, "rejected", "blamed") if at in chosen else box for at, box in enumerate(row.boxes)]
     return row._replace(boxes=boxes)
 
 

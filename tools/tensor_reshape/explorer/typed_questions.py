@@ -1,7 +1,7 @@
 """Questions as texts that somebody typed, or that stand in a link, and what they mean.
 
 Laws: a text is read by `rules.typed_shapes`, as on the command line, and by nothing else; what cannot be read is
-refused with the field that a server would name. `find_blamed` leads from that field back to the text and the item.
+rejected with the field that a server would name. `find_blamed` leads from that field back to the text and the item.
 """
 
 import re
@@ -27,7 +27,7 @@ _FIELDS = {
     "special_zero": "special_zero",
     "server": "",
 }
-"""What a refusal calls each text."""
+"""What a rejection calls each text."""
 
 _TEXTS = {**{field: name for name, field in _FIELDS.items() if field}, "expected_shape": "expected"}
 _PATH = re.compile(r"([a-z_.]+)(?:\[(\d+)\])?")
@@ -41,7 +41,7 @@ class TypedQuestion(NamedTuple):
         data: the shape of the data; empty: a scalar's.
         shape: the target; empty: a scalar's.
         operation: its name; empty: static_reshape.
-        special_zero: true or false; empty: not said, which the rules refuse.
+        special_zero: true or false; empty: not said, which the rules reject.
         expected: the output shape that is counted on; empty: none is, and `[]` is a scalar's.
         strides: of the data, in elements; empty: not said, and `[]` is a scalar's.
         server: where the page is, as the browser knows it: for what is shown alone.
@@ -66,7 +66,7 @@ class TypedQuestion(NamedTuple):
 
 
 class Blamed(NamedTuple):
-    """What is to blame for a refusal.
+    """What is to blame for a rejection.
 
     Attributes:
         name: of the text: a field of `TypedQuestion`; empty: none in particular.
@@ -105,7 +105,7 @@ def read_question(typed: TypedQuestion) -> ShapeRequest:
 
 
 def find_blamed(typed: TypedQuestion, error: ReshapeError) -> Blamed:
-    """Returns which text is to blame for a refusal, and which item of it."""
+    """Returns which text is to blame for a rejection, and which item of it."""
     match = _PATH.fullmatch(error.field)
     name = _TEXTS.get(match[1]) if match else None
     if match is None or name is None:
@@ -126,7 +126,7 @@ def _read_operation(name: str) -> Operation:
 
 
 def _read_shape(operation: Operation, text: str, name: str) -> tuple[AnyDim, ...] | None:
-    # As on a server, a shape of a rank that no operation takes is refused unread.
+    # As on a server, a shape of a rank that no operation takes is rejected unread.
     rank = len(split_items(text) or ())
     if rank > MAX_RANK:
         check_rank(operation, rank, _FIELDS[name], DEFAULT_LIMITS)

@@ -218,7 +218,7 @@ def _judge(
     sources: Mapping[str, tuple[AnyDim, ...] | None] = {"the model": declared, "onnx": inferred}
     disagreements: tuple[str, ...] = ()
     if isinstance(answer, ReshapeError):
-        verdict = Verdict.REFUSED
+        verdict = Verdict.REJECTED
     else:
         told = (find_disagreement(source, dims, answer) for source, dims in sources.items())
         disagreements = tuple(text for text in told if text is not None)

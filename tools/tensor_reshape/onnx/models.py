@@ -3,7 +3,7 @@
 Laws:
 
 - Weights in other files are neither needed nor opened: a path in a model is a stranger's.
-- A model whose functions call themselves, or grow beyond MAX_NODES when they are expanded, is refused before anything
+- A model whose functions call themselves, or grow beyond MAX_NODES when they are expanded, is rejected before anything
   walks it: the time that it takes is bounded by its bytes.
 - The model that was given is never changed.
 """
@@ -113,7 +113,7 @@ def _take_first_line(error: Exception) -> str:
 
 
 def _check_texts(model: onnx.ModelProto) -> None:
-    """Refuses names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
+    """Rejects names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
         message = "not an ONNX model: a name in it is not UTF-8"

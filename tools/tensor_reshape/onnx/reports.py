@@ -34,7 +34,7 @@ class Verdict(Enum):
     DISAGREES = "disagrees"
     """The model, or onnx, has another shape for its output."""
 
-    REFUSED = "refused"
+    REJECTED = "rejected"
     """It fails whatever the model is run with, or its question is above a limit."""
 
 
@@ -44,7 +44,7 @@ class Finding:
 
     Attributes:
         node: the node, with what was asked.
-        answer: the shape of its output, or the refusal.
+        answer: the shape of its output, or the rejection.
         declared: what the model says of its output, None for an unknown dim; None: nothing.
         inferred: the same of onnx's own inference, without what the model declares there.
         disagreements: a sentence for each contradiction.
@@ -75,7 +75,7 @@ class Finding:
         """The finding as a line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node = self.node
         place = node.name or node.output
-        answer = f"refused: {self.answer}" if isinstance(self.answer, ReshapeError) else f"is {self.answer}"
+        answer = f"rejected: {self.answer}" if isinstance(self.answer, ReshapeError) else f"is {self.answer}"
         return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {answer}"
 
     def to_json(self) -> Json:
@@ -127,8 +127,8 @@ class ModelReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether no node is refused, and nothing contradicts."""
-        return not (self.count(Verdict.REFUSED) or self.count(Verdict.DISAGREES))
+        """Whether no node is rejected, and nothing contradicts."""
+        return not (self.count(Verdict.REJECTED) or self.count(Verdict.DISAGREES))
 
     def to_json(self) -> Json:
         """Returns the report as `json` writes it."""

@@ -1,6 +1,6 @@
 """What a server with default limits answers, worked out in this process by the same rules and the same codec.
 
-Laws: bytes in, bytes out, as a server's methods; what a server refuses, this refuses with the same reason, field and
+Laws: bytes in, bytes out, as a server's methods; what a server rejects, this rejects with the same reason, field and
 values. No call is admitted, queued or counted: what is there for many callers at once has no counterpart here.
 """
 
@@ -57,7 +57,7 @@ def answer(path: str, request: bytes) -> bytes:
     """Returns the response of a unary method.
 
     Raises:
-        ReshapeError: what a server would refuse.
+        ReshapeError: what a server would reject.
         ServiceError: there is no such service to be asked for its health.
     """
     if len(request) > MAX_MESSAGE_BYTES:
@@ -70,7 +70,7 @@ def answer_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
     """Yields the messages that answer those of a stream, which carries one dense tensor, as the SDK's do.
 
     Raises:
-        ReshapeError: what a server would refuse.
+        ReshapeError: what a server would reject.
     """
     for message in messages:
         part = decode_stream_request(message)

@@ -2,8 +2,8 @@
 
 Laws:
 
-- What a call gives, and what it is refused with, is what it gives with a server of default limits; nothing connects.
-- What a fake is told to fail with ends the next call that would have been sent: what the SDK refuses beforehand sends
+- What a call gives, and what it is rejected with, is what it gives with a server of default limits; nothing connects.
+- What a fake is told to fail with ends the next call that would have been sent: what the SDK rejects beforehand sends
   none. Nothing is sent again, and nothing awaited.
 """
 

@@ -23,11 +23,11 @@ from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Sy
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind
-from tensor_reshape.rules.refusals import (
-    refuse_expected,
-    refuse_expected_rank,
-    refuse_expression,
-    refuse_zero_volume,
+from tensor_reshape.rules.rejections import (
+    reject_expected,
+    reject_expected_rank,
+    reject_expression,
+    reject_zero_volume,
 )
 from tensor_reshape.rules.targets import Target
 
@@ -309,11 +309,11 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
-    # After the earlier items, whose symbols are reported first. See `Target.refusal`.
-    if target.refusal is not None:
-        raise target.refusal
+    # After the earlier items, whose symbols are reported first. See `Target.rejection`.
+    if target.rejection is not None:
+        raise target.rejection
     if target.inferred is not None and target.product == 0:
-        raise refuse_zero_volume(question, target.inferred)
+        raise reject_zero_volume(question, target.inferred)
     if question.expected is not None:
         _expect(system, target, question.expected)
     _check_expressions(system, system.data.items(), "data.dims")
@@ -334,12 +334,12 @@ def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
 def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) -> None:
     """Narrows the output to the expected shape, and gives names to output dims without one."""
     if len(expected) != len(system.output):
-        raise refuse_expected_rank([monomial.dim for monomial in system.output], expected)
+        raise reject_expected_rank([monomial.dim for monomial in system.output], expected)
     for index, (monomial, want) in enumerate(zip(system.output, expected, strict=True)):
         key = monomial.variable
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
-            raise refuse_expected(index, monomial.dim, want)
+            raise reject_expected(index, monomial.dim, want)
         # An expected expression does not restrict its symbols, because many of their values give the same product.
         if key is not None:
             system.ranges[key] = met
@@ -361,4 +361,4 @@ def _check_expressions(system: System, monomials: Iterable[tuple[int, Monomial]]
         if monomial.is_expression:
             bounds, path = system.bound_monomial(monomial), f"{field_name}[{index}]"
             if bounds.is_empty:
-                raise refuse_expression(path, index, monomial.dim, Interval(*bounds))
+                raise reject_expression(path, index, monomial.dim, Interval(*bounds))

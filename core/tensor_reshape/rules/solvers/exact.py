@@ -8,7 +8,7 @@ from math import prod
 
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import KnownQuestion
-from tensor_reshape.rules.refusals import refuse_overflow, refuse_remainder, refuse_volume, refuse_zero_volume
+from tensor_reshape.rules.rejections import reject_overflow, reject_remainder, reject_volume, reject_zero_volume
 from tensor_reshape.rules.targets import Target
 
 
@@ -31,15 +31,15 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
             want *= data[index]
     if inferred is None:
         if have != want:
-            raise refuse_volume(question, have, want)
+            raise reject_volume(question, have, want)
         return tuple(target.dims)
     if want == 0:
-        raise refuse_zero_volume(question, inferred)
+        raise reject_zero_volume(question, inferred)
     quotient, remainder = divmod(have, want)
     if remainder:
-        raise refuse_remainder(question, inferred, have, want)
+        raise reject_remainder(question, inferred, have, want)
     if quotient > MAX_DIM:
-        raise refuse_overflow(question, inferred, quotient)
+        raise reject_overflow(question, inferred, quotient)
     # Rule 4 holds: the divisor times the quotient is the dividend, and the cancelled dims are on both sides.
     output = list(target.dims)
     output[inferred] = quotient

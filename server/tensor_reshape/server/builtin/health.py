@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 from tensor_reshape.server.builtin.methods import Respond, build_method
 from tensor_reshape.server.engine.ledger import Pool
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.engine.stalls import reject_busy
 from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod
 from tensor_reshape.wire.fields import check_header_size, parse_message
@@ -152,7 +152,7 @@ class Health:
         with self._lock:
             if not self._places.take(source, 1):
                 message = f"{len(self._looks)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
-                raise refuse_busy(message)
+                raise reject_busy(message)
             self._looks[watch] = (look, source)
 
     def leave(self, watch: Watch) -> None:

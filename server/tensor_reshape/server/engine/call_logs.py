@@ -2,7 +2,7 @@
 
 - A line contains the client, the status and the request id, which the client also receives. It contains nothing of a
   message, and of the metadata only the request id, which is checked: see `heads`.
-- A call that is rejected or fails has one line, "refused" or "failed", at level INFO. It is written when the end is
+- A call that is rejected or fails has one line, "rejected" or "failed", at level INFO. It is written when the end is
   decided, before it is sent. If a client cancels, disconnects or reaches its deadline, the server has not failed, so
   only the access log has a line. If gRPC's core rejects a message above the limit, there is a line with `grpc_core`,
   but not with the fallback server.
@@ -41,7 +41,7 @@ def log_bad_end(head: CallHead, ending: Ending, began: float, field: str = "") -
     if _LOGGER.isEnabledFor(logging.INFO):
         seconds = time.monotonic() - began
         values = _describe(head, ending, seconds) | ({"field": field} if field else {})
-        _LOGGER.info("failed" if ending.code == INTERNAL else "refused", extra=values)
+        _LOGGER.info("failed" if ending.code == INTERNAL else "rejected", extra=values)
 
 
 class AccessLog:
@@ -83,7 +83,7 @@ class AccessLog:
 def log_unknown_method(method: str) -> None:
     """Writes the line of a call to a method that does not exist."""
     if _LOGGER.isEnabledFor(logging.INFO):
-        _LOGGER.info("refused", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
+        _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
 def _describe(head: CallHead, ending: Ending, seconds: float) -> dict[str, Any]:

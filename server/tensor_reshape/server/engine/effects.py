@@ -30,18 +30,18 @@ class Effect(NamedTuple):
     Attributes:
         kind: the action.
         life: the call.
-        refusal: the error of GIVE_UP and DROP. For DROP it is None if the server stops.
+        rejection: the error of GIVE_UP and DROP. For DROP it is None if the server stops.
         state: for GIVE_UP, the state of the call before.
     """
 
     kind: Kind
     life: Lifecycle
-    refusal: LimitError | None = None
+    rejection: LimitError | None = None
     state: State | None = None
 
     def __repr__(self) -> str:
         """Returns it as a transcript shows it."""
-        return f"{self.kind.name} {self.life.method}" + (f" {self.refusal.reason}" if self.refusal else "")
+        return f"{self.kind.name} {self.life.method}" + (f" {self.rejection.reason}" if self.rejection else "")
 
 
 Perform: TypeAlias = Callable[[Iterable[Effect]], None]
@@ -81,9 +81,9 @@ def _perform(effect: Effect) -> None:
     elif kind is Kind.START_WORK:
         life.served.start_work()
     elif kind is Kind.DROP:
-        life.served.drop(effect.refusal)
-    elif effect.refusal is not None and effect.state is not None:
-        life.served.give_up(effect.refusal, effect.state)
+        life.served.drop(effect.rejection)
+    elif effect.rejection is not None and effect.state is not None:
+        life.served.give_up(effect.rejection, effect.state)
 
 
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET

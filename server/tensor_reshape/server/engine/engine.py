@@ -32,7 +32,7 @@ from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.ledger import Pool
 from tensor_reshape.server.engine.lifecycle import GONE, RESTS, WAITS, Ending, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.engine.stalls import reject_busy
 from tensor_reshape.server.engine.statuses import OK
 
 Effects = Sequence[Effect]
@@ -124,10 +124,10 @@ class Engine:
         Raises:
             ReshapeError: the error of a gate, or SERVER_BUSY. The handler then ends and releases the call as usual.
         """
-        refusal: ReshapeError | None = None
+        rejection: ReshapeError | None = None
         if life.head is not None:
             life.head.address = source.address
-            refusal = self._gates.find_refusal(life.head)
+            rejection = self._gates.find_rejection(life.head)
         with self._lock:
             if life.state is _DONE:  # over before it was entered: the gates that admitted it must learn of that
                 return (Effect(_FORGET, life),)
@@ -135,10 +135,10 @@ class Engine:
             life.began = life.since = self._clock()
             life.source = source
             life.room = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
-            if refusal is None and not self._places.take(source, 1):
+            if rejection is None and not self._places.take(source, 1):
                 taken = len(self._lives)
-                refusal = refuse_busy(f"{taken} calls are running; this server allows {self._max_calls} (--max-calls)")
-            if refusal is None:
+                rejection = reject_busy(f"{taken} calls are running; the limit is {self._max_calls} (--max-calls)")
+            if rejection is None:
                 self._lives.add(life)
                 if self._receiving.take(source, life.room):
                     life.reading = life.room
@@ -147,7 +147,7 @@ class Engine:
                 life.move(_ENTER)
                 return self._ask(life)
             life.move(_ENTER)
-        raise refusal
+        raise rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
         """Records that a message has arrived, or with size None that the client has half-closed the call.
@@ -257,7 +257,7 @@ class Engine:
                 return []
             if not self._budget.may_hold(life, size):
                 message = f"the call needs {size} bytes of memory, which this server does not have free now"
-                raise refuse_busy(message)
+                raise reject_busy(message)
             before, life.held = life.holdings, size
             self._budget.settle(life, before)
             return self._grant()
@@ -323,12 +323,12 @@ class Engine:
 
     def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Effect:
         state = life.state
-        refusal = stalls.refuse_waiting(seconds) if state in WAITS else stalls.refuse_stalled(seconds)
-        cancels = life.ignores_refusals
-        life.move(Event.GIVE_UP, ending=Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(refusal.reason)))
+        rejection = stalls.reject_waiting(seconds) if state in WAITS else stalls.reject_stalled(seconds)
+        cancels = life.ignores_rejections
+        life.move(Event.GIVE_UP, ending=Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason)))
         life.since = now  # the client has the same time again to receive the error
         self._withdraw(life)
-        return Effect(Kind.DROP if cancels else Kind.GIVE_UP, life, refusal, state)
+        return Effect(Kind.DROP if cancels else Kind.GIVE_UP, life, rejection, state)
 
     def _ask(self, life: Lifecycle) -> Effects:
         """Lets a call read its next message, now or when there is memory."""

@@ -45,14 +45,14 @@ class Gates:
         """Whether there are gates."""
         return bool(self._gates)
 
-    def find_refusal(self, head: CallHead) -> ReshapeError | None:
+    def find_rejection(self, head: CallHead) -> ReshapeError | None:
         """Runs the gates and returns the first error. None: the call is admitted, and `CallHead.leave` must follow."""
         for gate in self._gates:
             try:
                 gate.admit(head)
-            except ReshapeError as refusal:
+            except ReshapeError as rejection:
                 head.leave()
-                return refusal
+                return rejection
             except Exception:
                 _LOGGER.exception("bug", extra={"method": head.method})
                 head.leave()

@@ -224,13 +224,13 @@ class ServedCall(Protocol):
     def start_work(self) -> None:
         """Starts a worker thread on the received message, for which memory is reserved."""
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         """Aborts the call with an error; `state` is its state before."""
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once, because its client reads nothing and would not receive an error either.
 
-        `refusal` is None if the server stops.
+        `rejection` is None if the server stops.
         """
 
 
@@ -340,7 +340,7 @@ class Lifecycle:
         return self.state is State.NEW or (self.state is State.SENDING and self.unsent < ASK_BELOW_UNSENT)
 
     @property
-    def ignores_refusals(self) -> bool:
+    def ignores_rejections(self) -> bool:
         """Whether the client has not received an earlier response, so that it would not receive an error either."""
         return bool(self.unsent) or self.state in _ENDS
 
@@ -376,10 +376,10 @@ class _Gone:
 
     start_send = start_work = start_read
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         pass
 
 

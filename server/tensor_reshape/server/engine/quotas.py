@@ -72,9 +72,9 @@ class CallerQuotas:
         """
         name = find_caller(head)
         with self._lock:
-            refusal = self._take(self._find(name))
-        if refusal is not None:
-            raise refusal
+            rejection = self._take(self._find(name))
+        if rejection is not None:
+            raise rejection
 
     def leave(self, head: CallHead) -> None:
         """Records the end of a call; see `gates.Gate`."""
@@ -83,10 +83,10 @@ class CallerQuotas:
 
     def _take(self, caller: _Caller) -> LimitError | None:
         if self._max_calls and caller.calls >= self._max_calls:
-            return refuse_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
+            return reject_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
         if self._rate and caller.tokens < 1:
             message = f"this caller exceeds its limit of {self._rate:g} calls per second"
-            return refuse_quota(message, (1 - caller.tokens) / self._rate)
+            return reject_quota(message, (1 - caller.tokens) / self._rate)
         caller.calls += 1
         caller.tokens -= 1
         return None
@@ -131,8 +131,8 @@ def find_caller(head: CallHead) -> str:
     return _UNIX if is_shared(address) else address
 
 
-def refuse_quota(message: str, retry_seconds: float | None = None) -> LimitError:
+def reject_quota(message: str, retry_seconds: float | None = None) -> LimitError:
     """Returns the QUOTA_EXCEEDED error. `retry_seconds` is None if the time of the next free call is unknown."""
-    refusal = LimitError.of(Reason.QUOTA_EXCEEDED, message)
-    refusal.retry_seconds = retry_seconds
-    return refusal
+    rejection = LimitError.of(Reason.QUOTA_EXCEEDED, message)
+    rejection.retry_seconds = retry_seconds
+    return rejection

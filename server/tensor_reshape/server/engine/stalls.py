@@ -99,17 +99,17 @@ def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> 
     return victims[:wanted]
 
 
-def refuse_busy(message: str) -> LimitError:
+def reject_busy(message: str) -> LimitError:
     """Returns the SERVER_BUSY error."""
     return LimitError.of(Reason.SERVER_BUSY, message)
 
 
-def refuse_waiting(seconds: float) -> LimitError:
+def reject_waiting(seconds: float) -> LimitError:
     """Returns the error of a call that has waited too long for this server."""
-    return refuse_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
+    return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
 
 
-def refuse_stalled(seconds: float) -> LimitError:
+def reject_stalled(seconds: float) -> LimitError:
     """Returns the error of a call whose client made no progress."""
     message = f"the call has made no progress for {seconds} seconds"
     return LimitError.of(Reason.STALLED, message, seconds=seconds)

@@ -12,7 +12,7 @@ import grpc
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Ending
-from tensor_reshape.wire.status import Status, encode_refusal
+from tensor_reshape.wire.status import Status, encode_rejection
 
 INTERNAL = grpc.StatusCode.INTERNAL.name
 """The status code of a bug."""
@@ -65,7 +65,7 @@ def choose_end(error: Exception, head: CallHead) -> End:
         _LOGGER.warning("out of memory", extra=_name(head))
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
     if isinstance(error, ReshapeError):
-        status, reason, field = encode_refusal(error), str(error.reason), error.field
+        status, reason, field = encode_rejection(error), str(error.reason), error.field
     else:
         _LOGGER.error("bug", exc_info=error, extra=_name(head))
         status, reason, field = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR), ""
@@ -88,12 +88,12 @@ def find_good_status(head: CallHead | None) -> Status | None:
     return Status(grpc.StatusCode.OK, "", head.trailing) if head is not None and head.trailing else None
 
 
-def refuse_empty_call() -> InvalidRequestError:
+def reject_empty_call() -> InvalidRequestError:
     """Returns the error of a unary call without a message."""
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")
 
 
-def refuse_large_message() -> LimitError:
+def reject_large_message() -> LimitError:
     """Returns the error of a message above the limit, for the log. gRPC's core has already sent its own error."""
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 

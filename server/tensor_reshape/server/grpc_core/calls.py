@@ -58,14 +58,14 @@ class Call(ABC):
         is_gone: whether the client was gone before the status was sent; final when the call is over.
         is_sending: whether the core is sending a message; changed under the lock.
         is_ended: whether the status has been given to the core; changed under the lock.
-        is_refused: whether the core rejected a message above the limit, with its own error.
+        is_rejected: whether the core rejected a message above the limit, with its own error.
     """
 
     # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
     is_gone = False
     is_sending = False
     is_ended = False
-    is_refused = False
+    is_rejected = False
     _due = 0  # number of pending batches of operations
     _is_watched = False  # whether the operation that reports a disconnect was started; the core accepts it once
     _has_begun_answer = False  # whether initial metadata was sent
@@ -191,7 +191,7 @@ class Call(ABC):
         self._due += 1  # after the start, because a batch that cannot be started raises and is not pending
 
     def _received(self, event: Any) -> bool:
-        self.is_refused = not event.success  # a reset or a disconnect also counts as success here
+        self.is_rejected = not event.success  # a reset or a disconnect also counts as success here
         try:
             self.on_message(event.batch_operations[0].message())
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call

@@ -18,8 +18,8 @@ from tensor_reshape.server.engine.statuses import (
     STOPPING,
     choose_end,
     find_good_status,
-    refuse_empty_call,
-    refuse_large_message,
+    reject_empty_call,
+    reject_large_message,
 )
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
@@ -63,7 +63,7 @@ class ServiceCall(Call):
                 self.watch()  # while the call waits for memory, nothing else reports a disconnect
             self._perform(effects)
         except ReshapeError as error:
-            self._refuse(error)
+            self._reject(error)
 
     start_read = Call.receive
     """Receives a message; see `ServedCall`."""
@@ -80,17 +80,17 @@ class ServiceCall(Call):
         except RuntimeError as error:  # the pool has been shut down, or the system has no thread left
             self.on_bug(error)
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error, which can be sent even while a message is arriving; see `ServedCall`."""
         del state
-        end = choose_end(refusal, self.head)
+        end = choose_end(rejection, self.head)
         self._log(end.ending)
         self.finish(end.status)
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once; see `ServedCall`."""
-        if refusal is not None:
-            self._log(Ending(GONE.code, str(refusal.reason)))
+        if rejection is not None:
+            self._log(Ending(GONE.code, str(rejection.reason)))
         else:
             with self.lock:
                 if not self.is_sending:
@@ -113,7 +113,7 @@ class ServiceCall(Call):
             self._log(*self._unlogged)
         # Release first: a thread that has just taken up the call already has the message and will report its own end.
         # If the core rejected a message, the client got that error, although the core counts the call as cancelled.
-        self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_refused))
+        self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
@@ -132,7 +132,7 @@ class ServiceCall(Call):
     def _answer_long(self, raw: bytes) -> None:
         """Processes a message on a worker thread."""
 
-    def _refuse(self, error: Exception) -> None:
+    def _reject(self, error: Exception) -> None:
         """Ends the call with the status of `error`, unless its end is already decided."""
         end = choose_end(error, self.head)
         if self._decide(end.ending):
@@ -171,12 +171,12 @@ class UnaryCall(ServiceCall):
     def on_message(self, raw: bytes | None) -> None:
         """Processes a small message, and queues any other for a thread; see `Call`."""
         size = None if raw is None else len(raw)
-        self._has_closed = raw is None and not self.is_refused
+        self._has_closed = raw is None and not self.is_rejected
         try:
             response = self._answer_light(raw)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             if self._engine.message_received(self._life, size):
-                self._refuse(error)
+                self._reject(error)
             return
         if size is not None and response is not None:
             if self._life.head is not None:
@@ -194,14 +194,14 @@ class UnaryCall(ServiceCall):
     def _answer_light(self, raw: bytes | None) -> bytes | None:
         """Returns the response on the receiving thread; None if that would take long."""
         if raw is None:
-            raise refuse_large_message() if self.is_refused else refuse_empty_call()
+            raise reject_large_message() if self.is_rejected else reject_empty_call()
         return self._served.answer_light(raw)
 
     def _answer_long(self, raw: bytes) -> None:
         try:
             response = self._served.answer(raw, lambda: self._life.is_over)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            self._refuse(error)
+            self._reject(error)
         else:
             note_answer(self._life.head, response)
             if self._decide(OK, len(response)):
@@ -232,11 +232,11 @@ class StreamCall(ServiceCall):
     def on_message(self, raw: bytes | None) -> None:
         """Processes a message, or queues it for a thread; see `Call`."""
         size = None if raw is None else len(raw)
-        self._has_closed = raw is None and not self.is_refused
+        self._has_closed = raw is None and not self.is_rejected
         if not self._engine.message_received(self._life, size):
             return
-        if self.is_refused:
-            self._refuse(refuse_large_message())
+        if self.is_rejected:
+            self._reject(reject_large_message())
         elif raw is None or size is None:
             self._finish_session()
         elif not self._session.takes_long(raw) and self._engine.fits(self._life, size):
@@ -250,7 +250,7 @@ class StreamCall(ServiceCall):
             # All responses at once: memory for them, and for the data that the session collects, is reserved.
             answers = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            self._refuse(error)
+            self._reject(error)
             return
         note_answer(self._life.head, *answers[:1])
         moved = None if self._session.is_between_tensors else len(raw)
@@ -275,7 +275,7 @@ class StreamCall(ServiceCall):
         try:
             self._session.finish()
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            self._refuse(error)
+            self._reject(error)
         else:
             if self._decide(OK):
                 self._conclude(self._good)
@@ -296,16 +296,16 @@ class WatchCall(ServiceCall):
 
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch; see `Call`."""
-        self._has_closed = raw is None and not self.is_refused
+        self._has_closed = raw is None and not self.is_rejected
         if not self._engine.message_received(self._life, None if raw is None else 0):  # the message is not kept
             return
         try:
             if raw is None:
-                raise refuse_large_message() if self.is_refused else refuse_empty_call()  # noqa: TRY301 - as any other
+                raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as any other
             watch = self._served.open(raw)
             watch.begin(self.look, self._life.source)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            self._refuse(error)
+            self._reject(error)
             return
         self._watch = watch
         self.watch()  # no message is awaited any more, so nothing else reports a disconnect

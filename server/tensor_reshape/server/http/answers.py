@@ -86,7 +86,7 @@ def build_answer(body: bytes, told: Mapping[str, str] = MappingProxyType({})) ->
     return Answer(HTTP_CODES["OK"], body, {"content-type": JSON_TYPE, **told})
 
 
-def build_refusal(end: End) -> Answer:
+def build_rejection(end: End) -> Answer:
     """Returns the response to a call that fails."""
     trailing = dict(end.status.trailing_metadata)
     packed = trailing.get(DETAILS_KEY)

@@ -93,7 +93,7 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
         routes: the routes; the first match serves a request.
         hosts: the host names of the server; empty: any name.
     """
-    handlers = {HTTPException: _refuse_path, Exception: _hide_bug}
+    handlers = {HTTPException: _reject_path, Exception: _hide_bug}
     app = Starlette(routes=list(routes), exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, hosts)
@@ -128,10 +128,10 @@ class Guard:
                 event = {**event, "headers": told if is_read else [*told, _CLOSE]}
             await send(event)
 
-        refusal = find_stranger(scope, self._hosts)
+        rejection = find_stranger(scope, self._hosts)
         try:
-            if refusal is not None:
-                await send_answer(refusal, send_completed)
+            if rejection is not None:
+                await send_answer(rejection, send_completed)
             else:
                 await self._app(scope, receive_noted, send_completed)
         except asyncio.CancelledError:
@@ -140,7 +140,7 @@ class Guard:
             _LOGGER.exception("bug")
 
 
-def _refuse_path(_request: Request, error: Exception) -> Response:
+def _reject_path(_request: Request, error: Exception) -> Response:
     """Responds to a request without a route: the path is unknown, or supports other HTTP methods."""
     found = error if isinstance(error, HTTPException) else HTTPException(404)
     name, text = _PATH_FAULTS.get(found.status_code, ("UNKNOWN", "this request is none"))

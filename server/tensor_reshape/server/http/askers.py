@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.statuses import choose_end
-from tensor_reshape.server.http.answers import build_answer, build_refusal, send_answer
+from tensor_reshape.server.http.answers import build_answer, build_rejection, send_answer
 from tensor_reshape.server.http.requests import DisconnectedError, read_message, read_metadata
 from tensor_reshape.server.service.method_tables import Method
 
@@ -25,5 +25,5 @@ async def ask_here(method: Method, scope: Scope, receive: Receive, send: Send) -
     except DisconnectedError:
         return
     except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
-        answer = build_refusal(choose_end(error, head))
+        answer = build_rejection(choose_end(error, head))
     await send_answer(answer, send)

@@ -22,7 +22,7 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, choose_end
-from tensor_reshape.server.http.answers import Answer, build_answer, build_refusal, list_told, send_answer
+from tensor_reshape.server.http.answers import Answer, build_answer, build_rejection, list_told, send_answer
 from tensor_reshape.server.http.connections import find_connection
 from tensor_reshape.server.http.requests import (
     DisconnectedError,
@@ -52,7 +52,7 @@ class HttpCall:
         self._loop = asyncio.get_running_loop()
         self._message: bytes | None = None  # waits for a thread
         self._room = asyncio.Event()
-        self._refused: asyncio.Future[LimitError] = self._loop.create_future()
+        self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
 
     async def serve(self, receive: Receive, send: Send) -> None:
         """Serves the call."""
@@ -76,16 +76,16 @@ class HttpCall:
     def start_send(self) -> None:
         """Does nothing, because the response is sent when the call ends; see `ServedCall`."""
 
-    def give_up(self, refusal: LimitError, state: State) -> None:
+    def give_up(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error; see `ServedCall`."""
         del state
-        self._log(Ending(refusal.code_name, str(refusal.reason)))
-        self._do(lambda: self._refuse(refusal))
+        self._log(Ending(rejection.code_name, str(rejection.reason)))
+        self._do(lambda: self._reject(rejection))
 
-    def drop(self, refusal: LimitError | None) -> None:
+    def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
-        if refusal is not None:
-            self._log(Ending(GONE.code, str(refusal.reason)))
+        if rejection is not None:
+            self._log(Ending(GONE.code, str(rejection.reason)))
         self._do(self._connection.abort)
 
     async def _answer(self, receive: Receive) -> Answer:
@@ -97,33 +97,33 @@ class HttpCall:
         try:
             size = find_most_bytes(self._scope)
             self._perform(self._engine.enter(self._life, self._source, size))
-            await self._unless_refused(self._room.wait())
+            await self._unless_rejected(self._room.wait())
             self._room.clear()
-            message = await self._unless_refused(read_message(self._scope, receive))
+            message = await self._unless_rejected(read_message(self._scope, receive))
             if not self._engine.message_received(self._life, len(message)):
-                return self._end(await self._refused)
+                return self._end(await self._rejected)
             answer = self._conclude(lambda: self._method.answer_light(message))
             if answer is not None:
                 return answer
             self._perform(self._engine.request_work(self._life))
-            return await self._unless_refused(self._await_work(message, receive))
+            return await self._unless_rejected(self._await_work(message, receive))
         except DisconnectedError:
             raise
         except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
-    async def _unless_refused(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    async def _unless_rejected(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Returns the result of `work`.
 
         Raises:
             LimitError: the call was aborted first.
         """
         task = self._loop.create_task(work)
-        await asyncio.wait((task, self._refused), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, self._rejected), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         task.cancel()
-        raise self._refused.result()
+        raise self._rejected.result()
 
     async def _await_work(self, message: bytes, receive: Receive) -> Answer:
         """Runs the method on a thread when one is free. It stops waiting when the client disconnects."""
@@ -141,7 +141,7 @@ class HttpCall:
             raise DisconnectedError
         answer = working.result()
         if answer is None:
-            return self._end(await self._refused)  # before a thread was free
+            return self._end(await self._rejected)  # before a thread was free
         return answer
 
     def _work(self) -> Answer | None:
@@ -169,11 +169,11 @@ class HttpCall:
         self._perform(ended.effects)
         if ended.is_first:  # otherwise the call was aborted with `error`, or is over
             self._log(end.ending, end.field)
-        return build_refusal(end)
+        return build_rejection(end)
 
-    def _refuse(self, refusal: LimitError) -> None:
-        if not self._refused.done():
-            self._refused.set_result(refusal)
+    def _reject(self, rejection: LimitError) -> None:
+        if not self._rejected.done():
+            self._rejected.set_result(rejection)
 
     def _do(self, action: Callable[[], object]) -> None:
         """Runs an action on the thread of the event loop. Any thread may call it."""

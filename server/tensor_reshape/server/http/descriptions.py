@@ -43,7 +43,7 @@ _SCALARS: Mapping[int, Schema] = {
 }
 _STATUS: Schema = {
     "type": "object",
-    "description": "Why a request is refused: a google.rpc.Status.",
+    "description": "Why a request is rejected: a google.rpc.Status.",
     "properties": {
         "code": {"type": "integer", "format": "int32", "description": "Of gRPC: 3 is INVALID_ARGUMENT."},
         "message": {"type": "string", "description": "One sentence for people; its words may change."},
@@ -109,7 +109,7 @@ class _Contract:
             "requestBody": {"required": True, "content": self._describe_content(method.request.DESCRIPTOR.full_name)},
             "responses": {
                 "200": _describe_response("The answer.", self._describe_content(method.response.DESCRIPTOR.full_name)),
-                "default": _describe_response("A refusal.", {_JSON: {"schema": _refer("Status")}}),
+                "default": _describe_response("A rejection.", {_JSON: {"schema": _refer("Status")}}),
             },
         }
 

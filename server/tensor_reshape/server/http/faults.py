@@ -54,13 +54,13 @@ def find_fault(kind: type[Message], value: Any, place: str = "") -> Fault | None
     """
     if not isinstance(value, dict):  # protobuf accepts an empty list as an object
         return Fault(f"{place or 'the body'} is not an object", place)
-    words = _refuse(kind, value)
+    words = _reject(kind, value)
     if not words:
         return None
     descriptor: Any = kind.DESCRIPTOR  # the implementations of protobuf have no common type
     fields = {name: field for field in descriptor.fields for name in (field.name, field.json_name)}
     for name, item in value.items():
-        if name in fields and _refuse(kind, {name: item}):
+        if name in fields and _reject(kind, {name: item}):
             return _find_in_field(kind, fields[name], item, f"{place}.{fields[name].name}".lstrip("."))
     return Fault(f"{place or 'the body'}: {words}", place)
 
@@ -68,9 +68,9 @@ def find_fault(kind: type[Message], value: Any, place: str = "") -> Fault | None
 def _find_in_field(kind: type[Message], field: FieldDescriptor, value: Any, place: str) -> Fault:  # noqa: ANN401
     if field.is_repeated and isinstance(value, list):
         for index, item in enumerate(value):
-            if words := _refuse(kind, {field.name: [item]}):
+            if words := _reject(kind, {field.name: [item]}):
                 return _find_in_item(field, item, f"{place}[{index}]", words)
-    words = _refuse(kind, {field.name: value})
+    words = _reject(kind, {field.name: value})
     return Fault(f"{place}: {words}", place) if field.is_repeated else _find_in_item(field, value, place, words)
 
 
@@ -79,7 +79,7 @@ def _find_in_item(field: FieldDescriptor, value: Any, place: str, words: str) ->
     return inner or Fault(f"{place}: {words}", place)
 
 
-def _refuse(kind: type[Message], value: dict[str, Any]) -> str:
+def _reject(kind: type[Message], value: dict[str, Any]) -> str:
     """Returns why a JSON object is not a valid message; empty if it is one."""
     try:
         parse_message(kind, value)

@@ -67,9 +67,9 @@ def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
     try:
         document = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:  # also raised for numbers with more digits than Python reads
-        raise _refuse_text(error, what) from None
+        raise _reject_text(error, what) from None
     if not isinstance(document, dict):
-        raise _refuse(Fault(f"{what} is no JSON object", ""))
+        raise _reject(Fault(f"{what} is no JSON object", ""))
     return document
 
 
@@ -90,7 +90,7 @@ def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _An
         except ValueError:
             pass  # the error is found below, with its path
     unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
-    raise _refuse(find_fault(kind, document, place) or unknown)
+    raise _reject(find_fault(kind, document, place) or unknown)
 
 
 def write_message(message: Message) -> bytes:
@@ -131,11 +131,11 @@ def _read_short(text: str) -> list[Any]:
     """Returns the items of a short batch in an unusual form."""
     if len(text) > MAX_QUESTION_BYTES:
         message = f'the body does not begin with {{"{_ITEMS}":[, and is too long to be read otherwise'
-        raise _refuse(Fault(message, ""))
+        raise _reject(Fault(message, ""))
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        raise _refuse(find_fault(BATCH_INFER_SHAPE.request, document) or Fault("the body is no batch", ""))
+        raise _reject(find_fault(BATCH_INFER_SHAPE.request, document) or Fault("the body is no batch", ""))
     return items or []
 
 
@@ -151,7 +151,7 @@ def _cut_values(text: str, position: int) -> Iterator[Any]:
             return
         comma = _COMMA.match(text, position)
         if comma is None:
-            raise _refuse(Fault(f"behind {_ITEMS}[{index}] is neither a comma nor the end of the batch", ""))
+            raise _reject(Fault(f"behind {_ITEMS}[{index}] is neither a comma nor the end of the batch", ""))
         position = comma.end()
 
 
@@ -179,8 +179,8 @@ class _Window:
         except (ValueError, RecursionError) as error:
             if len(self._part) == MAX_QUESTION_BYTES and not isinstance(error, RecursionError):
                 text = f"{what} is not JSON, or has more than {MAX_QUESTION_BYTES} characters"
-                raise _refuse(Fault(text, what)) from None
-            raise _refuse_text(error, what) from None
+                raise _reject(Fault(text, what)) from None
+            raise _reject_text(error, what) from None
 
     def _read(self, position: int) -> tuple[Any, int]:
         blank = _BLANKS.match(self._part, position - self._begin)
@@ -204,15 +204,15 @@ def _decode(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise _refuse(Fault(f"the body is no UTF-8 at byte {error.start}", "")) from None
+        raise _reject(Fault(f"the body is no UTF-8 at byte {error.start}", "")) from None
 
 
-def _refuse_text(error: Exception, what: str) -> InvalidRequestError:
+def _reject_text(error: Exception, what: str) -> InvalidRequestError:
     told = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
-    return _refuse(Fault(f"{what} is no JSON: {told}", ""))
+    return _reject(Fault(f"{what} is no JSON: {told}", ""))
 
 
-def _refuse(fault: Fault) -> InvalidRequestError:
+def _reject(fault: Fault) -> InvalidRequestError:
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, fault.text, fault.field)
 
 

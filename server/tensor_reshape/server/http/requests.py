@@ -86,7 +86,7 @@ def find_stranger(scope: Scope, hosts: Collection[str]) -> Answer | None:
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != host:
         return build_error(403, "PERMISSION_DENIED", "no page of another origin is let in")
-    return _refuse_length() if "transfer-encoding" in headers else None
+    return _reject_length() if "transfer-encoding" in headers else None
 
 
 def find_fault(scope: Scope, max_bytes: int) -> Answer | None:
@@ -96,7 +96,7 @@ def find_fault(scope: Scope, max_bytes: int) -> Answer | None:
     headers = Headers(scope=scope)
     length = headers.get("content-length", "")
     if not _LENGTH.fullmatch(length):
-        return _refuse_length()
+        return _reject_length()
     if int(length) > max_bytes:
         return build_error(413, "RESOURCE_EXHAUSTED", f"the body has {length} bytes; {max_bytes} are admitted")
     if not _is_json(headers):
@@ -104,7 +104,7 @@ def find_fault(scope: Scope, max_bytes: int) -> Answer | None:
     return None
 
 
-def _refuse_length() -> Answer:
+def _reject_length() -> Answer:
     return build_error(411, "INVALID_ARGUMENT", "a body has its Content-Length, of nine digits at most")
 
 

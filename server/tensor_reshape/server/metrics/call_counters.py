@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Lifecycle, State
-from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REFUSALS, REQUEST_BYTES, RESPONSE_BYTES
+from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REJECTIONS, REQUEST_BYTES, RESPONSE_BYTES
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
@@ -37,7 +37,7 @@ class CallCounters:
         """Counts into `counters`, which was created for the same methods."""
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
-        self._reasons = {reason: cell for (reason,), cell in counters.cells[REFUSALS].items()}
+        self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
         self._endings: dict[Lifecycle, Ending] = {}  # of the running calls
 
     def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:

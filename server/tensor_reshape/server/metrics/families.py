@@ -61,7 +61,7 @@ REQUEST_BYTES = Family(
     "tensor_reshape_request_bytes", HISTOGRAM, "Size of received messages in bytes.", _METHOD, _BYTES
 )
 RESPONSE_BYTES = Family("tensor_reshape_response_bytes", HISTOGRAM, "Size of sent messages in bytes.", _METHOD, _BYTES)
-REFUSALS = Family("tensor_reshape_rejections", COUNTER, "Number of rejected calls, by error reason.", ("reason",))
+REJECTIONS = Family("tensor_reshape_rejections", COUNTER, "Number of rejected calls, by error reason.", ("reason",))
 LOOKUPS = Family(
     "tensor_reshape_response_header_cache_lookups",
     COUNTER,
@@ -104,7 +104,7 @@ SILENCES = Family(
 )
 
 PROCESS_FAMILIES = (
-    CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REFUSALS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
+    CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
     MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
 )  # fmt: skip
 """Metrics that each process writes. The page has the sums of all processes."""

@@ -96,13 +96,13 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
             elif tag == _MODEL_TAG:
                 model_name = raw[start:end]
         if header > max_header_bytes or fields > max_fields:
-            raise _refuse_header(header, max_header_bytes, max_fields)
+            raise _reject_header(header, max_header_bytes, max_fields)
         position = end
     pieces.append(raw[begin:])
     return Split(len(raw), model_name, b"".join(pieces), contents, ids)
 
 
-def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:
+def _reject_header(size: int, limit: int, max_fields: int) -> LimitError:
     """Returns the error for a message that is too large, or has too many fields, without its raw contents."""
     message = (
         f"the request has {size} or more bytes besides raw_input_contents, or many fields; {limit} and {max_fields} "

@@ -181,10 +181,10 @@ def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
         if tensor.name not in {model.first.name, SHAPE}:
             text = f"unexpected inference input '{clip_name(tensor.name)}' for model '{model.name}', whose inputs are "
             text += f"'{model.first.name}' and '{SHAPE}'"
-            raise _refuse_input(text, index, tensor.name)
+            raise _reject_input(text, index, tensor.name)
         if tensor.name in named:
             text = f"input '{clip_name(tensor.name)}' for model '{model.name}' is given twice"
-            raise _refuse_input(text, index, tensor.name)
+            raise _reject_input(text, index, tensor.name)
         named[tensor.name] = tensor
     if model.first.name not in named:
         text = f"expected input '{model.first.name}' for model '{model.name}', which is missing in the request"
@@ -192,7 +192,7 @@ def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
     return named
 
 
-def _refuse_input(text: str, index: int, name: str) -> InvalidRequestError:
+def _reject_input(text: str, index: int, name: str) -> InvalidRequestError:
     return InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].name", index=index, value=name)
 
 
@@ -286,12 +286,12 @@ def _parse_list(text: str) -> Sequence[int]:
     except (ValueError, RecursionError):  # also for numbers with more digits than Python reads
         items = None
     if not isinstance(items, list) or any(type(item) is not int for item in items):  # bool is a subclass of int
-        raise _refuse_list(text, 'a list of integers, such as "[0,-1]"')
+        raise _reject_list(text, 'a list of integers, such as "[0,-1]"')
     if any(not _LEAST <= item < -_LEAST for item in items):
-        raise _refuse_list(text, "a list of numbers that fit into INT64")
+        raise _reject_list(text, "a list of numbers that fit into INT64")
     return items
 
 
-def _refuse_list(text: str, want: str) -> InvalidRequestError:
+def _reject_list(text: str, want: str) -> InvalidRequestError:
     message = f"parameters[{SHAPE}] is {clip_name(text)!r}; it is {want}"
     return InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)

@@ -173,7 +173,7 @@ class SharedMemory:
         region = self._find(name, field)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
             what = f"the region '{name}', of {region.byte_size} bytes,"
-            raise _refuse_range(what, offset, byte_size, field)
+            raise _reject_range(what, offset, byte_size, field)
         return Region(region.key, region.offset + offset, byte_size)
 
     @contextmanager
@@ -190,7 +190,7 @@ class SharedMemory:
         except OSError as error:
             # Not the text of the error, because it contains the path.
             why = "it is a symbolic link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
-            raise _refuse_file(name, why, field) from error
+            raise _reject_file(name, why, field) from error
 
 
 def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data: memoryview, offset: int) -> None:
@@ -225,21 +225,21 @@ def _check_key(key: str) -> None:
 
 def _check_file(status: os.stat_result, name: str, region: Region, field: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _refuse_file(name, "it is not a regular file", field)
+        raise _reject_file(name, "it is not a regular file", field)
     if status.st_uid != os.geteuid():
-        raise _refuse_file(name, "it does not belong to the server's user", field)
+        raise _reject_file(name, "it does not belong to the server's user", field)
     if status.st_nlink != 1:
-        raise _refuse_file(name, "its link count is not 1", field)
+        raise _reject_file(name, "its link count is not 1", field)
     if region.offset + region.byte_size > status.st_size:
         what = f"the file of the region '{name}', of {status.st_size} bytes,"
-        raise _refuse_range(what, region.offset, region.byte_size, field)
+        raise _reject_range(what, region.offset, region.byte_size, field)
 
 
-def _refuse_file(name: str, why: str, field: str) -> InvalidRequestError:
+def _reject_file(name: str, why: str, field: str) -> InvalidRequestError:
     message = f"the file of the region '{name}' cannot be used: {why}"
     return InvalidRequestError.of(Reason.REGION_FILE_INVALID, message, field, name=name)
 
 
-def _refuse_range(what: str, offset: int, byte_size: int, field: str) -> InvalidRequestError:
+def _reject_range(what: str, offset: int, byte_size: int, field: str) -> InvalidRequestError:
     message = f"{what} does not hold {byte_size} bytes at offset {offset}"
     return InvalidRequestError.of(Reason.REGION_OUT_OF_RANGE, message, field, offset=offset, byte_size=byte_size)

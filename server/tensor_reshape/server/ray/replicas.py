@@ -22,7 +22,7 @@ from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.status import Status, encode_refusal
+from tensor_reshape.wire.status import Status, encode_rejection
 
 _METHODS = ReshapeService(Limits()).methods
 _UNARY = [method.name for method in _METHODS.unary]
@@ -122,8 +122,8 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
     """Registers the methods with a proxy of Ray Serve, which replaces their handlers by its own."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        **{_shorten(path): grpc.unary_unary_rpc_method_handler(_refuse) for path in _UNARY},
-        **{_shorten(path): grpc.stream_stream_rpc_method_handler(_refuse) for path in _STREAMS},
+        **{_shorten(path): grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
+        **{_shorten(path): grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
@@ -134,12 +134,12 @@ def choose_status(error: Exception, method: str) -> Status:
     It contains the details of a request error, but none of a bug.
     """
     if isinstance(error, ReshapeError):
-        return encode_refusal(error)
+        return encode_rejection(error)
     _LOGGER.error("bug", exc_info=error, extra={"method": method})
     return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())
 
 
-def _refuse(_request: object, context: grpc.ServicerContext) -> NoReturn:
+def _reject(_request: object, context: grpc.ServicerContext) -> NoReturn:
     context.abort(grpc.StatusCode.UNIMPLEMENTED, "this is no proxy of Ray Serve")
 
 

@@ -167,7 +167,7 @@ class ReshapeService:
             is_over: whether nobody waits for it any more.
 
         Raises:
-            ReshapeError: the question is refused, or nobody waits.
+            ReshapeError: the question is rejected, or nobody waits.
         """
         with self._question_turns:
             _check_awaited(is_over)
@@ -179,7 +179,7 @@ class ReshapeService:
         """Answers a question where that takes no search; else `ask` does, from where this one has come.
 
         Raises:
-            ReshapeError: the question is refused.
+            ReshapeError: the question is rejected.
         """
         return begin_answer(request, self._limits)
 
@@ -197,7 +197,7 @@ class ReshapeService:
             is_over: whether nobody waits for it any more.
 
         Raises:
-            ReshapeError: the batch is refused as a whole, or nobody waits.
+            ReshapeError: the batch is rejected as a whole, or nobody waits.
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:

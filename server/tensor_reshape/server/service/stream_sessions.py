@@ -82,11 +82,11 @@ class StreamSession:
             InvalidRequestError: DATA_SIZE_MISMATCH, if a tensor is incomplete.
         """
         if self._received != self._size:
-            raise self._refuse_size(self._received, "ended")
+            raise self._reject_size(self._received, "ended")
 
     def _begin(self, call: ReshapeCall) -> bytes:
         if self._received != self._size:
-            raise self._refuse_size(self._received, "was followed by another tensor")
+            raise self._reject_size(self._received, "was followed by another tensor")
         dims = infer_shape(call.question, self._limits)
         self.collected = None
         if call.data.strides is None:
@@ -140,7 +140,7 @@ class StreamSession:
                 Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
             )
         if end > self._size:
-            raise self._refuse_size(end, "does not end")
+            raise self._reject_size(end, "does not end")
 
     def _gather(self) -> Iterator[bytes]:
         if self._call is None or self._output is None or self.collected is None:
@@ -151,6 +151,6 @@ class StreamSession:
         for offset in range(0, payload.nbytes, DEFAULT_CHUNK_BYTES):
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
-    def _refuse_size(self, have: int, what: str) -> InvalidRequestError:
+    def _reject_size(self, have: int, what: str) -> InvalidRequestError:
         message = f"data {what} at {have} bytes; data type, dims and strides require {self._size}"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

@@ -3,7 +3,7 @@
 - The supervisor writes to the worker's standard input. It writes the pickled `Order`, and later HURRY for each stop
   signal after the first one. The end of the input means that the supervisor has ended.
 - The worker writes to its own pipe. It writes OBSTACLE once if the fallback server is used, BEAT as long as it serves,
-  and LEAVING when it starts to stop. If it cannot serve, it writes only REFUSAL with the reason.
+  and LEAVING when it starts to stop. If it cannot serve, it writes only REJECTION with the reason.
 - Each message is one byte or fits into one atomic write, so messages are never split.
 """
 
@@ -13,7 +13,7 @@ from tensor_reshape.server.config import Config
 
 BEAT = b"."
 LEAVING = b"-"
-REFUSAL = b"!"
+REJECTION = b"!"
 """Followed by the reason why the worker cannot start, in UTF-8, until the end."""
 
 OBSTACLE = b"?"

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from enum import Enum, auto
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REFUSAL, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJECTION, STOP_MARGIN_SECONDS, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Slot:
     Attributes:
         order: the instructions for each worker.
         state: the state of the current worker.
-        refusal: the reason why the last worker could not start; empty if it sent none.
+        rejection: the reason why the last worker could not start; empty if it sent none.
         obstacle: the reason for the fallback server that a worker has sent; empty if none did.
         starts: the number of started workers, including failed attempts.
         silences: the number of workers that were killed because heartbeats were missing.
@@ -64,7 +64,7 @@ class Slot:
         """
         self.order = order
         self.state = State.STARTING
-        self.refusal = self.obstacle = ""
+        self.rejection = self.obstacle = ""
         self.starts = self.silences = 0
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # the running process
@@ -125,7 +125,7 @@ class Slot:
             self._worker = None
 
     def _start(self) -> None:
-        self.refusal = ""
+        self.rejection = ""
         self.starts += 1
         self._started_at, self._due = self._now, self._now + START_SECONDS
         try:
@@ -135,7 +135,7 @@ class Slot:
             self._back_off()
 
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
-        if not self.refusal:  # the supervisor reports the refusal instead
+        if not self.rejection:  # the supervisor reports the rejection instead
             self._log(logging.INFO if self._is_last else logging.ERROR, "worker ended", code=code)
         worker.close()
         self._worker = None
@@ -153,8 +153,8 @@ class Slot:
         if messages.startswith(OBSTACLE):
             reason, _, messages = messages.removeprefix(OBSTACLE).partition(b"\n")
             self.obstacle = reason.decode(errors="replace")
-        if messages.startswith(REFUSAL):
-            self.refusal = messages.removeprefix(REFUSAL).decode(errors="replace")
+        if messages.startswith(REJECTION):
+            self.rejection = messages.removeprefix(REJECTION).decode(errors="replace")
         elif LEAVING in messages:
             self._await_end()
         elif BEAT in messages and self.state is not State.STOPPING:

@@ -155,13 +155,13 @@ class Supervisor:
             ConfigError: the next worker would fail, and no other worker serves.
         """
         if not self._announced:
-            raise ConfigError(slot.refusal or "a worker ended before it served calls; see the log for the cause")
-        if not slot.refusal:
+            raise ConfigError(slot.rejection or "a worker ended before it served calls; see the log for the cause")
+        if not slot.rejection:
             return
         # For example, a certificate was replaced by an invalid one. Other workers still use the previous one.
         if not any(other.serves for other in self._slots):
-            raise ConfigError(slot.refusal)
-        _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
+            raise ConfigError(slot.rejection)
+        _LOGGER.error("worker cannot be started", extra={"reason": slot.rejection})
 
 
 def _find_obstacle(slots: Sequence[Slot]) -> str:

@@ -2,7 +2,7 @@
 
 - It reads its order from standard input, serves calls, and sends heartbeats while it serves.
 - It stops gracefully at SIGTERM and when the supervisor has ended. In the second case it exits if that takes too long.
-- If it cannot serve, it sends a REFUSAL and exits.
+- If it cannot serve, it sends a REJECTION and exits.
 """
 
 import logging
@@ -25,7 +25,7 @@ from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
 from tensor_reshape.server.runner import Runner, stop
 from tensor_reshape.server.service.backend import import_gather
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, OBSTACLE, REFUSAL, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, OBSTACLE, REJECTION, Order
 
 _STDIN = 0
 
@@ -45,7 +45,7 @@ def work(messages: int) -> None:
     try:
         _serve(order, send)
     except ConfigError as error:
-        send(REFUSAL + str(error).encode()[: MAX_MESSAGE_BYTES - len(REFUSAL)])
+        send(REJECTION + str(error).encode()[: MAX_MESSAGE_BYTES - len(REJECTION)])
         sys.exit(1)
 
 

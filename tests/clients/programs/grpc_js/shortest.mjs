@@ -33,9 +33,9 @@ ask([3, -1], (error, { output } = {}) => {
   console.log(output.dims.join()); // 3,2
   // A copy of its own: a Buffer may begin at an odd place, where no Float32Array can.
   console.log(new Float32Array(Uint8Array.from(output.data).buffer).join()); // 1,2,3,4,5,6
-  ask([4, -1], (refusal) => {
-    const { reason, metadata } = readErrorInfo(refusal);
-    console.log(grpc.status[refusal.code], reason, metadata.divisor); // INVALID_ARGUMENT NOT_DIVISIBLE 4
+  ask([4, -1], (rejection) => {
+    const { reason, metadata } = readErrorInfo(rejection);
+    console.log(grpc.status[rejection.code], reason, metadata.divisor); // INVALID_ARGUMENT NOT_DIVISIBLE 4
     client.close();
   });
 });

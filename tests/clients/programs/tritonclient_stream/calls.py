@@ -13,7 +13,7 @@ from triton_requests import build_arguments, run, write_error, write_result
 
 def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> Json:
     results: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-    # A stream for each call, since each has a deadline of its own, and one that is refused by status has ended.
+    # A stream for each call, since each has a deadline of its own, and one that is rejected by status has ended.
     client.start_stream(lambda result, error: results.put((result, error)), stream_timeout=seconds)
     with suppress(InferenceServerException):  # the deadline has passed, as the queue says
         client.async_stream_infer(**build_arguments(request))

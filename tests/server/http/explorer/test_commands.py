@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "tensor_reshape.cli", "explore"]
 
 
 def find_code(link: str, **headers: str) -> int:
-    """Returns the status of a refused request."""
+    """Returns the status of a rejected request."""
     with pytest.raises(HTTPError) as caught:
         urlopen(Request(link, headers=headers))
     with caught.value as error:

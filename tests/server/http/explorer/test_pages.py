@@ -76,12 +76,12 @@ def test_page_takes_nothing_from_elsewhere_and_has_no_inline_code():
     assert all(attributes.get("src") for tag, attributes in PAGE.elements if tag == "script")
 
 
-def test_example_is_answered_unless_its_text_announces_a_refusal():
+def test_example_is_answered_unless_its_text_announces_a_rejection():
     for link in EXAMPLES:
         record = show(TypedQuestion.of(link.removeprefix("?").encode()))
         text = re.search(f'href="{re.escape(link.replace("&", "&amp;"))}">([^<]*)<', FILES["index.html"])
         assert text is not None
-        assert ("refusal" in record) == ("refuse" in text[1].lower()), record
+        assert ("rejection" in record) == ("reject" in text[1].lower()), record
 
 
 def test_every_input_has_a_label_and_a_place_for_its_error():

@@ -11,10 +11,10 @@ function make(name, text = "", className = "") {
   return element;
 }
 
-/** Shows an answer or a refusal, and marks what is to blame. */
+/** Shows an answer or a rejection, and marks what is to blame. */
 export function showRecord(record, form) {
-  showBlamed(form, record.refusal);
-  const summary = record.answer ? [describeShape(record.answer)] : describeRefusal(record.refusal);
+  showBlamed(form, record.rejection);
+  const summary = record.answer ? [describeShape(record.answer)] : describeRejection(record.rejection);
   document.getElementById("summary").replaceChildren(...summary);
   showDrawing(record.drawing);
   document.getElementById("dims").replaceChildren(...(record.answer ? describeDims(record.answer) : []));
@@ -36,11 +36,11 @@ function describeShape(answer) {
   return line;
 }
 
-function describeRefusal(refusal) {
-  const title = make("p", "Refused ", "refused");
-  title.append(make("code", refusal.reason));
-  const lines = [title, make("p", refusal.message)];
-  if (refusal.accepted) lines.push(make("p", `Accepted: ${refusal.accepted}`));
+function describeRejection(rejection) {
+  const title = make("p", "Rejected ", "rejected");
+  title.append(make("code", rejection.reason));
+  const lines = [title, make("p", rejection.message)];
+  if (rejection.accepted) lines.push(make("p", `Accepted: ${rejection.accepted}`));
   return lines;
 }
 
@@ -93,12 +93,12 @@ function showDrawing(text) {
   place.replaceChildren(drawing);
 }
 
-function showBlamed(form, refusal) {
-  const blamed = refusal?.blamed ?? { name: "" };
+function showBlamed(form, rejection) {
+  const blamed = rejection?.blamed ?? { name: "" };
   for (const field of form.querySelectorAll(".field")) {
     const isBlamed = field.dataset.name === blamed.name && blamed.name !== "";
     field.classList.toggle("blamed", isBlamed);
-    field.querySelector(".error").textContent = isBlamed ? describeBlamed(refusal) : "";
+    field.querySelector(".error").textContent = isBlamed ? describeBlamed(rejection) : "";
     for (const input of field.querySelectorAll("input, select")) {
       if (isBlamed) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
@@ -108,8 +108,8 @@ function showBlamed(form, refusal) {
   }
 }
 
-function describeBlamed(refusal) {
-  return refusal.accepted ? `${refusal.message}. Accepted: ${refusal.accepted}.` : refusal.message;
+function describeBlamed(rejection) {
+  return rejection.accepted ? `${rejection.message}. Accepted: ${rejection.accepted}.` : rejection.message;
 }
 
 // The text again, behind the input, where the item to blame can be underlined.

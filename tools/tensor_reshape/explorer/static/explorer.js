@@ -5,7 +5,7 @@ import { copyText } from "./copies.js";
 import { readForm, writeForm } from "./links.js";
 
 const PAUSE_MS = 120;
-const LONG_QUERY = 8000; // characters, which every server takes; what is longer, one may refuse unread
+const LONG_QUERY = 8000; // characters, which every server takes; what is longer, one may reject unread
 
 const form = document.getElementById("question");
 const access = document.getElementById("access");

@@ -1,4 +1,4 @@
-"""Refusals as callers see them; `test_reasons` provokes each reason, and `wire/test_status` has the details."""
+"""Rejections as callers see them; `test_reasons` provokes each reason, and `wire/test_status` has the details."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 from google.protobuf.message import Message
 
-from remote_refusals import catch_local, catch_remote, describe, send_raw
+from remote_rejections import catch_local, catch_remote, describe, send_raw
 from tensor_reshape.client import Client, InvalidRequestError, Reason
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import Array
@@ -22,7 +22,7 @@ def make_tensor(array: Array) -> tensor_pb2.Tensor:
 
 
 def ask_static(target: list[int], **fields: Any) -> tuple[Message, Callable[[Client], object]]:
-    """Returns a refused request and the same call of the SDK."""
+    """Returns a rejected request and the same call of the SDK."""
     fields = {"special_zero": False, **fields}
     request = reshape_pb2.StaticReshapeRequest(
         shape=reshape_pb2.TargetShape(items=target), data=make_tensor(SIX), **fields
@@ -35,7 +35,7 @@ def ask_reshape(target: Array) -> tuple[Message, Callable[[Client], object]]:
     return request, lambda client: client.reshape(SIX, target, special_zero=False)
 
 
-REFUSED = {
+REJECTED = {
     Reason.SPECIAL_ZERO_MISSING: ask_static([6], special_zero=None),
     Reason.SHAPE_RANK_INVALID: ask_reshape(np.array([[6]], "i8")),
     Reason.RANK_LIMIT_EXCEEDED: ask_reshape(np.ones(65, "i8")),
@@ -51,7 +51,7 @@ def test_server_and_sdk_raise_the_same_errors(client: Client, channel: grpc.Chan
         assert describe(remote) == describe(local)
         return local.reason
 
-    assert [compare(*asked) for asked in REFUSED.values()] == list(REFUSED)
+    assert [compare(*asked) for asked in REJECTED.values()] == list(REJECTED)
 
 
 def test_excessive_rank_is_rejected_before_sending(client: Client):

@@ -1,4 +1,4 @@
-"""Refusals as they arrive, and requests that no SDK would send."""
+"""Rejections as they arrive, and requests that no SDK would send."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -47,7 +47,7 @@ def read_retry_seconds(status: grpc.RpcError | grpc.Call) -> float | None:
 
 
 def catch_local(call: Callable[[], object]) -> ReshapeError:
-    """Returns the refusal that the call raises."""
+    """Returns the rejection that the call raises."""
     with pytest.raises(ReshapeError) as caught:
         call()
     return caught.value

@@ -1,9 +1,9 @@
-"""Each refusal of a target blames one item, shows the whole question short, and has its values as metadata.
+"""Each rejection of a target blames one item, shows the whole question short, and has its values as metadata.
 
 What a caller reads in each is in `tests/e2e/test_reasons.py`.
 """
 
-from tensor_reshape.rules import refusals
+from tensor_reshape.rules import rejections
 from tensor_reshape.rules.dims import AnyDim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.operations import RESHAPE
@@ -14,14 +14,14 @@ TARGET: list[AnyDim] = [-1, 0, 7]
 QUESTION: AnyQuestion = Question(RESHAPE, DATA, TARGET, special_zero=True)
 SHOWN = {"shape": "[-1, 0, 7]", "data": "[N, 3, ?]"}
 
-# the refusal; reason, index of the item, metadata without the item and the question
+# the rejection; reason, index of the item, metadata without the item and the question
 ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
-    (refusals.refuse_value(QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
-    (refusals.refuse_copy(QUESTION, 1), Reason.COPY_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),
-    (refusals.refuse_second_minus_one(QUESTION, 0, 2), Reason.MULTIPLE_MINUS_ONE, 2, {"first": "0"}),
-    (refusals.refuse_zero_volume(QUESTION, 0), Reason.MINUS_ONE_WITH_ZERO_VOLUME, 0, {}),
-    (refusals.refuse_remainder(QUESTION, 0, "N", 7), Reason.NOT_DIVISIBLE, 0, {"dividend": "N", "divisor": "7"}),
-    (refusals.refuse_overflow(QUESTION, 0, 2**63), Reason.DIM_OVERFLOW, 0, {"dim": str(2**63)}),
+    (rejections.reject_value(QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
+    (rejections.reject_copy(QUESTION, 1), Reason.COPY_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),
+    (rejections.reject_second_minus_one(QUESTION, 0, 2), Reason.MULTIPLE_MINUS_ONE, 2, {"first": "0"}),
+    (rejections.reject_zero_volume(QUESTION, 0), Reason.MINUS_ONE_WITH_ZERO_VOLUME, 0, {}),
+    (rejections.reject_remainder(QUESTION, 0, "N", 7), Reason.NOT_DIVISIBLE, 0, {"dividend": "N", "divisor": "7"}),
+    (rejections.reject_overflow(QUESTION, 0, 2**63), Reason.DIM_OVERFLOW, 0, {"dim": str(2**63)}),
 ]
 
 
@@ -31,20 +31,20 @@ def test_item_error_names_the_item_and_the_query():
         assert error.message.startswith(f"shape[{index}] is {TARGET[index]}: ")
         assert error.message.endswith("; shape [-1, 0, 7], data [N, 3, ?]")
         assert error.metadata == {"index": str(index), "value": str(TARGET[index])} | metadata | SHOWN
-    assert refusals.refuse_value(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
+    assert rejections.reject_value(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
 
 
 def test_volume_error_has_both_volumes():
-    error = refusals.refuse_volume(QUESTION, "N*3", 7)
+    error = rejections.reject_volume(QUESTION, "N*3", 7)
     assert (error.reason, error.field) == (Reason.VOLUME_MISMATCH, "shape")
     assert error.metadata == {"have": "N*3", "want": "7"} | SHOWN
 
 
 def test_expected_shape_error_has_both_shapes():
     rank, dim, volume = (
-        refusals.refuse_expected_rank([3, 4], [None]),
-        refusals.refuse_expected(1, 4, 5),
-        refusals.refuse_expected_volume([None, 3], [2, None], "N"),
+        rejections.reject_expected_rank([3, 4], [None]),
+        rejections.reject_expected(1, 4, 5),
+        rejections.reject_expected_volume([None, 3], [2, None], "N"),
     )
     assert {error.reason for error in (rank, dim, volume)} == {Reason.EXPECTED_SHAPE_MISMATCH}
     assert (rank.field, rank.metadata) == ("expected_shape", {"have": "[3, 4]", "want_rank": "1"})
@@ -53,8 +53,8 @@ def test_expected_shape_error_has_both_shapes():
 
 
 def test_impossible_expression_is_rejected():
-    above = refusals.refuse_expression("data.dims[0]", 0, DATA[0], Interval(2**63, 2**63 - 1))
+    above = rejections.reject_expression("data.dims[0]", 0, DATA[0], Interval(2**63, 2**63 - 1))
     assert (above.reason, above.metadata["min"]) == (Reason.DIM_OUT_OF_RANGE, str(2**63))
-    outside = refusals.refuse_expression("shape[1]", 1, DATA[0], Interval(5, 4))
+    outside = rejections.reject_expression("shape[1]", 1, DATA[0], Interval(5, 4))
     assert (outside.reason, outside.field) == (Reason.SYMBOL_CONFLICT, "shape[1]")
     assert outside.metadata == {"index": "1", "value": "N", "min": "5", "max": "4"}

@@ -8,46 +8,46 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
 
 
-def refuse_value(question: AnyQuestion, index: int) -> InvalidRequestError:
+def reject_value(question: AnyQuestion, index: int) -> InvalidRequestError:
     """An item is below -1, or above the largest dim."""
-    return _refuse(
+    return _reject(
         Reason.INVALID_TARGET_VALUE, "an item of the requested shape must be from -1 to 2^63 - 1", question, index
     )
 
 
-def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
+def reject_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A 0 copies a data dim that does not exist."""
     rank = len(question.data or ())  # `or ()` is for type checkers, here and below: the data is known
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
-    return _refuse(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
+    return _reject(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
 
-def refuse_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
+def reject_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
     """A second -1."""
     text = f"only one item may be -1, and shape[{first}] is -1 as well"
-    return _refuse(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
+    return _reject(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
 
 
-def refuse_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
+def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A -1 stands next to a 0."""
     text = "it cannot be computed, because the product of the other items is 0"
-    return _refuse(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
+    return _reject(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
-def refuse_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
+def reject_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
     """The division leaves a remainder for all values of the unknown dims."""
     shown = format_value(dividend), format_value(divisor)
     text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
-    return _refuse(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
+    return _reject(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
-def refuse_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
+def reject_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
     """A dim exceeds the largest s64."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
-    return _refuse(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
+    return _reject(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
 
 
-def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
+def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
     """An expression is not a valid dim for any values of its symbols: too large, or outside its own bounds."""
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
@@ -61,7 +61,7 @@ def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
     )
 
 
-def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
+def reject_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
     """The volume differs from that of the data."""
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"shape {shape} has {format_value(want)} elements, but data of shape {data} has {format_value(have)}"
@@ -70,7 +70,7 @@ def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidR
     )
 
 
-def refuse_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -> InvalidRequestError:
+def reject_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -> InvalidRequestError:
     """The expected shape has another rank than the output."""
     message = f"the output has rank {len(output)}; expected_shape has rank {len(expected)}"
     return InvalidRequestError.of(
@@ -78,7 +78,7 @@ def refuse_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
     )
 
 
-def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
+def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
     """An output dim differs from the expected one."""
     field = f"expected_shape.dims[{index}]"
     message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}{hint_unknown(want)}"
@@ -87,7 +87,7 @@ def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
     )
 
 
-def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
+def reject_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
     """Each dim of the expected shape is possible, but not all of them together."""
     shown, asked = format_dims(output), format_dims(expected)
     message = f"the output is {shown}; expected_shape {asked} cannot have the {format_value(have)} elements of the data"
@@ -96,7 +96,7 @@ def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim],
     )
 
 
-def _refuse(reason: Reason, text: str, question: AnyQuestion, index: int, **values: object) -> InvalidRequestError:
+def _reject(reason: Reason, text: str, question: AnyQuestion, index: int, **values: object) -> InvalidRequestError:
     field, value = f"shape[{index}]", format_dim((question.target or ())[index])
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"{field} is {value}: {text}; shape {shape}, data {data}"
