@@ -1,4 +1,4 @@
-"""The page on clients shows the shortest call of each, which does what its comments say."""
+"""The pages on clients show the shortest call of each, which does what its comments say."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from documents import ROOT
 from server_processes import ServerProcess
 from verification.clients.programs import Program, find_programs
 
-PAGE = ROOT / "docs/how-to/clients.md"
+PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("clients*.md"))
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 
@@ -21,6 +21,6 @@ def test_shortest_program_of_each_page_prints_its_comments(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
     text = (ROOT / program.page).read_text()
-    assert f"\n{text}```\n" in PAGE.read_text()
+    assert f"\n{text}```\n" in PAGES
     printed = find_program(program.name).run_page(find_server(program).address)
     assert printed.split() == " ".join(PRINTED.findall(text)).split()
