@@ -60,8 +60,13 @@ def call(_):
     answered, end = 0, time.monotonic() + SECONDS
     with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", OPTIONS) as channel:
         while time.monotonic() < end:
-            channel.unary_unary("/tensor_reshape.v1.ReshapeService/StaticReshape")(REQUEST, timeout=60)
-            answered += 1
+            try:
+                channel.unary_unary("/tensor_reshape.v1.ReshapeService/StaticReshape")(REQUEST, timeout=60)
+            except grpc.RpcError as error:  # on a busy machine a client may stall, and the server then ends its call
+                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+            else:
+                answered += 1
     return answered
 
 with ThreadPoolExecutor(CLIENTS) as pool:
