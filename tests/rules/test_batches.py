@@ -1,4 +1,4 @@
-"""Batches: each item is answered by itself, or needs the output of an earlier one."""
+"""Batches: each item has a result of its own, or uses the output of an earlier item."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -74,7 +74,7 @@ def test_data_type_of_a_linked_item_is_checked():
 
 def test_a_bug_is_reported_for_its_item_or_raised():
     bugs: list[Exception] = []
-    good, bad = make_item([6], [2, -1]), make_item(cast("list[AnyDim]", 7), [-1])  # no dims: to look at them is a bug
+    good, bad = make_item([6], [2, -1]), make_item(cast("list[AnyDim]", 7), [-1])  # not dims: reading them is a bug
     first, failed, linked, last = answer_batch([good, bad, make_item(None, [-1], 1), good], report=bugs.append)
     assert isinstance(failed, ReshapeError)
     assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")

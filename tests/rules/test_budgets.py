@@ -1,4 +1,4 @@
-"""A step budget says whether there were as many steps left, and how many are."""
+"""Step budgets: spent, remaining and reserved steps."""
 
 from contextlib import suppress
 

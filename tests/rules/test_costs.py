@@ -1,4 +1,4 @@
-"""What questions and batches cost, counted in calls: no bytes buy more work than others."""
+"""The costs of queries and batches, counted in calls: no bytes of a request cause more work than others."""
 
 from collections.abc import Sequence
 from random import Random
@@ -21,7 +21,7 @@ from tensor_reshape.rules.solvers.propagation import narrow_ranges
 from verification.prove.fitting_questions import generate
 
 MOST_CALLS = 16 * MAX_STEPS
-"""Of one question, whatever it is: some milliseconds."""
+"""Limit of any single query: some milliseconds."""
 
 
 def ask(

@@ -1,4 +1,4 @@
-"""Dims that are known in part: bounds, names, and how they are written and checked."""
+"""Partially known dims: bounds, names, notation, and checks."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 MAX = 2**63 - 1
 N, M = Symbol("N"), Symbol("M")
 
-# one, other, what both admit, the least that holds both
+# one, other, their intersection, the smallest interval that contains both
 PAIRS: list[tuple[Interval, Interval, Interval, Interval]] = [
     (Interval(1, 4), Interval(3, 8), Interval(3, 4), Interval(1, 8)),
     (Interval(0, 9), Interval(2, 3), Interval(2, 3), Interval(0, 9)),
@@ -148,4 +148,4 @@ def test_minus_one_error_says_how_to_write_unknown():
     for check in (check_dims, check_partial_dims):
         with pytest.raises(InvalidRequestError) as caught:
             check([2, -1], "data.dims")
-        assert caught.value.message.endswith("; write None, or ? as text, where nothing is known of it")
+        assert caught.value.message.endswith("; for an unknown dim, write None, or ? as text")

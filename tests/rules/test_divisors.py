@@ -1,4 +1,4 @@
-"""The divisors next to a number: compared with a search of all, and bounded if there are too many to search."""
+"""The divisors next to a number, compared with a complete search, and their limits for large numbers."""
 
 from math import prod
 
@@ -26,7 +26,7 @@ def test_distant_divisors_are_found():
         ([32, 197, 768], 100_000, [75_648, 100_864]),
         ([7919, 104_729], 5000, [1, 7919]),  # primes
         ([2, 3], 40, [6]),
-        ([2**62, 8], 5, [8]),  # by 4, the quotient would be no dim
+        ([2**62, 8], 5, [8]),  # divided by 4, the quotient would not be a valid dim
         ([2**61, 8], 3, [4]),
     ]:
         assert find_near_divisors(prod(dims), near, dims) == (values, True)
@@ -42,7 +42,7 @@ def test_near_divisors_divide_and_leave_valid_dims(dims: list[int], near: int):
 
 
 def test_uncertain_divisors_are_marked():
-    # Nobody factors this product quickly; the dims tell its large factors apart.
+    # This product cannot be factorised quickly, but the dims separate its large factors.
     dims = [2**61 - 1, 2**31 - 1, 6]
     assert find_near_divisors(prod(dims), 2**32, dims) == ([2 * (2**31 - 1), 3 * (2**31 - 1)], False)
     volume = 2**40 * 3**20 * 5**10 * 7**5 * 11**5

@@ -1,4 +1,4 @@
-"""The data types are those of the contract, of the specifications, and of numpy."""
+"""The data types match the protobuf API, the specifications, and numpy."""
 
 import ml_dtypes
 import numpy as np

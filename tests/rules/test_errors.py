@@ -1,4 +1,4 @@
-"""The exception tree, and the reasons, which are permanent."""
+"""The exception classes, and the permanent reasons."""
 
 import ast
 import copy
@@ -41,13 +41,13 @@ _REASONS = """
     STRIDE_NEGATIVE SYMBOL_CONFLICT TENSOR_TOO_LARGE UNAUTHENTICATED VIEW_IMPOSSIBLE VOLUME_MISMATCH
 """
 
-# These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
+# These do not belong to a field: they concern the whole message, the server, or the caller's process.
 _OF_NO_FIELD = """
     DIM_SYNTAX_INVALID MESSAGE_MALFORMED MESSAGE_TOO_LARGE OUTPUT_TOO_LARGE PERMISSION_DENIED UNAUTHENTICATED
     VIEW_IMPOSSIBLE
 """
 
-# Of the Open Inference Protocol, whose fields are another project's: its page has them.
+# The Open Inference Protocol belongs to another project, so its page lists them instead of proto comments.
 _OF_ANOTHER_CONTRACT = """
     INPUT_INVALID MODEL_UNKNOWN OUTPUT_INVALID PARAMETER_INVALID REGION_INVALID REGION_LIMIT_EXCEEDED
     REGION_OUT_OF_RANGE REGION_UNKNOWN REGION_FILE_INVALID SHARED_MEMORY_DISABLED
@@ -57,7 +57,7 @@ REASONS, OF_NO_FIELD, OF_ANOTHER_CONTRACT = (
     set(text.split()) for text in (_REASONS, _OF_NO_FIELD, _OF_ANOTHER_CONTRACT)
 )
 
-# In parentheses, but no reasons.
+# Words in parentheses that are not reasons.
 OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
 
 
@@ -96,7 +96,7 @@ def test_retryable_reasons_are_those_of_the_proto_comment():
 
 
 def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
-    """Returns each place of the sources that builds a rejection with a reason that is written there."""
+    """Returns each place in the sources that creates an error with a literal reason."""
     found = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""Where each dim comes from, and what is accepted in place of what is rejected."""
+"""The origins of output dims, and the values that a rejected query could use instead."""
 
 import re
 
@@ -83,7 +83,7 @@ def test_explained_division_names_copied_dims():
     for copied, dividend, divisor in questions:
         whole, rest = (reject([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
         assert (whole["dividend"], whole["divisor"]) == (dividend, divisor)
-        assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without what the copies take from both sides
+        assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without the copied dims, which leave both sides
 
 
 def test_the_nearest_divisors_are_accepted():

@@ -1,4 +1,4 @@
-"""The five rules by examples, the order in which they are checked, and which questions need a search."""
+"""The five rules by examples, the order of the checks, and the queries that need a search."""
 
 from itertools import product
 from unittest.mock import patch
@@ -25,7 +25,7 @@ EVERY = tuple(OPERATIONS.values())
 GRAPH = (STATIC_RESHAPE, DYNAMIC_RESHAPE)
 MAX = 2**63 - 1
 
-# data, target, special_zero; the output, or the reason and the field of the rejection. The conformance suite has no
+# data, target, special_zero; the output, or the reason and the field of the error. The conformance suite has no
 # case for these.
 SAME_FOR_ALL_OPERATIONS: dict[tuple[str | None, str | None, bool], str] = {
     # rule 2: copies, numbers, one -1
@@ -65,8 +65,9 @@ def test_conformance_suite_agrees_with_the_rules(size: str):
     assert [case["id"] for case in read_size(size) if is_stale(case)] == []
 
 
-# data, target under special_zero; of Reshape-1, where copies leave both sides, and of the graph operations
-COPIES_BESIDE_MINUS_ONE: dict[tuple[str, str], tuple[str, str]] = {
+# data, target with special_zero; results of Reshape-1, which removes copies from both sides, and of the graph
+# operations
+COPIES_WITH_MINUS_ONE: dict[tuple[str, str], tuple[str, str]] = {
     (f"0 {2**62} 2", "0 -1"): ("DIM_OVERFLOW shape[1]", "MINUS_ONE_WITH_ZERO_VOLUME shape[1]"),
     ("0..4 0", "0 0 -1"): ("[0..4, 0, 1]", "MINUS_ONE_WITH_ZERO_VOLUME shape[2]"),
     ("0..0 ?", "0 -1"): ("[0, ?]", "MINUS_ONE_WITH_ZERO_VOLUME shape[1]"),
@@ -77,17 +78,17 @@ COPIES_BESIDE_MINUS_ONE: dict[tuple[str, str], tuple[str, str]] = {
 def test_copied_zeros_cancel_only_in_reshape():
     found = {
         row: tuple({describe_answer(write_question(one, *row, True)) for one in group} for group in ((RESHAPE,), GRAPH))
-        for row in COPIES_BESIDE_MINUS_ONE
+        for row in COPIES_WITH_MINUS_ONE
     }
-    assert found == {row: ({reshape}, {graph}) for row, (reshape, graph) in COPIES_BESIDE_MINUS_ONE.items()}
+    assert found == {row: ({reshape}, {graph}) for row, (reshape, graph) in COPIES_WITH_MINUS_ONE.items()}
 
 
-# data, target, special_zero, expected; the answer of Reshape-1
+# data, target, special_zero, expected; the result of Reshape-1
 RESHAPE_ANSWERS: dict[tuple[str | None, str | None, bool, str | None], str] = {
     ("3 0..1", "0..1 3", True, None): "[0..1, 3]",  # a length that may be 0 is not a copy
     (f"{2**61}..{2**61 + 1} 2", "-1", False, None): f"[{2**62}..{2**62 + 2}]",
     (f"1..{MAX} 1..{MAX}", "-1", False, None): "[1..]",
-    # rule 1, of what is known in part: what a question says of a symbol or an expression contradicts itself
+    # rule 1 for partially known shapes: contradictions about a symbol or an expression
     ("?", "?", False, "4..3"): "INTERVAL_EMPTY expected_shape.dims[0]",
     (f"2..{2**63}", "-1", False, None): "DIM_OUT_OF_RANGE data.dims[0]",
     (f"N:2..{2**63} 4", "0 -1", True, None): "DIM_OUT_OF_RANGE data.dims[0]",
@@ -137,7 +138,8 @@ def test_largest_rank_of_unknown_dims_is_inferred():
 
 def test_expected_minus_one_is_rejected_as_a_dim():
     question = Question(RESHAPE, (2, 6), (3, -1), False, None, (3, -1))
-    with pytest.raises(InvalidRequestError, match=r"expected_shape\.dims\[1\] is -1; write None, or \? as text"):
+    message = r"expected_shape\.dims\[1\] is -1; for an unknown dim, write None, or \? as text"
+    with pytest.raises(InvalidRequestError, match=message):
         inference.infer_shape(question)
 
 
@@ -149,7 +151,7 @@ def test_data_types_and_special_zero_are_checked():
         assert describe_answer(write_question(operation, dim, "2", None)) == "SPECIAL_ZERO_MISSING special_zero"
 
 
-# operation, the server's rank; the largest rank and the rejection of a larger one
+# operation, the server's limit; the largest rank, and the error of a larger one
 RANKS = [
     (STATIC_RESHAPE, 64, 12, "RANK_UNSUPPORTED"),
     (DYNAMIC_RESHAPE, 2, 12, "RANK_UNSUPPORTED"),  # does not depend on the server
@@ -170,14 +172,14 @@ def test_data_and_target_have_a_largest_rank():
             assert rejected == [f"{reason} data.dims", f"{reason} shape", f"{reason} data.dims"], (operation, max_rank)
 
 
-# Each question breaks the rule of its own reason and that of another one, which the conformance kit has no case for.
+# Each query breaks the rule of its reason and another rule. The conformance suite has no case for these.
 ORDER: list[tuple[Question[tuple[int, ...]], str]] = [
     (Question(STATIC_RESHAPE, (), (), None, DataType.F64), "DATA_TYPE_UNSUPPORTED"),
     (Question(STATIC_RESHAPE, (-1,), (1,) * 13, False), "RANK_UNSUPPORTED"),
     (Question(RESHAPE, (-1,), (-2,) * 65, False), "RANK_LIMIT_EXCEEDED"),
 ]
 
-# As above, where something is unknown: the order is another one.
+# The same for partially known queries, which are checked in another order.
 PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
     ("? -1", "1", None, None): "SPECIAL_ZERO_MISSING",
     ("N:1..2 N:4..5", "1", False, "-1"): "DIM_OUT_OF_RANGE",
@@ -189,7 +191,7 @@ PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
     ("3 M:4..5", f"{2**62}*M", False, "1 1"): "EXPECTED_SHAPE_MISMATCH",
     ("3 M:4..5", f"{2**62}*M 2", False, "? 3"): "EXPECTED_SHAPE_MISMATCH",
     ("3 M:4..5", f"{2**62}*M 2", False, None): "DIM_OUT_OF_RANGE",
-    ("2", "2", None, "-1"): "DIM_OUT_OF_RANGE",  # what is expected of a known question is checked first
+    ("2", "2", None, "-1"): "DIM_OUT_OF_RANGE",  # the expected dims of a known query are checked first
 }
 
 
@@ -247,12 +249,12 @@ def test_a_target_is_read_once():
         assert read.call_count == 1, target
 
 
-# data, target, expected of questions that are rejected; how many searches that takes
+# data, target, expected of rejected queries; the number of searches
 SEARCHES: list[tuple[str, str, str | None, int]] = [
     ("3..5 2", "1..2 2", None, 1),
     ("7 1..2", "-1 5 1..9", None, 1),
     (f"{2**62}..{2**62 + 9} 4 N:1..2", "-1 1..1", None, 2),  # a -1 that might be too large
-    ("1..3 5", "-1 1..5", "4 3", 2),  # expected dims that cannot be together
+    ("1..3 5", "-1 1..5", "4 3", 2),  # expected dims that exclude each other
     ("7 1..2", "-1 5 1..9", "7 ? ?", 2),
 ]
 

@@ -1,4 +1,4 @@
-"""Inference against brute force, the rules written once more, and numpy."""
+"""Inference, compared with enumeration, with a second implementation of the rules, and with numpy."""
 
 from random import Random
 
@@ -43,7 +43,7 @@ items = st.lists(st.sampled_from([-2, -1, -1, 0, 0, 1, 2, 3, 4, 6, 12, 2**63]), 
 
 @st.composite
 def questions(draw: st.DrawFn, dims: st.SearchStrategy[Dims]) -> tuple[Dims, Dims]:
-    """Data with a target made from it, so that a fair share is admitted: regrouped dims, then copies and a -1."""
+    """Draws data and a target made from it, so that many are accepted: regrouped dims, then copies and a -1."""
     data = draw(dims)
     target = list(draw(st.permutations(data)))
     for _ in range(draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""Layouts: spans, sizes, and strides that put two elements the same position."""
+"""Layouts: spans, sizes, and strides that give two elements the same position."""
 
 import itertools
 from math import prod
@@ -20,7 +20,7 @@ Dims = tuple[int, ...]
 
 
 def reject(data_type: DataType, dims: Dims, strides: Dims | None, size: int) -> InvalidRequestError | None:
-    """Returns the rejection of a layout; None if it is admitted."""
+    """Returns the error of a layout; None if it is accepted."""
     try:
         check_layout(data_type, dims, strides, size, field="data")
     except InvalidRequestError as error:
@@ -29,7 +29,7 @@ def reject(data_type: DataType, dims: Dims, strides: Dims | None, size: int) -> 
 
 
 def find_reason(dims: Dims, strides: Dims) -> str | None:
-    """Returns why a layout whose bytes are all there is rejected."""
+    """Returns the reason for which a layout with all its bytes is rejected; None if it is accepted."""
     error = reject(DataType.U8, dims, strides, compute_span(dims, strides))
     return None if error is None else error.reason
 
@@ -44,7 +44,7 @@ SPANS: dict[tuple[Dims, Dims], int] = {
     ((4,), (3,)): 10,
     ((5, 3), (0, 1)): 3,
     ((2**40, 2**40), (0, 0)): 1,
-    ((1, 3), (MAX, 1)): 3,  # a dim of 1 has no reach
+    ((1, 3), (MAX, 1)): 3,  # a dim of 1 needs no space
     ((0,), (1,)): 0,
     ((MAX, 0, MAX), (MAX, MAX, MAX)): 0,
     ((MAX, MAX), (MAX, 1)): 1 + (MAX - 1) * MAX + MAX - 1,
@@ -86,7 +86,7 @@ REJECTIONS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
     ((2, 3), (2, 1), 20, Reason.STRIDES_OVERLAP, "data.strides", {}),
     ((3, 2, 2), (0, 1, 1), 12, Reason.STRIDES_OVERLAP, "data.strides", {}),
     ((3, 4), (3, 2), 52, Reason.STRIDES_OVERLAP, "data.strides", {}),  # 3*2 is 2*3
-    # the rank before the signs, the signs before the size, the size before an overlap
+    # the order of the checks: rank, signs, size, overlap
     ((2,), (-1, -1), 8, Reason.STRIDES_RANK_MISMATCH, "data.strides", {}),
     ((2,), (-1,), 9, Reason.STRIDE_NEGATIVE, "data.strides[0]", {}),
     ((2, 2), (1, 1), 16, Reason.DATA_SIZE_MISMATCH, "data.data", {"want": "12"}),
@@ -112,7 +112,7 @@ def test_elements_below_one_byte_have_no_strides(strides: Dims):
 
 
 def have_overlap(dims: Dims, strides: Dims) -> bool:
-    """Looks at every element, broadcasts aside."""
+    """Compares the positions of all elements, except those of broadcasts."""
     axes = [range(dim) if stride else range(1) for dim, stride in zip(dims, strides, strict=True)]
     places = [sum(map(prod, zip(index, strides, strict=True))) for index in itertools.product(*axes)]
     return 0 not in dims and len(set(places)) != len(places)
@@ -123,11 +123,11 @@ def have_overlap(dims: Dims, strides: Dims) -> bool:
 def test_overlap_is_found_exactly_when_elements_share_a_position(axes: list[tuple[int, int]]):
     dims, strides = tuple(dim for dim, _ in axes), tuple(stride for _, stride in axes)
     assert find_reason(dims, strides) == (Reason.STRIDES_OVERLAP if have_overlap(dims, strides) else None)
-    if not have_overlap(dims, strides):  # before the bytes arrive, not all overlaps are found, but nothing else
+    if not have_overlap(dims, strides):  # the early check misses some overlaps, but reports nothing else
         check_volume(dims, strides, "data")
 
 
-# dims, strides; whether two elements share a place
+# dims, strides; whether two elements share a position
 LARGE: dict[tuple[Dims, Dims], bool] = {
     ((2**20, 2**20), (1, 1)): True,
     ((2**22, 2**62), (1, 0)): False,
@@ -150,7 +150,7 @@ def test_too_few_positions_are_rejected_before_the_bytes_arrive():
     assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_OVERLAP, "data.strides")
 
 
-# dims, strides; how many places are marked: none if each axis steps over those below it
+# dims, strides; the number of marked positions: 0 if each axis steps over all smaller axes
 MARKED: list[tuple[Dims, Dims, int]] = [
     ((2, 3, 4), (12, 4, 1), 0),
     ((9, 2, 3), (0, 2**40, 2), 0),

@@ -1,4 +1,4 @@
-"""Names of dims: which are bare in a text, and the products of them."""
+"""Names of dims: names that need no quotes in a text, and products of names."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ NEITHER = [
     *["", "N M", "4N", "N:4", "(N", "N)", "f(", "f()", "f(,)", "f(a b)", "a,b", "N*", "N^", "N^0", "N^100", "(N*M)^2"],
     *["None", "unknown", "''", "'N", "?", "2..8", "1.5", "2-3", "a < b", "N!", "((N^9)^9)^9", "'a' + b", "N/"],
 ]
-# Names that would be read otherwise stand in quotes.
+# Names that would be read in another way are in quotes.
 QUOTED = {
     "N": "N",
     "4": "'4'",

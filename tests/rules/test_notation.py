@@ -1,4 +1,4 @@
-"""Dims as people write them, read back."""
+"""The notation of dims: parsing, errors, and round trips."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, format
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.names import is_name
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.typed_shapes import parse_shape
+from tensor_reshape.rules.shape_parser import parse_shape
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 
 N = Symbol("N")
@@ -29,13 +29,13 @@ TEXTS: dict[str, AnyDim] = {
     "'2..8'": name_dim("2..8"),
     "'a:1..8':1..8": name_dim("a:1..8", 1, 8),
 }
-# What is no product either is in `test_names`.
+# `test_names` has text that is not a product either.
 NO_DIMS = ["", "..", "..4", "1..2..3", "N:", "N M", "None", "unknown", "N/0", "2*3", "N:1..8:1..8", "onnx::1..8"]
 LONG = ["9" * 100_000, "N*" * 100_000 + "N", "(" * 100_000, "1.." + "9" * 5000]
 
 
 def read_or_reject(text: str) -> str:
-    """Returns what the text is read as, or the rejection, short."""
+    """Returns the parsed text, or its error, in short form."""
     try:
         dim = parse_dim(text)
     except InvalidRequestError as error:

@@ -1,4 +1,4 @@
-"""What tells the three operations apart."""
+"""The differences between the three operations."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ Check = Callable[[Operation, DataType], DataType]
 FLOATS = {DataType.F16, DataType.BF16, DataType.F32}
 NAMES = {"static_reshape": STATIC_RESHAPE, "dynamic_reshape": DYNAMIC_RESHAPE, "reshape": RESHAPE}
 
-# check, operation; what is admitted
+# check, operation; the accepted types
 ADMITTED: list[tuple[Check, Operation, set[DataType] | frozenset[DataType]]] = [
     (check_data_type, STATIC_RESHAPE, FLOATS),
     (check_data_type, DYNAMIC_RESHAPE, FLOATS),

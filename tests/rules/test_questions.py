@@ -1,4 +1,4 @@
-"""Which questions are known, and how they compare."""
+"""Known queries, and comparisons of queries."""
 
 from collections.abc import Sequence
 

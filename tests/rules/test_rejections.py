@@ -1,6 +1,6 @@
-"""Each rejection of a target blames one item, shows the whole question short, and has its values as metadata.
+"""The error of a target names one item, shows the whole query in short form, and has its values as metadata.
 
-What a caller reads in each is in `tests/e2e/test_reasons.py`.
+`tests/e2e/test_reasons.py` tests the texts that a caller reads.
 """
 
 from tensor_reshape.rules import rejections
@@ -14,7 +14,7 @@ TARGET: list[AnyDim] = [-1, 0, 7]
 QUESTION: AnyQuestion = Question(RESHAPE, DATA, TARGET, special_zero=True)
 SHOWN = {"shape": "[-1, 0, 7]", "data": "[N, 3, ?]"}
 
-# the rejection; reason, index of the item, metadata without the item and the question
+# the error; reason, index of the item, metadata without the item and the query
 ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
     (rejections.reject_value(QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
     (rejections.reject_copy(QUESTION, 1), Reason.COPY_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),

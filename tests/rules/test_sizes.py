@@ -1,4 +1,4 @@
-"""Sizes are read exactly, and written so that they are read again as the same."""
+"""Sizes are parsed exactly, and survive a round trip."""
 
 import pytest
 from hypothesis import given

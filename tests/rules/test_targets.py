@@ -1,4 +1,4 @@
-"""What each item of a target is read as; what the solvers make of it is tested with the answers."""
+"""The kinds of the items of a target. The tests of results cover their use by the solvers."""
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import Reason
@@ -33,7 +33,7 @@ def test_each_item_has_one_kind():
         assert [read([item], special_zero=flag).kinds[0] for flag in (True, False)] == kinds, item
 
 
-# items; which ones have been read, reason
+# items; the items that were read, reason
 REJECTED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
     ([2, -2, 3], [LITERAL], Reason.INVALID_TARGET_VALUE),
     ([None, 2**63], [UNKNOWN], Reason.INVALID_TARGET_VALUE),
@@ -54,7 +54,7 @@ def test_target_error_keeps_earlier_items():
 SIDES: list[tuple[list[AnyDim], list[AnyDim], list[AnyDim]]] = [
     ([0, 1], [7], [7, 1]),
     ([7, -1], [7], [7]),  # a -1 is on neither side
-    ([0, -1], [], []),  # a copy beside it is cancelled
+    ([0, -1], [], []),  # with a -1, a copy is cancelled
 ]
 
 

@@ -1,4 +1,4 @@
-"""Views, against what numpy can do without a copy."""
+"""Views, compared with reshapes of numpy without a copy."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_an_empty_tensor_is_always_a_view():
         assert ask(question, (1, 2, 2)) == View(POSSIBLE, (0,) * len(output))
 
 
-# data, strides, target under special_zero; the answer
+# data, strides, target with special_zero; the result
 VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
     ("2 3", (3, 1), "-1"): View(POSSIBLE, (1,)),
     ("2 3", (1, 2), "-1"): View(IMPOSSIBLE),
@@ -92,20 +92,20 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
     ("2 3 N", (1, 2, 9), "6 -1"): View(UNKNOWN),  # transposed, and perhaps empty
     ("N 2 3", (6, 3, 1), "-1 3"): View(POSSIBLE, (3, 1)),
     ("A:2.. 2 3", (7, 3, 1), "-1"): View(IMPOSSIBLE),
-    ("N:1.. 2 3", (7, 3, 1), "-1"): View(UNKNOWN),  # a gap behind a name that may be 1
+    ("N:1.. 2 3", (7, 3, 1), "-1"): View(UNKNOWN),  # a gap after a name that may be 1
     ("A:2.. B:2..", (9, 1), "-1"): View(UNKNOWN),  # two names that may be one run
     ("A:2.. B:2..", (1, 9), "-1"): View(IMPOSSIBLE),
-    ("A:2.. B:2..", (1, 0), "-1"): View(IMPOSSIBLE),  # a broadcast under elements
+    ("A:2.. B:2..", (1, 0), "-1"): View(IMPOSSIBLE),  # a broadcast below an outer dim
     ("K:0..1 M", (5, 0), ""): View(POSSIBLE, ()),
     ("N M", (5, 7), "1"): View(POSSIBLE, (0,)),
     ("K:0..1 M 2", (5, 2, 1), "-1"): View(POSSIBLE, (1,)),  # K is 1 if there are elements
-    ("N M", (0, 0), "-1"): View(POSSIBLE, (0,)),  # one element over and over
+    ("N M", (0, 0), "-1"): View(POSSIBLE, (0,)),  # one repeated element
     ("3 N", (0, 1), "3 -1"): View(POSSIBLE, (0, 1)),
     ("3 ?", (4, 1), "12"): View(POSSIBLE, (1,)),  # the target decides the unknown dim
     ("", (), "1 -1 1"): View(POSSIBLE, (1, 1, 1)),
     ("1 4 1", (MAX, 1, 7), "2 2"): View(POSSIBLE, (2, 1)),
     (str(2**62), (4,), "1 -1"): View(POSSIBLE, (MAX, 4)),
-    (str(2**62), (4,), "2 -1"): View(UNKNOWN),  # strides that no s64 holds
+    (str(2**62), (4,), "2 -1"): View(UNKNOWN),  # strides above the largest s64
     ("2*N 3", (3, 1), "-1"): View(POSSIBLE, (1,)),
     ("0 N", (5, 1), "0..0 9"): View(POSSIBLE, (0, 0)),
 }

@@ -7,7 +7,7 @@ import pytest
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
-from tensor_reshape.rules.typed_shapes import parse_shape
+from tensor_reshape.rules.shape_parser import parse_shape
 from tests.oracles.shape_instances import Accepted, find_accepted, find_ends
 from verification import instances
 from verification.prove.small_questions import STYLES, choose_question

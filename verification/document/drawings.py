@@ -8,7 +8,7 @@ from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
-from tensor_reshape.rules.typed_shapes import parse_shape
+from tensor_reshape.rules.shape_parser import parse_shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What the project's rules, and a plain reading of them, answer to the questions of the kit."""
 
 from tensor_reshape.client import InferredShape, infer_locally
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 from verification.kit.executions import execute
 from verification.kit.questions import make_query
 from verification.kit.readings import Question, RejectionError, read

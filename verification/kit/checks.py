@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tensor_reshape.client.queries import read_query
 from tensor_reshape.conformance.answers import Told, read_answer
+from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.rules.records import Json
 from tests.oracles.shape_instances import find_accepted
 from verification import instances
 from verification.kit.answers import is_right, read_plainly

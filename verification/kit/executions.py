@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 from verification.kit.readings import reject
 
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 from verification.kit.answers import REJECTED, answer_rightly
 from verification.kit.questions import list_questions
 

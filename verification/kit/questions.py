@@ -3,7 +3,7 @@
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.question_records import read_question
 from tensor_reshape.conformance.cases import split_case
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 
 def list_questions(case: Json) -> list[Json]:

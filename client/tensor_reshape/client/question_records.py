@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeGuard
 from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.records import Json
 
 _HEX = re.compile("[0-9a-fA-F]*")
 _ID, _BYTES = "id", "bytes"

@@ -8,8 +8,8 @@ from typing import overload
 
 from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
 from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.json_format import Json, describe_answer
 from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer
-from tensor_reshape.rules.records import Json, describe_answer
 from tensor_reshape.rules.views import View
 
 

@@ -105,8 +105,8 @@ class Expression(NamedTuple):
     @property
     def symbol(self) -> Symbol | None:
         """The symbol, if the expression is a single one; otherwise None."""
-        alone = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
-        return self.factors[0] if alone else None
+        is_single = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
+        return self.factors[0] if is_single else None
 
 
 class Dim(NamedTuple):
@@ -296,7 +296,7 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 def hint_unknown(dim: object) -> str:
     """Returns what to write instead of -1, for an error message; empty for other values."""
     # Libraries write -1 for an unknown dim. Here it is rejected, because in a requested shape it has another meaning.
-    return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
+    return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
 
 
 def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:

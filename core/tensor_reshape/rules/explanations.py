@@ -1,4 +1,4 @@
-"""Explanations: where each dim of a result comes from, and what would be accepted instead of a rejected query.
+"""Explanations: the origins of output dims, and values that would be accepted instead of rejected ones.
 
 Invariants: explanations decide nothing. They use the items that `targets` has read and do not change a result. A text
 is never longer than MAX_VALUE_CHARACTERS.
@@ -38,7 +38,7 @@ def _limit(origin: Origin) -> Origin:
 
 
 def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[AnyDim]) -> tuple[Origin, ...]:
-    """Returns where each output dim comes from.
+    """Returns the origin of each output dim.
 
     Args:
         question: the query.

@@ -371,7 +371,7 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     Lemma: quotient-below-the-whole.
     """
     system, key = case.system, case.find_variable(inferred)
-    # # at least 1 for each variable: only an instance with elements can have a -1 that is too large
+    # at least 1 for each variable: only an instance with elements can have a -1 that is too large
     greatest = case.equation.constants[0]
     for variable in case.equation.left:
         if greatest > MAX_DIM:

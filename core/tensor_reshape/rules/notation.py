@@ -1,4 +1,4 @@
-"""The notation of dims. `rules.typed_shapes` handles whole shapes.
+"""The notation of dims. `rules.shape_parser` handles whole shapes.
 
 dim       "?" | number | bounds | product | product ":" bounds
 bounds    number ".." [number]

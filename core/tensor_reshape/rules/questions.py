@@ -15,8 +15,8 @@ Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 class Kind(Enum):
     """The kind of an item of the target, and therefore the origin of an output dim.
 
-    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
-    >>> [origin.kind.value for origin in told.origins]
+    >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
+    >>> [origin.kind.value for origin in result.origins]
     ['copied', 'inferred']
     """
 
@@ -92,8 +92,8 @@ class Equality(NamedTuple):
         right: an expression of the output.
         unless_empty: whether it holds only for tensors with elements.
 
-    >>> told = client.infer_shape(["N", 4], ["M", 2], special_zero=False)
-    >>> print(told, *told.equalities)
+    >>> result = client.infer_shape(["N", 4], ["M", 2], special_zero=False)
+    >>> print(result, *result.equalities)
     [M, 2] 2*N = M
     """
 
@@ -117,8 +117,8 @@ class Origin(NamedTuple):
         dividend: for an inferred dim, the product that is divided.
         divisor: for an inferred dim, the product that it is divided by.
 
-    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
-    >>> print(told.origins[1].text)
+    >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
+    >>> print(result.origins[1].text)
     shape[1] is -1: 24 / 2 = 12
     """
 
@@ -135,7 +135,7 @@ class ShapeAnswer(NamedTuple):
     Attributes:
         dims: the output dims. None: not even the rank is known.
         equalities: equalities between symbols that must hold in addition.
-        origins: where each dim comes from, if requested.
+        origins: the origin of each dim, if requested.
         view: whether the output can be a view, if requested.
     """
 

@@ -12,7 +12,7 @@ import re
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 """The bytes of each unit, smallest first."""
 
-# # only ASCII digits, because int() accepts others as well, and underscores
+# only ASCII digits, because int() accepts others as well, and underscores
 _SIZE = re.compile(r"([0-9]{1,20}) ?(KiB|MiB|GiB|TiB|B|)")
 _AMBIGUOUS = re.compile(r"([0-9]{1,20}) ?([kmgt])(i?b?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[0-9]+\.[0-9]+ ?[A-Za-z]+")

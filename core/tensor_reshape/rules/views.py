@@ -22,8 +22,8 @@ from tensor_reshape.rules.limits import MAX_DIM
 class ViewPossibility(Enum):
     """Whether the output can be a view.
 
-    >>> told = client.infer_shape((2, 3), (3, 2), special_zero=False, data_strides=(1, 2))
-    >>> told.view.possibility
+    >>> result = client.infer_shape((2, 3), (3, 2), special_zero=False, data_strides=(1, 2))
+    >>> result.view.possibility
     <ViewPossibility.IMPOSSIBLE: 'impossible'>
     """
 
@@ -39,8 +39,8 @@ class View(NamedTuple):
         possibility: whether it can be a view.
         strides: the strides of the view over the bytes of the data, in elements; None unless it is possible.
 
-    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
-    >>> told.view.strides
+    >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
+    >>> result.view.strides
     (12, 1)
     """
 

@@ -1,4 +1,4 @@
-"""Each case split of the solver, by the example of its derivation, and what holds of all of them."""
+"""Case splits of the solver: the example of each derivation, and the facts that hold for all cases."""
 
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
@@ -18,7 +18,7 @@ def build(operation: Operation, data: str | None, target: str, *, special_zero: 
 
 
 def find(case: Case) -> Ends:
-    """Returns the ends of each output dim, None for those that are open; None where there is no instance."""
+    """Returns the ends of each output dim, None for an open end; None if there is no instance."""
     solution = solve(case)
     if solution is None:
         return None
@@ -29,13 +29,13 @@ def find(case: Case) -> Ends:
 # operation, data, target under special_zero; the ends of each output dim
 SPLIT: dict[tuple[Operation, str | None, str], Ends] = {
     # elements
-    (RESHAPE, "N:1.. 4", "N M 2"): [(1, None), (2, 2), (2, 2)],  # what is on both sides cancels
+    (RESHAPE, "N:1.. 4", "N M 2"): [(1, None), (2, 2), (2, 2)],  # a factor of both sides cancels
     # empty
     (RESHAPE, "0 3", "? 5"): [(0, 0), (5, 5)],  # an item that copies a 0
-    (RESHAPE, "0 6", "0 ?"): [(0, 0), (1, None)],  # a 0 would copy what is not 0
+    (RESHAPE, "0 6", "0 ?"): [(0, 0), (1, None)],  # a 0 would copy a dim that is not 0
     (RESHAPE, "2 0", "? 5"): [(0, 0), (5, 5)],  # an unknown item is 0 only as the -1
     # inferred
-    (RESHAPE, "0..4 6", "0 -1"): [(0, 4), (6, 6)],  # Reshape-1 leaves the copy out
+    (RESHAPE, "0..4 6", "0 -1"): [(0, 4), (6, 6)],  # Reshape-1 removes the copy from both sides
     (STATIC_RESHAPE, "0..4 6", "0 -1"): [(1, 4), (6, 6)],  # a copy that divides is not 0
     (STATIC_RESHAPE, "0", "0 -1"): None,  # the only 0 divides
     # cancelled zeros: an unknown item may copy one; the graph operations reject them

@@ -1,4 +1,4 @@
-"""Ranges without an end, and equations in their lowest terms; the answers show what the solvers make of them."""
+"""Ranges without an upper end, and equations in lowest terms. The tests of results cover their use."""
 
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim

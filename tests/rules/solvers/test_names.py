@@ -1,4 +1,4 @@
-"""What output dims are called: where names go, what they are multiplied and divided to, and which ones are equal."""
+"""Names of output dims: copied names, products and quotients of names, and equalities."""
 
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.inference import infer

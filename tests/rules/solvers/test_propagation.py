@@ -1,4 +1,4 @@
-"""Which values the factors of two equal products may have, against all of their solutions, and what that costs."""
+"""The ranges of the factors of two equal products, compared with all solutions, and the steps that they take."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def test_open_ends_stay_open_only_if_they_must():
         assert (found and [found[key] for key in range(3)]) == (want and make_ranges(want)), (bounds, constants)
 
 
-# what each factor lies between, and its power, on the left and on the right
+# the range and the power of each factor, on the left and on the right
 HOSTILE: list[tuple[Ends, int, Ends, int]] = [
     ([(2, 2**40)] * 64, 1, [(2, 2**40)] * 64, 1),
     ([(1, 2**63 - 1)] * 8, 64, [(1, 2**63 - 1)] * 8, 63),

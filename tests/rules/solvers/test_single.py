@@ -1,4 +1,4 @@
-"""Answers in closed form are those of the solver for every question, where they are given."""
+"""Closed forms: if a query has one, it is equal to the result of the general solver."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -20,7 +20,7 @@ def test_split_bounds_equal_enumerated_quotients():
         found = bound_quotient(ranges, constant, StepBudget())
         assert found is not None
         assert found.is_empty if not quotients else found == (min(quotients), max(quotients)), (ranges, constant)
-    # 98 windows of a picture would take 98 * 4 = 392 elements of 400; 20 / 7 * 20 / 14 is all that there is.
+    # 98 windows of 4 elements would take 392 of the 400, but the only split is 20 / 7 * 20 / 14.
     assert bound_quotient([Range(1, 20), Range(1, 20)], 98, StepBudget()) == (1, 2)
 
 

@@ -16,7 +16,7 @@ from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECON
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.typed_shapes import parse_shape, parse_strides
+from tensor_reshape.rules.shape_parser import parse_shape, parse_strides
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -60,7 +60,7 @@ class PartialShape(NamedTuple):
 
 
 class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Dims in the notation of `rules.typed_shapes`, or a shape with unknown rank."""
+    """Dims in the notation of `rules.shape_parser`, or a shape with unknown rank."""
 
     name = "dims"
 
@@ -73,7 +73,7 @@ class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in new
 
 
 class Strides(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Strides in the notation of `rules.typed_shapes`."""
+    """Strides in the notation of `rules.shape_parser`."""
 
     name = "strides"
 

@@ -23,7 +23,7 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
     escape_unprintable,
 )
-from tensor_reshape.rules.typed_shapes import TypedItem, split_items
+from tensor_reshape.rules.shape_parser import ShapeItem, split_items
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,7 +85,7 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
     text = "".join(character if character.isprintable() else "?" for character in text)
     items = split_items(text) or ()
-    whole = TypedItem(text, 0, len(text))
+    whole = ShapeItem(text, 0, len(text))
     item = whole if index is None or index >= len(items) else items[index]
     room = len(text) if len(text) <= width else width - 2 * len(_ELLIPSIS)
     end = max(min(item.end, item.start + room), item.start + 1)  # the position of a missing item

@@ -10,7 +10,7 @@ from tensor_reshape.client.queries import read_dims
 from tensor_reshape.client.question_records import read_shape
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 MAX_WHY_CHARACTERS = 200
 _MAX_DIMS = 4096

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 _PACKAGE = Path(__file__).parent
 # A wheel has the kit in this package. An editable installation reads it where the repository has it: a link to it would

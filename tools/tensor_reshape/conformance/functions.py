@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 _Function: TypeAlias = Callable[[Json], Json]
 

@@ -21,8 +21,8 @@ from tensor_reshape.client.question_records import read_question
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
+from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
-from tensor_reshape.rules.records import Json
 
 _MAX_QUESTIONS = 3000
 _MAX_VALUES = 48

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from tensor_reshape.conformance.cases import Question
 from tensor_reshape.conformance.children import Ending, Limits, Outcome, converse
 from tensor_reshape.conformance.verdicts import Verdict
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 START_SECONDS = 30.0
 """How long a program may take to its first answer, until it is known how long it does: libraries are slow to load."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tensor_reshape.conformance.cases import RULES, Question
 from tensor_reshape.conformance.programs import Reply
 from tensor_reshape.conformance.verdicts import Judgement, Verdict, find_other_reason, judge
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 FORMAT = 1
 """Of the file; another number is another format."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Question
 from tensor_reshape.conformance.programs import ProgramAsker, Reply
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 Result = TypeVar("Result")
 

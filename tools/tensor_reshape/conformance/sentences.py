@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.json_format import Json
 
 _MAX_CHARACTERS = 400
 

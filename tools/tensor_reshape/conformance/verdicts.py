@@ -17,8 +17,8 @@ from tensor_reshape.conformance.cases import Question
 from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_question
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
-from tensor_reshape.rules.records import Json
 from tensor_reshape.rules.views import infer_view
 
 _MAX_INSTANCES = 200

@@ -15,7 +15,7 @@ from google.protobuf import json_format
 from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.rules.operations import STATIC_RESHAPE
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.rules.typed_shapes import split_items
+from tensor_reshape.rules.shape_parser import split_items
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE

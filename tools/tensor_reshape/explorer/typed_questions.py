@@ -1,6 +1,6 @@
 """Questions as texts that somebody typed, or that stand in a link, and what they mean.
 
-Laws: a text is read by `rules.typed_shapes`, as on the command line, and by nothing else; what cannot be read is
+Laws: a text is read by `rules.shape_parser`, as on the command line, and by nothing else; what cannot be read is
 rejected with the field that a server would name. `find_blamed` leads from that field back to the text and the item.
 """
 
@@ -13,7 +13,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.operations import OPERATIONS, STATIC_RESHAPE, Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeRequest
-from tensor_reshape.rules.typed_shapes import parse_shape, parse_strides, split_items
+from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
 MAX_TEXT_CHARACTERS = 4096
 """The longest text of one input. It is read before any limit of the server is asked: a millisecond at most."""

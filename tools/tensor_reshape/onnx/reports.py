@@ -9,7 +9,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.records import Json, describe_dims
+from tensor_reshape.rules.json_format import Json, describe_dims
 
 
 class Verdict(Enum):

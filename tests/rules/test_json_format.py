@@ -1,4 +1,4 @@
-"""Answers as JSON has them."""
+"""Results as JSON."""
 
 import json
 from typing import Any
@@ -10,10 +10,10 @@ from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.json_format import describe_answer, describe_dim
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import STATIC_RESHAPE
 from tensor_reshape.rules.questions import Question, ShapeRequest
-from tensor_reshape.rules.records import describe_answer, describe_dim
 
 Record = dict[str, Any]
 

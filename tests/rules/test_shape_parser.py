@@ -1,4 +1,4 @@
-"""Shapes as people type them, each item with its place in the text."""
+"""Shapes as text: each item and its position."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.typed_shapes import parse_shape, parse_strides, split_items
+from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
 SHAPES: dict[str, tuple[AnyDim, ...] | None] = {
     "2,3,-1": (2, 3, -1),
@@ -29,10 +29,10 @@ SHAPES: dict[str, tuple[AnyDim, ...] | None] = {
 }
 
 
-# what is not a dim or a stride; its index
+# an item that is not a dim or a stride; its index
 NO_DIMS = {"2,,3": 1, "2,3,": 2, "[2,]": 1, "(,)": 0, "2,[3]": 1, "2,x y": 1, "[2": 0}
 NO_STRIDES = {"12,N": 1, "...": 0, "1,2..3": 1, f"1,{2**63}": 1, "1,": 1}
-# A comma in parentheses or quotes ends no item.
+# A comma in parentheses or quotes does not end an item.
 ITEMS = {
     "f(a, b), 2": ["f(a, b)", "2"],
     "(a)*2,(b)": ["(a)*2", "(b)"],

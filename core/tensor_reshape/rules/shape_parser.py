@@ -24,7 +24,7 @@ _PIECE = re.compile(r"'[^']*'|[(),]")
 _STRIDE = re.compile(r"-?[0-9]{1,40}")
 
 
-class TypedItem(NamedTuple):
+class ShapeItem(NamedTuple):
     """One item of a shape.
 
     Attributes:
@@ -63,7 +63,7 @@ def parse_strides(text: str, field: str) -> tuple[int, ...]:
     return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
-def split_items(text: str) -> tuple[TypedItem, ...] | None:
+def split_items(text: str) -> tuple[ShapeItem, ...] | None:
     """Returns the items of a shape, valid or not; None: nothing is known of it."""
     whole = _trim(text, 0, len(text))
     inner = _open_brackets(text, whole)
@@ -75,14 +75,14 @@ def split_items(text: str) -> tuple[TypedItem, ...] | None:
     return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - the item and an empty one
 
 
-def _trim(text: str, start: int, end: int) -> TypedItem:
+def _trim(text: str, start: int, end: int) -> ShapeItem:
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
     plain = piece.strip()
-    return TypedItem(plain, start, start + len(plain))
+    return ShapeItem(plain, start, start + len(plain))
 
 
-def _open_brackets(text: str, whole: TypedItem) -> TypedItem:
+def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
     """Returns the part within the outer brackets, or everything if there are none."""
     opening, closing = whole.text[:1], whole.text[-1:]
     if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
@@ -105,7 +105,7 @@ def _find_depths(text: str) -> Iterator[tuple[int, int]]:
         yield match.start(), depth
 
 
-def _split(text: str, inner: TypedItem) -> Iterator[TypedItem]:
+def _split(text: str, inner: ShapeItem) -> Iterator[ShapeItem]:
     start = inner.start
     for place, depth in _find_depths(inner.text):
         if inner.text[place] == "," and depth <= 0:
@@ -114,7 +114,7 @@ def _split(text: str, inner: TypedItem) -> Iterator[TypedItem]:
     yield _trim(text, start, inner.end)
 
 
-def _parse_all(items: tuple[TypedItem, ...], parse: Callable[[str], Item], field: str) -> tuple[Item, ...]:
+def _parse_all(items: tuple[ShapeItem, ...], parse: Callable[[str], Item], field: str) -> tuple[Item, ...]:
     return tuple([_parse_item(item.text, parse, f"{field}[{index}]", index) for index, item in enumerate(items)])
 
 
