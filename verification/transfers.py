@@ -22,8 +22,8 @@ from tensor_reshape.cli.npy_headers import build_npy
 from tensor_reshape.rules.dtypes import DataType
 
 MAX_CLIENT_BYTES = 200 << 20
-"""Python and its libraries use about 70 MiB. The rest is the two 32 MiB parts of the files that are mapped at a time, up
-to 16 MiB of flow control window in each direction, and a few chunks of 1 MiB."""
+"""Python and its libraries use about 70 MiB. The rest is the two 32 MiB parts of the files that are mapped at a time,
+up to 16 MiB of flow control window in each direction, and a few chunks of 1 MiB."""
 
 MAX_SERVER_BYTES = 160 << 20
 """Half of that is what it has at rest."""

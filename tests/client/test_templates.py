@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, templates
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.runtime.caches import RecentCache
@@ -55,7 +56,7 @@ def read(asked: Arguments) -> object:
 
 
 def find(*given: Any, **fields: Any) -> Call[Array]:
-    call = find_call(arguments(*given, **fields), MANY)
+    call = find_call(arguments(*given, **fields), MANY, {})
     assert call is not None
     return call
 
@@ -92,7 +93,7 @@ def test_template_call_equals_the_planned_call():
         plan = plan_reshape(asked)
         planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
         for _ in range(2):  # made, then found
-            call = find_call(asked, MANY)
+            call = find_call(asked, MANY, {})
             assert call is not None, asked
             assert call[:2] == planned[:2], asked
             np.testing.assert_array_equal(call.decode(response), planned.decode(response), strict=True)
@@ -143,7 +144,7 @@ OTHERS = [
 def test_template_key_has_everything_in_the_header(known: dict[Any, Any]):
     find()
     for count, other in enumerate(OTHERS, start=2):
-        call = find_call(other, MANY)
+        call = find_call(other, MANY, {})
         assert call is not None, other
         assert (len(known), call[:2]) == (count, plan_reshape(other).build_inline()[:2]), other
 
@@ -181,22 +182,22 @@ def test_arguments_of_other_types_have_no_template(known: dict[Any, Any]):
     for shape in ((2, 3), (1, 6)):  # their equals, for most of them
         find(shape=shape)
         find(shape=shape, expected_shape=shape)
-    assert [odd for odd in ODD if find_call(odd, MANY) is not None] == []
+    assert [odd for odd in ODD if find_call(odd, MANY, {}) is not None] == []
     assert ([read(odd) for odd in ODD], len(known)) == (before, 4)
 
 
 def test_rejected_shape_has_no_template(known: dict[Any, Any]):
     for _ in range(2):
         with pytest.raises(InvalidRequestError) as caught:
-            find_call(arguments(shape=(4, -1)), MANY)
+            find_call(arguments(shape=(4, -1)), MANY, {})
         assert caught.value.reason is Reason.NOT_DIVISIBLE
     with pytest.raises(ReshapeError):
-        find_call(arguments(shape=(2**80,)), MANY)
+        find_call(arguments(shape=(2**80,)), MANY, {})
     assert known == {}
 
 
 def test_array_above_the_inline_limit_has_no_template():
-    assert (find_call(arguments(), 23), find_call(arguments(), 24) is None) == (None, False)
+    assert (find_call(arguments(), 23, {}), find_call(arguments(), 24, {}) is None) == (None, False)
 
 
 def test_changed_list_uses_another_template():
@@ -224,7 +225,7 @@ def test_template_depends_on_the_type_of_a_shape_array(known: dict[Any, Any]):
         asked = arguments(shape=np.array([2, 3], dtype), operation=operation)
         before = len(known)
         for _ in range(2):
-            call = find_call(asked, MANY)
+            call = find_call(asked, MANY, {})
             assert call is not None
             assert call[:2] == plan_reshape(asked).build_inline()[:2]
         assert len(known) == before + 1
@@ -235,7 +236,7 @@ def test_template_depends_on_the_type_of_a_shape_array(known: dict[Any, Any]):
 def test_name_in_the_expected_shape_is_part_of_a_template(known: dict[Any, Any]):
     for expected in (("N", 3), ("M", 3), ("N", "2..4")):
         asked = arguments(expected_shape=expected)
-        call = find_call(asked, MANY)
+        call = find_call(asked, MANY, {})
         assert call is not None
         assert call[:2] == plan_reshape(asked).build_inline()[:2]
     assert len(known) == 3
@@ -264,8 +265,40 @@ def test_templates_agree_with_plans_for_random_calls(
     planned = read(asked)
     for _ in range(2):  # made, then found
         try:
-            call = find_call(asked, MANY)
+            call = find_call(asked, MANY, {})
         except ReshapeError as error:
             assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right answers
         else:
             assert call is None or call[:2] == planned
+
+
+def test_options_for_the_output_use_the_same_template(known: dict[Any, Any]):
+    out = np.empty((2, 3), np.float32)
+    options: list[Handover] = [{}, {"transfer": "inline"}, {"writable": True}, {"out": out}, {"request_id": "a"}]
+    for how in options:
+        call = find_call(arguments(), MANY, how)
+        assert call is not None, how
+        output = call.decode(respond(SIX, (2, 3)))
+        np.testing.assert_array_equal(output, SIX.reshape(2, 3), strict=True)
+        assert output.flags.writeable == ("writable" in how or "out" in how), how
+        assert (output is out) == ("out" in how), how
+    assert len(known) == 1
+
+
+def test_inline_transfer_has_no_size_limit():
+    assert find_call(arguments(), 23, {"transfer": "inline"}) is not None
+
+
+def test_options_that_need_the_general_path_have_no_template():
+    read_only = np.empty((2, 3), np.float32)
+    read_only.flags.writeable = False
+    options: list[Handover] = [
+        {"transfer": "stream"},
+        {"transfer": "view"},
+        {"out": np.empty((3, 2), np.float32)},
+        {"out": np.empty((2, 3), np.int32)},
+        {"out": np.empty((3, 2), np.float32).T},
+        {"out": read_only},
+        {"out": [0.0] * 6},
+    ]
+    assert [how for how in options if find_call(arguments(), MANY, how) is not None] == []

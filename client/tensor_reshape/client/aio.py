@@ -14,7 +14,7 @@ import grpc.aio
 from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.arrays import AnyArray
-from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.contexts import CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.options import (
@@ -41,7 +41,7 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.templates import FAST_OPTIONS, find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.rules.errors import ReshapeError
@@ -261,7 +261,7 @@ class AsyncClient:
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
-        call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
+        call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
         if call is not None:
             return await self._calls.run(call, self._endpoint.start_call(timeout, how))
         return await self._transfer(plan_reshape(arguments), timeout, how)

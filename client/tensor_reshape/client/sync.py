@@ -12,7 +12,7 @@ import grpc
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray
-from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.contexts import CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi
@@ -41,7 +41,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.templates import FAST_OPTIONS, find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.rules.errors import ReshapeError
@@ -373,7 +373,7 @@ class Client:
         return SyncCalls(self._endpoint, settings, grpc_api)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
-        call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
+        call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
         if call is not None:
             return self._calls.run(call, self._endpoint.start_call(timeout, how))
         return self._transfer(plan_reshape(arguments), timeout, how)

@@ -11,16 +11,22 @@ Threads may look up and create templates at the same time. Two threads that crea
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tensor_reshape.client.arrays import is_array, read_array
+from tensor_reshape.client.contexts import CALL_OPTIONS
 from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
+from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
+
+FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
+"""The options with which a call may use a template."""
 
 _MAX_TEMPLATES = 1024
 _MAX_HEADER_BYTES = 4096  # of a request header; a template needs about two kilobytes in addition
@@ -56,6 +62,21 @@ class Template(NamedTuple):
             return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
         return self.decode(raw)
 
+    def copy(self, raw: bytes) -> Array:
+        """Returns the output in writable memory of its own."""
+        return self.read(raw).copy()
+
+    def fill(self, out: Array, raw: bytes) -> Array:
+        """Copies the output into `out` and returns it."""
+        out[...] = self.read(raw)
+        return out
+
+    def fits(self, out: object) -> bool:
+        """Whether `out` can take the output. If not, the general path says why."""
+        if type(out) is not np.ndarray or out.dtype != self.dtype or out.shape != self.dims:
+            return False
+        return out.flags.c_contiguous and out.flags.writeable
+
 
 # The key of a template: the operation, the type and shape of the data, the requested shape and its type if it is an
 # array, special_zero, and the expected shape. `_find_key` checks their types. It is a plain tuple, because a named
@@ -66,8 +87,13 @@ _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None,
 _templates: RecentCache[_Key, Template] = RecentCache(_MAX_TEMPLATES, _MAX_HEADER_BYTES)
 
 
-def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
-    """Returns the call of a reshape in one message; None if it has no template, or more than `max_bytes` of elements.
+def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
+    """Returns the call of a reshape in one message, or None if the call has no template.
+
+    Args:
+        arguments: the arguments of the operation.
+        max_bytes: the maximum size of the elements, unless the transfer is "inline".
+        how: the options, with keys of FAST_OPTIONS only.
 
     Raises:
         ReshapeError: the error that the server would return.
@@ -75,19 +101,33 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     array = arguments.array
     if not isinstance(array, np.ndarray) and is_array(array):
         array = read_array(array, "data")
+    way = how.get("transfer", "auto") if how else "auto"
     # An empty array may have dims that numpy cannot represent, and an array that is not row-major has strides in its
     # header.
-    if type(array) is not np.ndarray or not 0 < array.nbytes <= max_bytes or not array.flags.c_contiguous:
+    if type(array) is not np.ndarray or not array.nbytes or not array.flags.c_contiguous:
+        return None
+    if way != "inline" and (way != "auto" or array.nbytes > max_bytes):
         return None
     key = _find_key(arguments, array)
     if key is None:
         return None
     template = _templates[key] or _make_template(key, array)
-    if template is None:
+    decode = None if template is None else _find_decoder(template, how)
+    if template is None or decode is None:
         return None
     # `join` uses the bytes of an array of any type. A memoryview does not work for types that only ml_dtypes defines.
     request = b"".join((template.request_header, array))  # type: ignore[arg-type] # an array is a buffer
-    return Call(template.path, request, template.read)
+    return Call(template.path, request, decode)
+
+
+def _find_decoder(template: Template, how: Handover) -> Callable[[bytes], Array] | None:
+    """Returns the function that reads the response; None if `out` cannot take the output."""
+    if not how:
+        return template.read
+    out = how.get("out")
+    if out is not None:
+        return partial(template.fill, out) if template.fits(out) else None
+    return template.copy if how.get("writable", False) else template.read
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
