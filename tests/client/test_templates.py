@@ -68,7 +68,7 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> RecentCache[Any, Any]:
     """The templates, of which there are none at first, and so few later that threads drop them under their hands."""
-    known = RecentCache[Any, Any](64, 4096)
+    known = RecentCache[Any, Any](64 << 10, 4096)
     monkeypatch.setattr(templates, "_templates", known)
     return known
 

@@ -7,12 +7,15 @@ import pytest
 
 from tensor_reshape.runtime.caches import RecentCache
 
+ENTRY = 600  # bytes of an entry with everything that it needs; its own share is 200
+TWO_ENTRIES = 2 * ENTRY
 
-def fill(count: int, entries: int = 4) -> RecentCache[str, int]:
-    """Keeps numbers by their digits, from 0 on."""
-    cache = RecentCache[str, int](entries, 1)
+
+def fill(count: int) -> RecentCache[str, int]:
+    """Keeps numbers by their digits, from 0 on, in generations of two entries."""
+    cache = RecentCache[str, int](TWO_ENTRIES, 200)
     for number in range(count):
-        cache.keep(str(number), number, 1)
+        cache.keep(str(number), number, 200)
     return cache
 
 
@@ -28,7 +31,16 @@ def test_used_entry_is_never_dropped():
     cache = fill(1)
     for number in range(1, 100):
         assert cache["0"] == 0, number
-        cache.keep(str(number), number, 1)
+        cache.keep(str(number), number, 200)
+
+
+def test_set_that_fits_into_a_generation_is_kept_completely():
+    cache, draw = RecentCache[str, int](100 * ENTRY, 200), random.Random(1)
+    for _ in range(5000):
+        number = draw.randrange(100)
+        if cache[str(number)] is None:
+            cache.keep(str(number), number, 200)
+    assert all(cache[str(number)] == number for number in range(100))
 
 
 def test_unknown_key_has_no_value():
@@ -36,13 +48,13 @@ def test_unknown_key_has_no_value():
 
 
 def test_large_entry_is_not_kept():
-    cache = RecentCache[bytes, bytes](4, 8)
+    cache = RecentCache[bytes, bytes](TWO_ENTRIES, 8)
     assert [cache.keep(b"small", b"abc", 8), cache.keep(b"large", b"abcd", 9)] == [True, False]
     assert (cache[b"small"], cache[b"large"]) == (b"abc", None)
 
 
 def test_threads_find_the_value_of_their_key_or_none():
-    cache = RecentCache[str, int](16, 1)
+    cache = RecentCache[str, int](8 * ENTRY, 200)
 
     def use(seed: int) -> set[bool]:
         draw, kept = random.Random(seed), set()
@@ -50,7 +62,7 @@ def test_threads_find_the_value_of_their_key_or_none():
             number = draw.randrange(64)
             value = cache[str(number)]
             kept.add(value in {number, None})
-            cache.keep(str(number), number, 1)
+            cache.keep(str(number), number, 200)
         return kept
 
     with ThreadPoolExecutor(4) as pool:

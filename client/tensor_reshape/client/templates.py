@@ -19,8 +19,10 @@ import numpy as np
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS
 from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
+from tensor_reshape.client.responses import decode_answer, decode_array
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.questions import KnownQuestion
 from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
@@ -28,8 +30,9 @@ from tensor_reshape.wire.reshapes import encode_response_header
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 """The options with which a call may use a template."""
 
-_MAX_TEMPLATES = 1024
-_MAX_HEADER_BYTES = 4096  # of a request header; a template needs about two kilobytes in addition
+_MAX_CACHE_BYTES = 14 << 20  # of a generation: more than 10,000 templates
+_MAX_TEMPLATE_BYTES = 8192
+_OBJECT_BYTES = 600  # the objects of a key and a template, measured, without the headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
@@ -45,7 +48,7 @@ class Template(NamedTuple):
         response_bytes: the length of that response.
         dims: the output shape.
         dtype: the output type.
-        decode: decodes any other response.
+        question: the query, for decoding any other response.
     """
 
     path: str
@@ -54,13 +57,13 @@ class Template(NamedTuple):
     response_bytes: int
     dims: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    decode: Callable[[bytes], Array]
+    question: KnownQuestion
 
     def read(self, raw: bytes) -> Array:
         """Returns the output, which is a read-only view of the response if the response has the expected header."""
         if len(raw) == self.response_bytes and raw.startswith(self.response_header):
             return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
-        return self.decode(raw)
+        return decode_answer(partial(decode_array, self.question, self.dims), raw)
 
     def copy(self, raw: bytes) -> Array:
         """Returns the output in writable memory of its own."""
@@ -84,7 +87,7 @@ class Template(NamedTuple):
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
-_templates: RecentCache[_Key, Template] = RecentCache(_MAX_TEMPLATES, _MAX_HEADER_BYTES)
+_templates: RecentCache[_Key, Template] = RecentCache(_MAX_CACHE_BYTES, _MAX_TEMPLATE_BYTES)
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
@@ -173,7 +176,8 @@ def _make_template(key: _Key, array: Array) -> Template | None:
         dims=plan.dims,
         # The same dtype object as without a template: equal dtypes can differ in metadata and in their C names.
         dtype=DTYPES[plan.data_type],
-        decode=call.decode,
+        question=plan.question,
     )
-    _templates.keep(key, template, len(template.request_header))
+    entry_bytes = _OBJECT_BYTES + len(template.request_header) + len(response_header)
+    _templates.keep(key, template, entry_bytes)
     return template

@@ -25,12 +25,12 @@ from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
-_CACHED = 16384  # entries in a cache
-_CACHED_BYTES = 64  # limit of a cached dim, so a cache has at most about ten megabytes
+_CACHE_BYTES = 4 << 20  # of a generation: about ten thousand dims
+_CACHED_BYTES = 64  # limit of a cached dim
 _SMALL = 1024  # smaller integers are encoded at import; most dims of models are small
 
-_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHED, _CACHED_BYTES)  # dims by the bytes of their message
-_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHED, _CACHED_BYTES)  # encoded dims by `_identify_dim`
+_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # dims by the bytes of their message
+_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # encoded dims by `_identify_dim`
 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"

@@ -1,12 +1,14 @@
 """The cache of earlier requests never changes an answer."""
 
+from functools import partial
+
 import pytest
 
 from meters import measure_peak
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
+from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES, HeaderCache
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tests.oracles.plain_messages import describe_rejection
@@ -97,13 +99,12 @@ def test_large_header_is_not_cached():
 def test_cached_headers_take_limited_memory():
     headers = HeaderCache()
 
-    def flood() -> None:
-        for number in range(20 * MAX_CACHED_HEADERS):
-            size = MAX_CACHED_HEADER_BYTES - 64
+    def flood(size: int) -> None:
+        for number in range(4 * MAX_CACHE_BYTES // size):
             headers.add(number.to_bytes(size, "little"), size, bytes(64))
 
-    flood()
-    assert measure_peak(flood) < 2 * MIB
+    for size in (MAX_CACHED_HEADER_BYTES - 64, 64):
+        assert measure_peak(partial(flood, size)) < 2 * MAX_CACHE_BYTES + MIB, size
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -15,7 +15,7 @@ repeats. The response to a shape query has no elements, so the cache keeps the w
 from typing import NamedTuple
 
 from tensor_reshape.runtime.caches import RecentCache
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS
+from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
 from tensor_reshape.wire.fields import SHORT_BYTES
 
 ID_TAG = 0x1A
@@ -81,7 +81,7 @@ class AnswerCache:
         """Starts empty."""
         # Layout, header without an id, and model, by the part of the request that may not differ.
         self._answers: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
-            MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES
+            MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
         self._guess = Spans(0, 0, 0, 0)  # the spans of the last request; one store sets it
 

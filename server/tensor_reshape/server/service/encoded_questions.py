@@ -17,8 +17,8 @@ from tensor_reshape.server.service.method_tables import IsOver
 if TYPE_CHECKING:
     from tensor_reshape.server.service.methods import ReshapeService
 
-MAX_CACHED_ANSWERS = 1024
-"""The maximum number of cached results."""
+MAX_CACHE_BYTES = 5 << 20
+"""The largest memory of a generation of cached results."""
 
 MAX_CACHED_ANSWER_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
@@ -42,7 +42,7 @@ class EncodedQuestions:
         """
         self._service, self._read, self._write = service, read, write
         self._lookups = service.lookups
-        self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_ANSWERS, MAX_CACHED_ANSWER_BYTES)
+        self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_ANSWER_BYTES)
         self._unsolved: dict[bytes, Unsolved] = {}  # queries that pass from the serving thread to another
 
     def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:

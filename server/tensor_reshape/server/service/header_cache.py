@@ -5,7 +5,8 @@ The response header depends only on the request header and the number of bytes t
 not parsed again.
 
 - A cached response is what the service returned for the same header and length.
-- The number and the size of entries are limited: the cache takes less than 2 MiB whatever clients send.
+- The memory is limited: the cache of a method takes at most 10 MiB whatever clients send, and keeps at least 10,000
+  headers of the usual size, which is 100 bytes or less.
 - Any thread may use it without a lock, because each step is one atomic operation in CPython: a dict operation, or the
   assignment of a number. A guess that another thread has changed only misses.
 """
@@ -14,11 +15,11 @@ from typing import NamedTuple
 
 from tensor_reshape.runtime.caches import RecentCache
 
-MAX_CACHED_HEADERS = 1024
-"""The maximum number of entries."""
+MAX_CACHE_BYTES = 5 << 20
+"""The largest memory of a generation of the cache."""
 
-MAX_CACHED_HEADER_BYTES = 1024
-"""The maximum size of a request header together with its response header. Only hostile requests have longer ones."""
+MAX_CACHED_HEADER_BYTES = 2048
+"""The maximum size of a request header together with its response header. With 64 dims of any size they fit."""
 
 
 class CachedHeader(NamedTuple):
@@ -57,7 +58,7 @@ class HeaderCache:
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES)
+        self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES)
         # The end of the last request's header. Many requests of a client differ only in their tensor's bytes, so the
         # next header is likely to end there too and is found without a search.
         self._guess = 0
