@@ -1,4 +1,4 @@
-"""A server that speaks HTTP beside gRPC, as users run it: TLS, tokens, workers, stopping, and what operators see."""
+"""A server with gRPC and HTTP, as users run it: TLS, tokens, workers, shutdown, logs, metrics and traces."""
 
 import json
 import resource
@@ -18,9 +18,9 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from meters import read_descriptors
 from scrapes import await_scrape, find_metrics
 from server_processes import ServerProcess, run_server
-from strangers import retry
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.errors import Reason
+from untrusted_connections import retry
 
 ANY = "127.0.0.1:0"
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
@@ -30,7 +30,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 @pytest.fixture(scope="module")
 def observed() -> Iterator[tuple[ServerProcess, Collector]]:
-    """A server that speaks both and shows all that it does, and where its traces go."""
+    """A server with both protocols, metrics, an access log and traces, and the collector of its traces."""
     flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1", "--tracing")
     with run_collector() as collector, run_server(*flags, env=collector.variables) as server:
         yield server, collector
