@@ -47,7 +47,7 @@ Methods = dict[str, Callable[[bytes, grpc.ServicerContext], bytes]]
 
 
 def reject_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = False) -> Methods:
-    """Returns a server that rejects all tensors and records calls of ServerInfo. With `loses`, it first loses a call."""
+    """Returns a server that rejects all tensors and records calls of ServerInfo. If `loses`, it first loses one."""
     lost = [None] * loses
 
     def reject(_: bytes, context: grpc.ServicerContext) -> bytes:
