@@ -7,7 +7,7 @@ from server_processes import ServerProcess
 
 @pytest.fixture(scope="module", autouse=True)
 def engine() -> Iterator[None]:
-    """Has servers read connections as those do that strangers can reach, although these listen on loopback."""
+    """Makes servers use the event engine, as servers do that other machines can reach, although these use loopback."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENSOR_RESHAPE_IO_ENGINE", "event")
         yield
@@ -15,5 +15,5 @@ def engine() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server(start_once: Callable[..., ServerProcess]) -> ServerProcess:
-    """As that of all other tests, but read as strangers find it."""
+    """The server of all tests of this folder, with the event engine."""
     return start_once("--io-engine", "event")

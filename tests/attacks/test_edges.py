@@ -1,4 +1,4 @@
-"""The proxies of deploy/proxies that keep attacks from a server let polite clients through."""
+"""The edge proxies of deploy/proxies forward the calls of well-behaved clients."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ proxy = build_fixture(EDGES)
 
 @pytest.fixture(scope="module")
 def address(proxy: Proxy, server: ServerProcess) -> Iterator[str]:
-    """The address of a proxy in front of the server of all tests."""
+    """The address of a proxy in front of the server."""
     with TemporaryDirectory() as folder, run_proxy(proxy, [server.address], Path(folder)) as address:
         yield address
 

@@ -1,4 +1,4 @@
-"""A system that has no more threads, descriptors or memory to give."""
+"""A server on a system without free threads, descriptors or memory."""
 
 import os
 import resource
@@ -13,12 +13,12 @@ from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
 from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request
-from polite_clients import run_polite_clients
-from strangers import call_anew, connect, retry
+from steady_clients import run_steady_clients
+from untrusted_connections import can_call, connect, retry
 
 MIB = 1 << 20
 BACK_SECONDS = 30.0
-"""It takes 4 to 5 seconds; other tests run beside this one."""
+"""It takes 4 to 5 seconds without other tests."""
 UNLIMITED = -1
 
 
@@ -29,11 +29,11 @@ def leave_no_thread(server: BareServer) -> None:
 
 def test_server_works_when_no_thread_can_be_started():
     with run_bare_server() as server:
-        assert call_anew(server.address)
+        assert can_call(server.address)
         leave_no_thread(server)
-        assert [call_anew(server.address) for _ in range(20)] == [True] * 20
+        assert [can_call(server.address) for _ in range(20)] == [True] * 20
         server.limit(resource.RLIMIT_AS, UNLIMITED)
-        assert call_anew(server.address)
+        assert can_call(server.address)
         leave_no_thread(server)
         assert server.stop() == 0
 
@@ -59,7 +59,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.process.logs import configure_logs
 
 def fail(method):
-    raise SystemExit  # which no call catches
+    raise SystemExit  # no call catches it
 
 configure_logs("text", "info")
 runner.log_unknown_method = fail
@@ -69,7 +69,7 @@ runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 
 def test_server_exits_with_1_when_its_receiving_thread_ends():
     command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
-    quiet = {**os.environ, "GRPC_VERBOSITY": "NONE"}  # as the command line of the server has it
+    quiet = {**os.environ, "GRPC_VERBOSITY": "NONE"}  # as the command line of the server sets it
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=quiet) as process:
         assert process.stderr is not None
         found = process.stderr.readline().split("address=")[1].split()[0]
@@ -79,20 +79,20 @@ def test_server_exits_with_1_when_its_receiving_thread_ends():
         assert "server can no longer serve" in process.stderr.read()
 
 
-def test_descriptors_that_strangers_hold_come_back():
+def test_descriptors_of_closed_connections_are_freed():
     limits = {resource.RLIMIT_NOFILE: 64}
     with run_bare_server(limits=limits) as server:
-        strangers = [connect(server.address) for _ in range(100)]
-        assert retry(lambda: call_anew(server.address))
+        connections = [connect(server.address) for _ in range(100)]
+        assert retry(lambda: can_call(server.address))
         assert server.process.poll() is None
-        for stranger in strangers:
-            stranger.close()
+        for connection in connections:
+            connection.close()
         assert retry(lambda: count_descriptors(server.process.pid) < 20)
         assert server.stop() == 0
 
 
 class Flood:
-    """Connections that send large requests, and take no answers."""
+    """Connections that send large requests and do not read the responses."""
 
     def __init__(self, address: str, size: int) -> None:
         self._request = grpc_message(build_static_request(size))
@@ -116,23 +116,23 @@ def test_flood_with_limited_memory_does_not_end_the_server():
     limits = {resource.RLIMIT_AS: 1024 * MIB}
     with run_bare_server(limits=limits) as server:
         Flood(server.address, 16 * MIB).run()
-        assert retry(lambda: call_anew(server.address))
+        assert retry(lambda: can_call(server.address))
         assert server.stop() == 0
 
 
-def test_memory_comes_back_after_a_flood_while_calls_go_on():
+def test_memory_is_returned_after_a_flood_during_calls():
     with run_bare_server() as server:
         pid = server.process.pid
-        assert call_anew(server.address)
-        assert retry(lambda: "numpy" in Path(f"/proc/{pid}/maps").read_text())  # imported by itself, to stay
+        assert can_call(server.address)
+        assert retry(lambda: "numpy" in Path(f"/proc/{pid}/maps").read_text())  # imported after a second
         base = read_memory(pid, "VmRSS")
-        # Few enough to be seen as few also where each takes long: what they set aside for a moment is looked at.
-        with run_polite_clients(server.address, ("sdk",), calls_per_second=2):
+        # A low rate, because the server returns memory only if calls seldom reserve much, also on a slow machine.
+        with run_steady_clients(server.address, ("sdk",), calls_per_second=2):
             assert any(is_high(server, 8 * MIB, base + 100 * MIB) for _ in range(10))
             assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, seconds=BACK_SECONDS)
 
 
 def is_high(server: BareServer, size: int, water: int) -> bool:
-    """Floods a server, and returns whether that took as much memory; on a busy machine little may arrive in time."""
+    """Floods a server and returns whether its memory rose above `water`. On a busy machine, too little may arrive."""
     Flood(server.address, size).run()
     return read_memory(server.process.pid, "VmHWM") > water

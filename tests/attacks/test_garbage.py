@@ -1,4 +1,4 @@
-"""Bytes that are no message are rejected in the same way by every service, and leave nothing in the log."""
+"""Every service rejects bytes that are not a message in the same way, without a traceback in the log."""
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, grpc_message
 from server_processes import run_server
@@ -11,7 +11,7 @@ TOO_LONG_NAME = b"\x0a\x80\x80\x40" + b"A" * (1 << 20)
 PATHS = (HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, REFLECTION)
 NO_MESSAGES = (b"\xff\xff", b"\x0a\x05a", b"\x00")
 BAD_UTF8 = {HEALTH_CHECK: b"\x0a\x02\xff\xfe", HEALTH_WATCH: b"\x0a\x02\xff\xfe", REFLECTION: b"\x1a\x02\xff\xfe"}
-# A line for each call that is rejected, and how many were left out: nothing else is said of garbage.
+# The only messages about garbage: a line for each rejected call, and the number of suppressed lines.
 REJECTIONS = ("rejected", "records suppressed")
 
 
@@ -34,7 +34,7 @@ def test_garbage_is_rejected_without_a_traceback():
             assert connection.await_end(connection.open(REFLECTION, end=True)).status == OK
 
             stream = connection.open(HEALTH_WATCH)
-            connection.send_data(stream, grpc_message(LONG_NAME), end=True)  # a watch of a name that nobody has goes on
+            connection.send_data(stream, grpc_message(LONG_NAME), end=True)  # a watch of an unknown name stays open
             assert connection.await_(lambda: connection.bodies.get(stream) == grpc_message(b"\x08\x03"))
         for path in PATHS:
             with Connection(server.address) as connection:

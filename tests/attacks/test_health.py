@@ -1,30 +1,30 @@
-"""Health and reflection answer whatever callers hold open, and no worker is killed for what callers do."""
+"""Health and reflection respond while clients hold calls open, and no worker is killed because of clients."""
 
 import time
 from contextlib import ExitStack
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from meters import count_threads, read_memory
-from polite_clients import run_polite_clients
 from server_processes import STOP_SECONDS, ServerProcess, run_server
+from steady_clients import run_steady_clients
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION
 from tensor_reshape.server.builtin.methods import MAX_SILENT
 
 ATTACK_SECONDS = 4.0
-BOUND_SECONDS = 5.0  # however busy the machine is: a service that is kept from answering does not answer at all
+BOUND_SECONDS = 5.0  # also for a busy machine, because a blocked service does not respond at all
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 LIST_SERVICES = grpc_message(b"\x3a\x00")
 
 
 def ask(connection: Connection, path: str, message: bytes) -> int:
-    """Makes a call whose message comes with its headers, and returns its stream."""
+    """Makes a call that sends its message at once, and returns its stream."""
     stream = connection.open(path)
     connection.send_data(stream, message, end=path != REFLECTION)
     return stream
 
 
 def watch(connection: Connection, count: int) -> list[int]:
-    """Begins so many watches, and awaits what each says first."""
+    """Begins `count` watches and waits for the first status of each."""
     streams = [ask(connection, HEALTH_WATCH, grpc_message(b"")) for _ in range(count)]
     await_bodies(connection, streams)
     assert {connection.bodies[stream] for stream in streams} == {SERVING}
@@ -32,26 +32,26 @@ def watch(connection: Connection, count: int) -> list[int]:
 
 
 def await_bodies(connection: Connection, streams: list[int]) -> None:
-    """Awaits that each stream has brought something."""
+    """Waits until each stream has received something."""
     assert connection.await_(lambda: all(connection.bodies.get(stream) for stream in streams))
 
 
 def check_promptly(address: str) -> None:
-    """Checks the health over a connection of its own."""
+    """Checks the health on a new connection, which must not take long."""
     with Connection(address) as connection:
         begin = time.monotonic()
         assert connection.call(HEALTH_CHECK, b"").is_ok
         assert time.monotonic() - begin < BOUND_SECONDS
 
 
-def test_silent_health_checks_take_nothing_from_workers():
-    # The supervisor must not take them for dead; of a lone server, see `test_attacks`.
-    with run_server("--workers", "2") as server, run_polite_clients(server.address) as clients, ExitStack() as stack:
+def test_silent_health_checks_do_not_disturb_workers():
+    # The supervisor must not kill the workers. For a server without workers, see `test_attacks`.
+    with run_server("--workers", "2") as server, run_steady_clients(server.address) as clients, ExitStack() as stack:
         for _ in range(6):
             connection = stack.enter_context(Connection(server.address))
             for path in (HEALTH_CHECK, HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
                 connection.open(path)
-        time.sleep(ATTACK_SECONDS)  # what is seen meanwhile is the subject
+        time.sleep(ATTACK_SECONDS)  # the clients measure during this time
         figures = clients.stop()
         assert {kind: seen.failures for kind, seen in figures.items()} == {"raw": [], "sdk": [], "health": []}
         assert all(seen.find_quantile(0.99) < BOUND_SECONDS for seen in figures.values()), figures
@@ -60,7 +60,7 @@ def test_silent_health_checks_take_nothing_from_workers():
         assert not [record for record in server.records if record["message"] == "worker hangs"]
 
 
-def test_held_calls_leave_room_for_others_and_end_at_a_stop():
+def test_held_calls_do_not_block_others_and_end_at_shutdown():
     with run_server() as server, ExitStack() as stack:
         for _ in range(40):
             connection = stack.enter_context(Connection(server.address))
@@ -71,7 +71,7 @@ def test_held_calls_leave_room_for_others_and_end_at_a_stop():
             connection = stack.enter_context(Connection(server.address))
             await_bodies(connection, [ask(connection, REFLECTION, LIST_SERVICES)])
         check_promptly(server.address)
-        for _ in range(40):  # watchers that do not read keep no news from others
+        for _ in range(40):  # watches that do not read must not delay others
             connection = stack.enter_context(Connection(server.address, initial_window=0))
             for _ in range(MAX_WATCHES_PER_CONNECTION // 4):
                 ask(connection, HEALTH_WATCH, grpc_message(b""))
@@ -88,7 +88,7 @@ def test_held_calls_leave_room_for_others_and_end_at_a_stop():
         assert server.stop() == 0
 
 
-def test_stop_does_not_wait_for_silent_calls():
+def test_shutdown_does_not_wait_for_silent_calls():
     with (
         run_server("--shutdown-grace-seconds", str(2 * STOP_SECONDS)) as server,
         Connection(server.address) as connection,
@@ -96,16 +96,16 @@ def test_stop_does_not_wait_for_silent_calls():
         for path in (HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
             connection.open(path)
         assert connection.call(HEALTH_CHECK, b"").is_ok
-        assert server.stop() == 0  # which waits for less than the grace
+        assert server.stop() == 0  # `stop` waits less than the grace period
 
 
-def test_health_rejects_one_silent_call_too_many(server: ServerProcess):
+def test_health_rejects_silent_calls_above_the_limit(server: ServerProcess):
     with Connection(server.address) as connection:
         streams = [connection.open(HEALTH_CHECK) for _ in range(MAX_SILENT + 1)]
         assert connection.await_end(streams[0]).status == "8"
 
 
-def test_watches_hold_no_thread_and_their_names_are_not_kept(server: ServerProcess):
+def test_watches_hold_no_thread_and_no_names(server: ServerProcess):
     check_promptly(server.address)
     threads, memory = count_threads(server.process.pid), read_memory(server.process.pid, "VmRSS")
     name = grpc_message(b"\x0a\x80\x80\x03" + b"A" * 49152)

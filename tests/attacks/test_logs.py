@@ -1,4 +1,4 @@
-"""Logs that nobody reads, that cannot be written, and that a stranger tries to fill."""
+"""Logs that are not read, cannot be written, or that a client tries to fill or forge."""
 
 import os
 import socket
@@ -18,12 +18,12 @@ from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import run_server
 from tensor_reshape.client import Client
 
-STRANGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05aaaaa", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 500)
+NOT_TLS = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05aaaaa", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 500)
 
 
 @pytest.fixture(params=["unread pipe", "lost pipe", "full disk"])
 def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A stderr that takes nothing, or not for long."""
+    """A standard error that accepts no bytes, or only a few."""
     if request.param == "full disk":
         writer = os.open("/dev/full", os.O_WRONLY)
         yield writer
@@ -41,23 +41,23 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
 def test_blocked_log_does_not_delay_calls(stderr: int):
     with run_bare_server("--log-level", "debug", stderr=stderr) as server:
         with Connection(server.address) as connection:
-            for _ in range(2000):  # a line each, twice what a pipe and the queue hold
+            for _ in range(2000):  # one line each, twice as many as the pipe and the queue hold
                 assert connection.call(STATIC_RESHAPE, b"\xff").status == "3"
             assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
         began = time.monotonic()
         assert (server.stop(), time.monotonic() - began < 15) == (0, True)
 
 
-def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path):
+def test_failed_handshakes_write_no_log_lines(tmp_path: Path):
     files = issue_certificates(tmp_path)
     flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
     with run_server(*flags) as server:
         host, _, port = server.address.rpartition(":")
-        for content in STRANGE * 5:
-            with socket.create_connection((host, int(port)), 5) as stranger:
-                stranger.sendall(content)
-        with socket.create_connection((host, int(port)), 5) as stranger, pytest.raises(ssl.SSLError):
-            ssl.create_default_context().wrap_socket(stranger, server_hostname="localhost")
+        for content in NOT_TLS * 5:
+            with socket.create_connection((host, int(port)), 5) as connection:
+                connection.sendall(content)
+        with socket.create_connection((host, int(port)), 5) as connection, pytest.raises(ssl.SSLError):
+            ssl.create_default_context().wrap_socket(connection, server_hostname="localhost")
         credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
         with Client(f"localhost:{port}", credentials=credentials) as client:
             client.check_health()

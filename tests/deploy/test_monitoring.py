@@ -35,7 +35,12 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 WAIT_SECONDS = 60.0
 SIX = np.arange(6, dtype=np.float32)
 
-needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus, of Debian")
+needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus of Debian")
+
+
+def test_page_names_existing_alerts():
+    page = (MONITORING.parents[1] / "docs/deployment/metrics.md").read_text()
+    assert set(re.findall(r"`(TensorReshape\w+)`", page)) <= {rule["alert"] for rule in RULES}
 
 
 def test_queries_use_existing_metrics_and_every_metric():
@@ -60,7 +65,7 @@ def test_promtool_accepts_the_files(arguments: str):
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-def test_alert_tests_have_each_alert_firing_and_not_firing():
+def test_alert_tests_cover_each_alert_firing_and_silent():
     cases = yaml.safe_load((MONITORING / "alerts.test.yml").read_text())["tests"]
     expectations = [expectation for case in cases for expectation in case["alert_rule_test"]]
     names = {rule["alert"] for rule in RULES}
@@ -70,7 +75,7 @@ def test_alert_tests_have_each_alert_firing_and_not_firing():
 
 @contextmanager
 def run_prometheus(folder: Path, target: str) -> Iterator[str]:
-    """Runs Prometheus with prometheus.yml, with another target and interval."""
+    """Runs Prometheus with prometheus.yml, but with another target and interval."""
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(MONITORING / "alerts.yml")]

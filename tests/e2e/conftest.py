@@ -26,5 +26,5 @@ def stub(channel: grpc.Channel) -> reshape_pb2_grpc.ReshapeServiceStub:
 
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has calls of this process wait half a second for a server, not ten."""
+    """Makes calls of this process wait half a second for a server instead of ten."""
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.5)

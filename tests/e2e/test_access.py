@@ -1,4 +1,4 @@
-"""Tokens and permissions: which callers are answered, what each may call, and what is open to all."""
+"""Tokens and permissions: which callers are accepted, what each may call, and which methods need no token."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @dataclass(frozen=True)
 class Guarded:
-    """A server that asks for tokens, and what it was started with."""
+    """A server that requires tokens, and its files."""
 
     server: ServerProcess
     files: Certificates
@@ -66,7 +66,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with run_server(*tls, *access, "--log-level", "debug") as server:
         yield Guarded(server, files, directory)
         server.stop()
-        log = "".join(map(str, server.records))  # of everything that these tests have sent
+        log = "".join(map(str, server.records))  # the log of all calls of these tests
         assert all(token not in log and hash_token(token) not in log for token in (BATCH, VIEWER, UNKNOWN))
 
 
@@ -129,7 +129,7 @@ def test_command_line_sends_the_token_of_a_file(guarded: Guarded, tmp_path: Path
 
 @pytest.fixture(scope="module")
 def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that asks for tokens in plain text, on this machine, and reflects."""
+    """A local server that requires tokens without TLS, and has reflection."""
     path = tmp_path_factory.mktemp("local") / "tokens"
     path.write_text(f"batch:{BATCH}")
     with run_server("--token-file", str(path), "--reflection") as server:
@@ -144,12 +144,12 @@ OPEN = {
 
 
 def find_code(channel: grpc.Channel, path: str, *metadata: tuple[str, str]) -> str:
-    """Returns how a call ends that sends one empty message: on the wire, a unary call is a stream of one."""
+    """Returns the status code of a call with one empty message. On the wire, a unary call is such a stream."""
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
     call: Any = method(iter([b""]), metadata=metadata, timeout=60)
     with suppress(grpc.RpcError):
         if path.endswith("/Watch"):
-            next(call)  # and no end comes
+            next(call)  # a watch does not end
             call.cancel()
             return "OK"
         for _ in call:
@@ -157,7 +157,7 @@ def find_code(channel: grpc.Channel, path: str, *metadata: tuple[str, str]) -> s
     return str(call.code().name)
 
 
-def test_every_method_but_those_of_health_is_closed(local_server: ServerProcess):
+def test_only_health_methods_need_no_token(local_server: ServerProcess):
     services = [reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE, HEALTH_SERVICE]
     paths = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
     with grpc.insecure_channel(local_server.address) as channel:

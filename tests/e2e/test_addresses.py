@@ -1,4 +1,4 @@
-"""Where a server listens, and where it rejects to."""
+"""The addresses on which a server can listen."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_a_server_listens_on_every_address(first: ServerProcess):
 
 
 def reject(address: str) -> str:
-    """Returns the one line that a server which cannot listen there ends with."""
+    """Returns the line that a server prints if it cannot listen on the address."""
     outcome = run_module("tensor_reshape.server", "--listen", address)
     assert (outcome.code, len(outcome.errors)) == (1, 1)
     return outcome.errors[0]

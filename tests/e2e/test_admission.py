@@ -1,4 +1,4 @@
-"""More work than a server has room for: it stays within its memory, and its rejections can be repeated later."""
+"""An overloaded server stays within its memory, and rejects calls so that clients can retry them."""
 
 import json
 import time
@@ -29,25 +29,25 @@ from tensor_reshape.wire.methods import SERVICE
 
 MIB = 1 << 20
 BUDGET = 8 * MIB
-RECEIVED_AHEAD = 64 * MIB // 2  # by the transport, of 64 calls on one connection
+RECEIVED_AHEAD = 64 * MIB // 2  # gRPC receives this for 64 calls of one connection
 STATIC = f"/{SERVICE}/StaticReshape"
 AGES = 3600.0
 
 
 @pytest.fixture(scope="module")
 def tight_server() -> Iterator[ServerProcess]:
-    """A server with room for two messages at a time."""
+    """A server with memory for two messages at a time."""
     flags = ["--max-message-bytes", str(MIB), "--memory-budget-bytes", str(BUDGET)]
     with run_server("--stall-timeout-seconds", "5", *flags) as process:
         yield process
 
 
-HALF = grpc_message(bytes(MIB - 100))[:60_000]  # as much as goes without being asked for
+HALF = grpc_message(bytes(MIB - 100))[:60_000]  # the part that fits into the flow control window
 
 
 @contextmanager
 def send_halves(server: ServerProcess, count: int) -> Iterator[None]:
-    """Makes calls on as many connections, whose messages stop arriving; the server must end them all."""
+    """Makes `count` calls on separate connections and sends half of each message. The server must abort them all."""
     with ExitStack() as stack:
         connections = [stack.enter_context(Connection(server.address)) for _ in range(count)]
         streams = [connection.open(STATIC) for connection in connections]
@@ -55,15 +55,15 @@ def send_halves(server: ServerProcess, count: int) -> Iterator[None]:
             assert connection.send_data(stream, HALF) == len(HALF)
         yield
         ends = [one.await_end(stream).status for one, stream in zip(connections, streams, strict=True)]
-        assert not {"0", "TIMEOUT", "CLOSED"} & set(ends)  # which must not cost the connections
+        assert not {"0", "TIMEOUT", "CLOSED"} & set(ends)  # the connections must stay open
 
 
-def test_halves_of_messages_keep_others_served_and_the_memory_bounded(tight_server: ServerProcess):
+def test_incomplete_messages_neither_block_others_nor_exceed_memory(tight_server: ServerProcess):
     pid, array = tight_server.process.pid, np.zeros((900, 1000), np.uint8)
     with send_halves(tight_server, 16), Client(tight_server.address) as client:
         assert client.check_health(timeout=60) is HealthStatus.SERVING
         assert client.reshape(array, [-1], special_zero=False, timeout=60, transfer="inline").nbytes == array.nbytes
-        client.reshape(array[:2].T, [-1], special_zero=False)  # by numpy, which the server has from now on
+        client.reshape(array[:2].T, [-1], special_zero=False)  # makes the server import numpy before the measurement
     base = read_memory(pid, "VmRSS")
     with send_halves(tight_server, 64):
         pass
@@ -83,7 +83,7 @@ def test_flood_of_large_messages_stays_within_the_budget(tight_server: ServerPro
 
 @contextmanager
 def run_patient(max_calls: int) -> Iterator[Runner]:
-    """Runs a server whose calls keep their places until they end, however late this machine is."""
+    """Runs a server that does not abort calls, also on a busy machine."""
     config = Config(
         listen=(ANY_PORT,),
         max_calls=max_calls,
@@ -99,7 +99,7 @@ def run_patient(max_calls: int) -> Iterator[Runner]:
 
 @pytest.fixture
 def full_address() -> Iterator[str]:
-    """A server that has as many calls under way as it takes."""
+    """The address of a server that has reached --max-calls."""
     with run_patient(3) as runner, ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(runner.addresses[0]))
         for _ in range(3):
@@ -123,9 +123,9 @@ def test_health_responds_above_max_calls(full_address: str):
 
 @pytest.mark.parametrize("kind", CALLERS)
 def test_call_above_the_limit_ends_at_its_deadline(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Deadline, "is_within", lambda *_: True)  # up with the first attempt; `client` waits for more
+    monkeypatch.setattr(Deadline, "is_within", lambda *_: True)  # the client does not retry after its deadline
     with open_client(kind, full_address) as client:
-        # Streams often: the rejection may overtake the first message of the stream, or be overtaken.
+        # Many streams, because the error may arrive before or after the first message of the stream.
         for way in ("inline", "view", *["stream"] * 30):
             with pytest.raises(LimitError) as caught:
                 client.reshape(np.zeros(6), [6], transfer=way)
@@ -151,7 +151,7 @@ def test_server_busy_error_has_a_retry_delay(full_address: str):
     assert (read_retry_seconds(status) or 0) > 0
     assert read_trailing(status)["grpc-retry-pushback-ms"] == "200"
     begun, options = time.monotonic(), [("grpc.service_config", json.dumps({"methodConfig": [POLICY]}))]
-    with grpc.insecure_channel(full_address, options) as channel:  # which knows nothing of the details
+    with grpc.insecure_channel(full_address, options) as channel:  # this client does not know the error details
         assert catch_status(lambda: send_raw(channel, "InferShape", INFER)).code() is status.code()
     assert time.monotonic() - begun >= 2 * 0.2
 

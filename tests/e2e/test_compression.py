@@ -12,7 +12,7 @@ from tensor_reshape.wire.health import CHECK_METHOD
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
 
 MIB = 2**20
-# 16 KiB that become what the largest message may be: as a health check, a question and a chunk.
+# 16 KiB that decompress to the largest message, sent as a health check, a query and a chunk.
 BOMB = grpc_message(gzip.compress(bytes(16 * MIB)), compressed=1)
 COUNT = 32
 UNIMPLEMENTED = str(grpc.StatusCode.UNIMPLEMENTED.value[0])

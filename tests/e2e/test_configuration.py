@@ -25,7 +25,7 @@ def find_limit(address: str) -> int:
     [
         (["--listen", "nowhere"], 1, 1),
         (["--listen", "203.0.113.1:0"], 1, 1),
-        (["--tls-certificate", __file__], 1, 1),  # without its key
+        (["--tls-certificate", __file__], 1, 1),  # the key is missing
         (["--max-message-bytes", "1023"], 2, 3),
         (["--unknown"], 2, 3),
     ],

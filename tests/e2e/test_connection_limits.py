@@ -1,4 +1,4 @@
-"""What a connection may do and how long it may last, and what a caller sees beyond that."""
+"""Limits of connections: their age, pings, metadata and number of calls."""
 
 import threading
 from collections import Counter
@@ -18,13 +18,13 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport import options
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
-NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # of RFC 9113, 7
-CHANNELS, CALLERS = 4, 4  # and callers of each
+NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # codes of RFC 9113, section 7
+CHANNELS, CALLERS = 4, 4  # callers of each channel
 
 
 @pytest.fixture
 def short_lived(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server on which connections grow old soon."""
+    """A server whose connections reach their maximum age after half a second."""
     return start_for_file("--max-connection-age-seconds", "0.5")
 
 
@@ -68,7 +68,7 @@ def test_grpcio_client_loses_no_call_to_connection_age(short_lived: ServerProces
         channels = [stack.enter_context(grpc.insecure_channel(short_lived.address, own)) for _ in range(CHANNELS)]
         callers = [pool.submit(keep_calling, channel) for channel in channels for _ in range(CALLERS)]
         try:
-            for _ in range(2):  # as long as connections live, twice: those of the callers have been told by then
+            for _ in range(2):  # two maximum ages, in which all connections of the callers get GOAWAY
                 with Connection(short_lived.address) as clock:
                     await_goaway(clock)
         finally:
@@ -88,7 +88,7 @@ def test_metadata_limit_is_exact(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         for size in (8500, 12000, 15500):
-            for _ in range(20):  # gRPC by itself would reject some by chance
+            for _ in range(20):  # with its defaults, gRPC would reject some of them at random
                 assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
         status = catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 16000),)))
         assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -19,7 +19,7 @@ REMARK = "io_engine is not chosen by the addresses"
 
 
 def check(server: ServerProcess, engine: str, *remarks: str, **settings: Any) -> None:
-    """Checks that a server has the engine and says so, serves, ends well, and logs these remarks."""
+    """Checks that a server uses and logs the engine, serves, exits with 0, and logs these warnings."""
     workers = list_children(server.process.pid) if "--workers" in server.process.args else [server.process.pid]  # type: ignore[operator]
     assert {find_engine(pid) for pid in workers} == {engine}
     assert {record["io_engine"] for record in server.records if record["message"] == "listening"} == {engine}

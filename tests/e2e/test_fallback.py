@@ -17,7 +17,7 @@ from server_processes import STOP_SECONDS, ServerProcess, run_server
 from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason
 from tensor_reshape.wire.methods import SERVICE
 
-# What it adds is nothing, but nobody can know.
+# The replacement adds nothing, but the server cannot know that.
 REPLACEMENT = """
 import grpc
 
@@ -38,7 +38,7 @@ SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.Health
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a Python whose `grpc.server` has been replaced before anything else is imported."""
+    """The environment of a Python process that replaces `grpc.server` before all other imports."""
     folder = tmp_path_factory.mktemp("replacement")
     (folder / "sitecustomize.py").write_text(REPLACEMENT)
     return {"PYTHONPATH": str(folder)}
@@ -46,7 +46,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def fallback(env: dict[str, str], sockets: Path) -> Iterator[ServerProcess]:
-    """Listens on TCP, and on a unix socket, whose callers are one."""
+    """A server on TCP and on a unix socket. All clients of the socket are one caller."""
     flags, listen = ("--max-message-bytes", "2097152", "--max-calls-per-caller", "2"), f"unix:{sockets}/fallback"
     with run_server(*flags, env=env, listen=("127.0.0.1:0", listen)) as server:
         yield server
@@ -75,7 +75,7 @@ def test_log_has_grpc_api_and_cause_of_the_fallback(env: dict[str, str], workers
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("way", ["inline", "stream"])
 def test_both_clients_reshape(fallback: ServerProcess, kind: str, way: str):
-    array = LARGE[:1000] if way == "inline" else LARGE  # as a stream of several messages
+    array = LARGE[:1000] if way == "inline" else LARGE  # a stream of several messages
     with open_client(kind, fallback.address) as client:
         output = client.reshape(array, [2, -1], special_zero=False, transfer=way)
         np.testing.assert_array_equal(output, array.reshape(2, -1))
@@ -133,7 +133,7 @@ def test_fallback_server_applies_quotas(fallback: ServerProcess):
     ):
         assert (one.accept(), other.accept()) == ((6,), (6,))
         assert describe(catch_remote(lambda: send_raw(channel, "InferShape", INFER)))[1] == Reason.QUOTA_EXCEEDED
-    with Client(fallback.addresses[1]) as client:  # which asks again if they are not over yet
+    with Client(fallback.addresses[1]) as client:  # the SDK retries if the other calls are not over yet
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 

@@ -1,4 +1,4 @@
-"""The contract as a program in another language sees it: generated messages, nothing of the SDK."""
+"""Calls with generated messages and without the SDK, as a program in another language makes them."""
 
 import grpc
 import numpy as np
@@ -36,7 +36,7 @@ def test_each_operation_returns_a_dense_tensor(stub: ReshapeServiceStub):
     dynamic = reshape_pb2.DynamicReshapeRequest(shape=make_target(-1, 0), special_zero=True, data=TENSOR)
     assert stub.DynamicReshape(dynamic).output.dims == [2, 3]
     target = make_target(6, dtype="<i8")
-    target.strides.append(2**62)  # of one item: never stepped
+    target.strides.append(2**62)  # unused, because there is only one item
     reshape = reshape_pb2.ReshapeRequest(shape=target, special_zero=False, data=TENSOR)
     assert stub.Reshape(reshape).output.dims == [6]
 
@@ -55,7 +55,7 @@ def encode_field(number: int, payload: bytes) -> bytes:
 
 UNKNOWN_FIELDS = b"\xa8\x1f\x05" + b"\xb2\x1f\x03abc" + b"\xbd\x1f\x00\x00\x00\x00" + b"\xc1\x1f" + bytes(8)
 RAW_TENSOR, RAW_DATA = TENSOR.SerializeToString(), encode_field(15, SIX.tobytes())
-RAW_HEAD = b"\x08\x0e" + encode_field(2, b"\x02\x03")  # of the tensor
+RAW_HEAD = b"\x08\x0e" + encode_field(2, b"\x02\x03")  # data type and dims of the tensor
 KNOWN = b"\x0a\x04\x0a\x02\x03\x02\x10\x00"  # shape and special_zero
 FORMS: dict[str, bytes] = {
     "unknown fields in front": UNKNOWN_FIELDS + STATIC,
@@ -74,12 +74,12 @@ def reshape(channel: grpc.Channel, raw: bytes) -> tuple[list[int], bytes]:
     return list(output.dims), output.data
 
 
-def test_every_form_of_a_message_is_read(channel: grpc.Channel):
+def test_every_encoding_of_a_message_is_parsed(channel: grpc.Channel):
     outputs = {name: reshape(channel, raw) for name, raw in FORMS.items()}
     assert outputs == dict.fromkeys(FORMS, ([3, 2], SIX.tobytes()))
     twice = (
         b"\x10\x00\x10\x01" + b"\x0a\x04\x0a\x02\x00\x03" + encode_field(15, RAW_TENSOR)
-    )  # special_zero: the last counts
+    )  # the last value of special_zero applies
     assert reshape(channel, twice) == ([2, 3], SIX.tobytes())
 
 

@@ -26,7 +26,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @contextmanager
 def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProcess, str]]:
-    """Runs a server whose clients have to show a certificate; yields it, and where it serves health in plain text."""
+    """Runs a server that requires client certificates. Yields it, and its health address without TLS."""
     tls = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
     with run_server("--health-listen", "127.0.0.1:0", *map(str, tls), *flags) as server:
         (record,) = server.await_records(1, "listening for health checks")
@@ -36,7 +36,7 @@ def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProc
 @pytest.mark.usefixtures("impatience")
 def test_probe_needs_no_certificate_until_the_server_drains(files: Certificates):
     with run_demanding(files, "--drain-seconds", "60") as (server, address), grpc.insecure_channel(address) as channel:
-        with Client(server.address) as client, pytest.raises(UnavailableError):  # at the other port
+        with Client(server.address) as client, pytest.raises(UnavailableError):  # needs a certificate
             client.infer_shape([2, 3], [6], special_zero=False, timeout=60)
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
         assert next(watch).status == SERVING
@@ -69,7 +69,7 @@ def test_health_list_has_all_services_with_their_status(channel: grpc.Channel):
 
 
 def watch_and_leave(address: str) -> int:
-    """Opens and cancels watches, one after the other; returns how many said SERVING within their deadline."""
+    """Opens and cancels watches, one after another. Returns how many reported SERVING within their deadline."""
     served = 0
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""A server that speaks HTTP beside gRPC, as users run it: TLS, tokens, workers, stopping, and what operators see."""
+"""A server with gRPC and HTTP, as users run it: TLS, tokens, workers, shutdown, logs, metrics and traces."""
 
 import json
 import resource
@@ -18,9 +18,9 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from meters import read_descriptors
 from scrapes import await_scrape, find_metrics
 from server_processes import ServerProcess, run_server
-from strangers import retry
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.errors import Reason
+from untrusted_connections import retry
 
 ANY = "127.0.0.1:0"
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
@@ -30,7 +30,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 @pytest.fixture(scope="module")
 def observed() -> Iterator[tuple[ServerProcess, Collector]]:
-    """A server that speaks both and shows all that it does, and where its traces go."""
+    """A server with both protocols, metrics, an access log and traces, and the collector of its traces."""
     flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1", "--tracing")
     with run_collector() as collector, run_server(*flags, env=collector.variables) as server:
         yield server, collector
@@ -69,13 +69,13 @@ def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, C
     assert read_attributes(span)["tensor_reshape.request_id"] == "seen"
 
 
-def test_its_connections_are_counted_while_they_have_a_call(both: ServerProcess):
+def test_http_connections_are_counted_while_they_have_a_call(both: ServerProcess):
     def await_count(count: int) -> None:
         await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
 
     await_count(0)
     with connect(find_http(both)) as one, connect(find_http(both)) as other, connect(find_http(both)):
-        for busy in (one, other):  # and nothing on the third
+        for busy in (one, other):  # the third connection has no call
             busy.sendall(write_request(b"{", length=100))
         await_count(2)
     await_count(0)
@@ -107,7 +107,7 @@ def test_draining_server_reports_it_over_http():
             server.await_records(1, "stopping")
             while request(address, "GET", "/healthz").code == 200:
                 pass
-            assert post(address).code == 200  # a load balancer may not know yet
+            assert post(address).code == 200  # a load balancer may still send calls
             busy.sendall(body[10:])
             assert read_answer(busy) == (200, json.dumps(ANSWER, separators=(",", ":")).encode())
             server.process.send_signal(signal.SIGTERM)
@@ -117,13 +117,13 @@ def test_draining_server_reports_it_over_http():
 
 def test_port_survives_without_file_descriptors():
     with run_server("--http-listen", ANY) as server:
-        server.await_records(1, "serving")  # until then it opens files
+        server.await_records(1, "serving")  # before this record, it still opens files
         pid, address = server.process.pid, find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         limit = max(read_descriptors(pid)) + 1
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
         with ExitStack() as stack:
-            for _ in range(limit):  # more than the numbers below the limit that are free again
+            for _ in range(limit):  # more connections than free descriptors below the limit
                 stack.enter_context(connect(address))
             waiting = stack.enter_context(connect(address))
             waiting.sendall(write_request(write_json(QUESTION)))
@@ -171,7 +171,7 @@ def test_http_token_permits_its_methods(tmp_path: Path):
     assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
 
 
-def test_certificates_are_demanded_read_and_replaced(tmp_path: Path):
+def test_http_requires_and_reloads_certificates(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
     flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
     observe = ("--http-listen", ANY, "--access-log", "1")

@@ -1,4 +1,4 @@
-"""A tensor that no protobuf message could hold, chunk by chunk: neither side ever has more than a few of them."""
+"""A tensor that is too large for a protobuf message is sent in chunks. Each side holds only a few of them."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ ROOM = [("grpc.max_receive_message_length", -1)]
 
 
 def build_payload(offset: int) -> bytes:
-    """A chunk's bytes: its own offset, and zeros."""
+    """Returns the bytes of a chunk: its offset and zeros."""
     return (offset.to_bytes(8, "little") + ZEROS)[: SIZE - offset]
 
 
@@ -46,6 +46,6 @@ def test_stream_above_4_gib_keeps_its_elements(server: ServerProcess):
         for offset in range(0, SIZE, CHUNK):
             chunk = next(chunks)
             assert isinstance(chunk, Chunk)
-            # As bytes: views are compared number by number, which took most of the test.
+            # Compared as bytes, because comparing views takes most of the time of this test.
             assert (chunk.offset, bytes(chunk.payload)) == (offset, build_payload(offset))
         assert next(chunks, None) is None

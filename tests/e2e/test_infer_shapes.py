@@ -1,4 +1,4 @@
-"""Shapes that are known in part, and batches of queries, through a server in a process of its own."""
+"""Partially known shapes and batches of queries, through a server in a separate process."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterato
         yield client
 
 
-# data, target, other arguments, the answer as people write it
+# input shape, requested shape, other arguments, output shape as text
 QUERIES: list[tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any], str]] = [
     ([None, 4], [0, -1], {"special_zero": True}, "[1.., 4]"),
     ([(2, 8), 4], [-1], {}, "[8..32]"),

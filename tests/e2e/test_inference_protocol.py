@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over a real socket, with stubs of grpcio's own."""
+"""The Open Inference Protocol over a real socket, with plain grpcio stubs."""
 
 from typing import Any
 

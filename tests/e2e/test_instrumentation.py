@@ -28,7 +28,7 @@ WARNING = "using the fallback server (grpcio's public API)"
 
 @pytest.fixture(params=[pytest.param(1, marks=pytest.mark.measured), 2])
 def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[ServerProcess, Path]]:
-    """A server, and the file that its traces go to. A process starts slowly with an instrumentation."""
+    """A server, and the file with its traces. With an instrumentation, a process starts slowly."""
     traces = tmp_path / "traces"
     command = [*COMMAND, *FLAGS, "--workers", str(request.param)]
     pipe, env = subprocess.PIPE, {**os.environ, **TELEMETRY}

@@ -29,11 +29,11 @@ MOMENT_SECONDS = 0.001
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 LONG = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=20)
-LONG_GRACE = ("--shutdown-grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
+LONG_GRACE = ("--shutdown-grace-seconds", str(2 * STOP_SECONDS))  # longer than the tests wait for the end of a server
 SHORT = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0.1)
 
 
-# Ctrl-C, while a server imports what it serves with.
+# Sends Ctrl-C while a server is importing its modules.
 INTERRUPT = """
 import importlib.abc, os, signal, sys
 
@@ -51,7 +51,7 @@ def flatten(client: Client) -> Array:
 
 
 def watch_health(channel: grpc.Channel, service: str = "") -> Iterator[health_pb2.HealthCheckResponse]:
-    """Opens a watch of a server that serves."""
+    """Opens a health watch and checks that its first status is SERVING."""
     request = health_pb2.HealthCheckRequest(service=service)
     watch: Iterator[health_pb2.HealthCheckResponse] = health_pb2_grpc.HealthStub(channel).Watch(request)
     assert next(watch).status == SERVING
@@ -59,7 +59,7 @@ def watch_health(channel: grpc.Channel, service: str = "") -> Iterator[health_pb
 
 
 def await_rejection(address: str) -> None:
-    """Connects until the port is closed."""
+    """Connects again and again until the port is closed."""
     host, _, port = address.rpartition(":")
     while True:
         try:
@@ -69,7 +69,7 @@ def await_rejection(address: str) -> None:
 
 
 def has_ended(server: ServerProcess) -> bool:
-    """Whether a server has ended, or does within a moment: signals that come without one keep it from ending."""
+    """Whether a server has exited, or exits within a moment. Signals without a pause would delay its exit."""
     with suppress(subprocess.TimeoutExpired):
         server.process.wait(MOMENT_SECONDS)
     return server.process.poll() is not None
@@ -87,7 +87,7 @@ def has_ended(server: ServerProcess) -> bool:
 def test_second_signal_ends_the_drain_period(first: signal.Signals, second: signal.Signals, workers: str):
     with run_server("--workers", workers, "--drain-seconds", "600") as server:
         server.process.send_signal(first)
-        server.await_records(1, "stopping", cause=first.name)  # workers log lines of their own, in any order
+        server.await_records(1, "stopping", cause=first.name)  # workers also log lines, in any order
         assert server.stop(second) == 0
     messages = [record["message"] for record in server.records if "worker" not in record]
     assert messages == ["listening", "serving", "stopping", "stopped"]
@@ -109,7 +109,7 @@ def test_draining_server_reports_not_serving_and_serves_calls():
         assert [next(watch).status for watch in watches] == [NOT_SERVING] * 2
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         assert call(INFER, timeout=60) == INFERRED
-        assert server.stop() == 0  # the second signal: the drain is cut short
+        assert server.stop() == 0  # the second signal ends the drain period
 
 
 def test_second_signal_ends_running_calls():
@@ -145,10 +145,10 @@ def test_idle_clients_and_watches_do_not_delay_shutdown():
     ):
         watch = watch_health(channel)
         flatten(client)
-        while not has_numpy(server.process.pid):  # imported although no client has sent strides
+        while not has_numpy(server.process.pid):  # the server imports it although no client has sent strides
             time.sleep(0.02)
         assert server.stop() == 0
-        del watch  # which would end with it
+        del watch  # kept until here, because it would cancel the call
 
 
 def has_numpy(pid: int) -> bool:
@@ -192,4 +192,4 @@ def test_call_aborted_by_shutdown_is_unavailable(config: Config, hurries: bool):
         assert backend.entered.wait(60)
         pool.submit(hurry_stop, runner).result(10) if hurries else pool.submit(runner.stop).result(60)
         with pytest.raises(UnavailableError):
-            call.result(40)  # another server could come: the call waits for one as long as the SDK does
+            call.result(40)  # the call waits for another server as long as the SDK does

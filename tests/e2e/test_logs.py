@@ -15,7 +15,7 @@ RESHAPE = f"{SERVICE_PATH}StaticReshape"
 
 
 def reject(server: ServerProcess, *metadata: tuple[str, str]) -> dict[str, str | bytes]:
-    """Makes a call that is rejected, and returns its trailing metadata."""
+    """Makes a rejected call and returns its trailing metadata."""
     with grpc.insecure_channel(server.address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
         return read_trailing(catch_status(lambda: method(b"\xff", metadata=metadata, timeout=20)))
@@ -47,7 +47,7 @@ def test_rejections_are_logged_with_a_limit_per_kind():
 
 def test_workers_use_the_configured_log_level():
     with run_server("--workers", "2", "--log-level", "debug") as server:
-        for _ in range(50):  # more in a second than there would be lines at another level
+        for _ in range(50):  # more lines in a second than other levels allow
             reject(server)
         server.await_records(50, "rejected")
 

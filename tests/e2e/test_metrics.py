@@ -86,7 +86,7 @@ def test_running_calls_are_counted_until_they_end(counted: ServerProcess):
         for call in calls:
             call.cancel()
         await_scrape(url, lambda page: page.find("tensor_reshape_active_streams") == 0)
-        # The status may be OK: with threads, the end of the requests can be noticed before the cancellation.
+        # The status may be OK, because the fallback server can detect the end of the requests before the cancellation.
         await_scrape(url, lambda page: page.sum("tensor_reshape_calls_total", **STREAM) == over + 2)
 
 

@@ -1,4 +1,4 @@
-"""Arrays there and back through a server in a process of its own, in one message and in chunks."""
+"""Arrays are reshaped by a server in a separate process, in one message and in chunks."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_each_operation_is_served_on_each_address(server: ServerProcess, kind: s
 
 
 def make_patterns(data_type: DataType) -> Array:
-    """Returns every byte value in every byte of an element: NaN payloads, odd booleans, subnormals."""
+    """Returns elements with every byte value in every byte: NaN payloads, unusual booleans, subnormals."""
     if data_type.is_packed:
         return make_packable(data_type, np.arange(256))
     size = data_type.group_bytes
@@ -56,7 +56,7 @@ def test_every_bit_of_every_data_type_survives(server: ServerProcess, kind: str,
                 assert same, data_type
 
 
-# array, target, the output
+# array, requested shape, output
 ARRAYS: dict[str, tuple[Any, list[int], Array]] = {
     "big-endian": (ROWS.astype(">f4"), [24], ROWS.reshape(24)),
     "bfloat16": (np.ones((2, 2), ml_dtypes.bfloat16), [4], np.ones(4, ml_dtypes.bfloat16)),

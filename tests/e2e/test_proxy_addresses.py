@@ -1,4 +1,4 @@
-"""Quotas of callers behind a proxy that `--trusted-proxy` names. The tests are the proxy."""
+"""Quotas of callers behind a trusted proxy. The tests themselves act as the proxy."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 SLOW = ("--max-calls-per-caller-per-second", "0.001")
-"""One call for each caller, and the next one after a quarter of an hour."""
+"""Allows each caller one call in about 17 minutes."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that believes 127.0.0.1 and the clients of its unix socket."""
+    """A server that trusts 127.0.0.1 and the clients of its unix socket as proxies."""
     listen = ("127.0.0.1:0", f"unix:{tmp_path_factory.mktemp('s')}/s", "[::1]:0")
     proxies = ("--trusted-proxy", "127.0.0.1", "--trusted-proxy", "unix:")
     with run_server(*SLOW, *proxies, listen=listen) as server:
@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 def is_admitted(address: str, *forwarded: str) -> bool:
-    """Makes a call for the last of these callers."""
+    """Makes a call with these forwarded addresses. Returns whether it is admitted."""
     metadata = tuple(("x-forwarded-for", value) for value in forwarded)
     with grpc.insecure_channel(address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(INFER_SHAPE.path)
@@ -34,7 +34,7 @@ def is_admitted(address: str, *forwarded: str) -> bool:
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["tcp", "unix"])
-def test_callers_behind_a_proxy_have_quotas_of_their_own(server: ServerProcess, index: int):
+def test_callers_behind_a_proxy_have_separate_quotas(server: ServerProcess, index: int):
     one, other = f"198.51.100.{2 * index}", f"198.51.100.{2 * index + 1}"
     address = server.addresses[index]
     assert [is_admitted(address, caller) for caller in (one, other, one)] == [True, True, False]

@@ -1,4 +1,4 @@
-"""What one caller may have, as callers see it."""
+"""Quotas as callers see them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,20 +21,20 @@ RATE = 5
 
 @pytest.fixture
 def strict(start_for_file: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
-    """A server that allows each caller one call at a time."""
+    """A server that allows each caller one running call."""
     listen = ("127.0.0.1:0", f"unix:{sockets}/strict")
     return start_for_file("--max-calls-per-caller", "1", listen=listen)
 
 
 @pytest.fixture
 def slow(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server that allows each caller a few calls in a second."""
+    """A server that allows each caller a few calls per second."""
     return start_for_file("--max-calls-per-caller-per-second", str(RATE))
 
 
 @contextmanager
 def hold_call(address: str) -> Iterator[grpc.Channel]:
-    """Has a call under way, as soon as those of the tests before are over; yields its channel."""
+    """Starts a call when the calls of earlier tests are over, and yields its channel while the call runs."""
     with grpc.insecure_channel(address) as channel, ExitStack() as stack:
         while not _accepts(stack.enter_context(open_stream(channel, begin()))):
             pass
@@ -58,9 +58,9 @@ def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
             assert describe(stream.reject())[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
         check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_CHECK)
         assert check(b"", timeout=60) == b"\x08\x01"  # SERVING
-        with Client(strict.addresses[1]) as other:  # over the unix socket, so another caller
+        with Client(strict.addresses[1]) as other:  # another caller, because it uses the unix socket
             assert other.infer_shape([2, 3], [6], special_zero=False) == (6,)
-    with Client(strict.address) as client:  # which asks again if the call is not over yet
+    with Client(strict.address) as client:  # the SDK retries if the call is not over yet
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 

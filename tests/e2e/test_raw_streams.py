@@ -1,4 +1,4 @@
-"""Streams as a program in another language sends them, good ones and bad ones."""
+"""Valid and invalid streams, as a program in another language sends them."""
 
 import grpc
 import numpy as np
@@ -54,7 +54,7 @@ def test_empty_stream_succeeds(channel: grpc.Channel):
         stream.finish()
 
 
-# messages, whether the client then closes, reason, field
+# messages, whether the client then half-closes, reason, field
 BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
     "a rejected header": ([begin((6,), (4, -1))], False, Reason.NOT_DIVISIBLE, "shape[1]"),
     "half sent": ([begin(), chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),

@@ -1,4 +1,4 @@
-"""Every reader in use takes the numbers of each request and of its answer."""
+"""Common protobuf readers accept the numbers of each request and response."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def raw_channel(server: ServerProcess) -> Iterator[grpc.Channel]:
 
 
 def find_in_rejection(error: grpc.RpcError) -> list[str]:
-    """Returns what some reader would not take of the details of a rejection."""
+    """Returns the details of an error that some reader would not accept."""
     raw = read_trailing(error).get(DETAILS_KEY, b"")
     assert isinstance(raw, bytes)
     details = [
@@ -55,7 +55,7 @@ def find_in_rejection(error: grpc.RpcError) -> list[str]:
 
 
 def exchange(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[str]:
-    """Returns what some reader would not take of a call's messages, to either side: a unary call is a stream of one."""
+    """Returns the parts of the messages that some reader would not accept. A unary call is a stream of one message."""
     sent: type[Message] = getattr(reshape_pb2, f"{method}Request")
     received: type[Message] = getattr(reshape_pb2, f"{method}Response")
     findings = [finding for message in messages for finding in find_unreadable(sent, message)]
@@ -75,7 +75,7 @@ def encode_stream(call: tuple[ReshapeCall, TensorView | None], chunk_bytes: int)
     return [encode_begin(*call), *chunks]
 
 
-# method, the messages that a call of it sends
+# method, messages of a call
 CALLS: dict[str, st.SearchStrategy[list[bytes]]] = {
     **{
         method.name: reshape_calls(operation).map(lambda call: [encode_reshape_request(*call)])
@@ -92,12 +92,12 @@ CALLS: dict[str, st.SearchStrategy[list[bytes]]] = {
 @pytest.mark.parametrize("method", CALLS)
 @examples(200)
 @given(data=st.data())
-def test_every_reader_takes_the_messages_of_a_call(raw_channel: grpc.Channel, method: str, data: st.DataObject):
+def test_every_reader_accepts_the_messages_of_a_call(raw_channel: grpc.Channel, method: str, data: st.DataObject):
     assert exchange(raw_channel, method, data.draw(CALLS[method])) == []
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
-def test_every_reader_takes_the_health(raw_channel: grpc.Channel, service: str):
+def test_every_reader_accepts_health_messages(raw_channel: grpc.Channel, service: str):
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
     request = encode_check_request(service)
     assert find_unreadable(health_pb2.HealthCheckRequest, request) == []

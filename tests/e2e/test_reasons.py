@@ -1,4 +1,4 @@
-"""Every reason is given by a real server, with its code, its rule and a message of the right values."""
+"""A real server returns every reason with its code, its rule and a message with the right values."""
 
 from tensor_reshape.client import Reason
 from verification.document.provocations import provoke

@@ -1,4 +1,4 @@
-"""The descriptions that a tool without the .proto files reads."""
+"""Reflection describes the services for tools that do not have the .proto files."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,7 +16,7 @@ VERSIONS = ("v1", "v1alpha")
 
 
 def ask(channel: grpc.Channel, version: str, requests: Iterable[Request]) -> Iterator[Response]:
-    """Opens a stream of the named version; the messages of both are the same."""
+    """Opens a stream of a version of reflection. Both versions have the same messages."""
     path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     return iter(channel.stream_stream(path, Request.SerializeToString, Response.FromString)(iter(requests)))
 

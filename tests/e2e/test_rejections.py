@@ -1,4 +1,4 @@
-"""Rejections as callers see them; `test_reasons` provokes each reason, and `wire/test_status` has the details."""
+"""Rejections as callers see them. `test_reasons` provokes each reason, and `wire/test_status` tests the details."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ REJECTED = {
     Reason.SPECIAL_ZERO_MISSING: ask_static([6], special_zero=None),
     Reason.SHAPE_RANK_INVALID: ask_reshape(np.array([[6]], "i8")),
     Reason.RANK_LIMIT_EXCEEDED: ask_reshape(np.ones(65, "i8")),
-    Reason.INVALID_TARGET_VALUE: ask_static([*WORST, -2]),  # its metadata are long
+    Reason.INVALID_TARGET_VALUE: ask_static([*WORST, -2]),  # with long metadata
     Reason.NOT_DIVISIBLE: ask_static([4, -1]),
 }
 

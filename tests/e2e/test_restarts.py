@@ -1,4 +1,4 @@
-"""Servers that go away and come back under load: no call of the SDK is lost, and none waits longer than it must."""
+"""Servers restart under load: the SDK loses no call, and no call waits longer than necessary."""
 
 import signal
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from retry_floods import run_flood
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}
-REST_SECONDS = 0.02  # between two calls of a caller: the other tests are to have something of the machine, too
-CLIENTS, RETRIES = 4, 50  # each client's, half of the tokens of its budget
+REST_SECONDS = 0.02  # pause between two calls of a caller, so that other tests get processor time, too
+CLIENTS, RETRIES = 4, 50  # retries of each client: half of the tokens of its budget
 RUNS = 3
-"""A busy machine may wake a caller late once or twice; a caller that waits longer than it must does so each time."""
+"""A busy machine may wake a caller late once or twice. A real error would delay it each time."""
 
 
 def run_until_punctual(run: Callable[[], Figures]) -> Figures:
-    """Runs; again, if no call has failed but one has taken too long, or no server was there while calls wait."""
+    """Runs again if no call has failed, but a call was too slow, or no server ran while calls waited."""
     for _ in range(RUNS):
         figures = run()
         if figures.away_seconds < PATIENCE_SECONDS and (figures.failures or not figures.find_problems()):

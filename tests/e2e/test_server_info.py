@@ -1,4 +1,4 @@
-"""A server describes itself, and the SDK says what to do about its limits."""
+"""ServerInfo describes a server, and the SDK uses it to explain limits."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from tensor_reshape.rules.limits import MAX_TENSOR_BYTES
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 
 KIBIBYTE = np.zeros(256, np.float32)
-LARGE = np.zeros(2048, np.float32)  # twice what the small server takes
+LARGE = np.zeros(2048, np.float32)  # twice the largest message of the small server
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
@@ -37,7 +37,7 @@ def test_size_error_names_the_remedy(kind: str, small_server: ServerProcess):
             client.static_reshape(LARGE, [-1])
         assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
         np.testing.assert_array_equal(client.static_reshape(LARGE, [-1], transfer="stream"), LARGE)
-    with open_client(kind, small_server.address, chunk_bytes=4096) as client:  # with its header it is above the limit
+    with open_client(kind, small_server.address, chunk_bytes=4096) as client:  # too large with its header
         with pytest.raises(LimitError, match="above the server's 4 KiB: make the client with smaller") as caught:
             client.static_reshape(LARGE, [-1], transfer="stream")
         assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
@@ -47,7 +47,7 @@ Methods = dict[str, Callable[[bytes, grpc.ServicerContext], bytes]]
 
 
 def reject_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = False) -> Methods:
-    """Returns a server that rejects all tensors, perhaps after it has lost one, and notes who asks what it is."""
+    """Returns a server that rejects all tensors and records calls of ServerInfo. If `loses`, it first loses one."""
     lost = [None] * loses
 
     def reject(_: bytes, context: grpc.ServicerContext) -> bytes:

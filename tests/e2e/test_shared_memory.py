@@ -22,13 +22,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sharing(start_for_file: Callable[..., ServerProcess], directory: Path) -> ServerProcess:
-    """A server that shares that directory with callers."""
+    """A server with this directory as shared memory."""
     return start_for_file("--shared-memory-dir", str(directory))
 
 
 @pytest.fixture
 def call(sharing: ServerProcess) -> Iterator[Call]:
-    """Calls a method; all that is registered is forgotten at the end."""
+    """A function that calls a method. All regions are unregistered at the end."""
     with grpc.insecure_channel(sharing.address) as channel:
 
         def call(method: str, request: InferMessage | None = None, **fields: object) -> InferMessage:

@@ -1,4 +1,4 @@
-"""Streams that stall, and streams that end early: what they took comes back, and the next call is served."""
+"""Streams that stall or end early return their memory, and the next call is served."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -20,17 +20,17 @@ from tensor_reshape.server.runner import Runner
 
 MIB = 1 << 20
 STALL_SECONDS = 0.5
-PATIENT_SECONDS = 2.0  # if a machine that is late must not make a stream stall
+PATIENT_SECONDS = 2.0  # long enough that a busy machine does not make a stream stall
 NEVER_SECONDS = 60.0
 
 
 class Watched:
-    """The real engine of a server, whose idleness can be awaited."""
+    """Makes it possible to wait until the engine of a server is idle."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._news = threading.Condition()
-        for name in ("end", "release"):  # by one of them, a call gives back what it has
+        for name in ("end", "release"):  # one of these events returns the memory of a call
             setattr(engine, name, self._watch(getattr(engine, name)))
 
     def _watch(self, event: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,14 +43,14 @@ class Watched:
         return tell
 
     def await_idle(self) -> int:
-        """Returns what is still accounted when no call is under way."""
+        """Returns the bytes that are still reserved when no call runs."""
         with self._news:
             assert self._news.wait_for(lambda: self._engine.is_idle, 60)
         return self._engine.used_bytes
 
 
 class Scene(NamedTuple):
-    """A server, what its calls hold, and a channel to it."""
+    """A server, its engine, and a channel to it."""
 
     runner: Runner
     engine: Watched
@@ -59,14 +59,14 @@ class Scene(NamedTuple):
 
 @contextmanager
 def open_scene(stall_timeout_seconds: float) -> Iterator[Scene]:
-    """Runs a server that gives up what stalls for so long; whatever is done to it, all memory comes back."""
+    """Runs a server with this stall timeout. At the end, all memory must be free, whatever a test has done."""
     config = Config(
         listen=(ANY_PORT,), stall_timeout_seconds=stall_timeout_seconds, drain_seconds=0, shutdown_grace_seconds=0
     )
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
         scene = Scene(runner, Watched(runner._engine), channel)
         yield scene
-        # Several times, if need be: if the machine is busy, the pause before a message may be one too long.
+        # Several attempts, because on a busy machine, the pause before a message may exceed the timeout.
         assert any(is_served(channel) for _ in range(20))
         assert scene.engine.await_idle() == 0
 
@@ -129,10 +129,10 @@ def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
                 slow.send(chunk(offset, part))
                 assert next(slow.call) == chunk(offset, part)
                 for _ in range(4):
-                    assert not pause.wait(PATIENT_SECONDS / 16)  # late by much more, the slow one would still go on
+                    assert not pause.wait(PATIENT_SECONDS / 16)  # a shorter pause than the timeout
                     trickle.send(chunk(number, b"x"))
                     number += is_answered(trickle)
-            assert number < 24  # or it is given up because it stops only now
+            assert number < 24  # otherwise the stream was aborted only because it ended
             check_stalled(trickle)
         slow.finish()
 
@@ -140,11 +140,11 @@ def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
 def test_client_that_never_reads_is_aborted():
     payload = bytes(MIB)
     with open_scene(STALL_SECONDS) as scene, open_stream(scene.channel, begin((64 * MIB,))) as stream:
-        stream.accept()  # before there is anything to stall with
+        stream.accept()  # before the stream can stall
         stream.send(*(chunk(number * MIB, payload) for number in range(64)))
         assert scene.engine.await_idle() == 0
         with pytest.raises(grpc.RpcError):
-            stream.receive(32 * MIB)  # what was under way when it stalled
+            stream.receive(32 * MIB)  # the chunks that were sent before the stall
         assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 

@@ -1,4 +1,4 @@
-"""Streams that end otherwise than they should, as the SDK sees them."""
+"""Streams that end with an error or too early, as the SDK sees them."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ EITHER_TIME = pytest.mark.parametrize("late", [False, True], ids=["at once", "wi
 
 
 def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-    """Accepts a tensor and never answers any more."""
+    """Accepts a tensor and then never responds."""
     next(requests)
     yield ACCEPT
     ended = threading.Event()
@@ -58,7 +58,7 @@ def abort_busy(context: grpc.ServicerContext) -> None:
 
 
 class Aborts:
-    """Aborts the first calls, then serves; counts them."""
+    """Aborts the first calls, serves the others, and counts all."""
 
     def __init__(self, abort: Callable[[grpc.ServicerContext], object], failures: int, *, late: bool) -> None:
         self.abort, self.failures, self.late, self.attempts = abort, failures, late, 0
@@ -101,8 +101,7 @@ def test_wrong_stream_response_is_a_response_error(kind: str):
         del context
         next(requests)
         yield from answers
-        # To the end, if the client sends at all: if the stream ends beside a write of the client, grpc.aio reports
-        # that write only.
+        # Reads all requests, because if the stream ends during a write of the client, grpc.aio reports only that write.
         for _ in requests if answers else ():
             pass
 
@@ -133,7 +132,7 @@ def test_stream_retries_end_with_its_deadline(kind: str, late: bool):
         pytest.raises((UnavailableError, CallTimeoutError)),
     ):
         client.reshape(SIX, [6], transfer="stream", timeout=1)
-    # Within the deadline there is time for the pauses of so many; without one, the budget would last for minutes.
+    # The deadline leaves time for this many attempts. Without it, the retry budget would last for minutes.
     assert (2 <= aborts.attempts <= 8, time.monotonic() - begin < 20) == (True, True)
 
 
@@ -169,7 +168,7 @@ async def test_cancelled_stream_leaves_a_usable_client():
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            left = asyncio.all_tasks() - before  # those of grpc itself, about to end
+            left = asyncio.all_tasks() - before  # tasks of grpc itself, which are about to end
             assert not any("tensor_reshape" in str(task.get_coro()) for task in left)
             assert not left or not (await asyncio.wait(left, timeout=60))[1]
             with pytest.raises(CallTimeoutError):

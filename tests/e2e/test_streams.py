@@ -1,4 +1,4 @@
-"""Arrays there and back in chunks, through both clients."""
+"""Arrays are reshaped in chunks, through both clients."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""TLS, clients that must show who they are, and certificates that are replaced."""
+"""TLS, client certificates, and replaced certificates."""
 
 import socket
 import ssl
@@ -36,7 +36,7 @@ def server(files: Certificates) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def demanding_server(files: Certificates) -> Iterator[ServerProcess]:
-    """A server whose clients have to show a certificate."""
+    """A server that requires client certificates."""
     flags = [*get_flags(files), "--tls-client-ca", str(files.authority)]
     with run_server(*flags) as server:
         yield server
@@ -86,11 +86,11 @@ def test_command_line_sends_a_client_certificate(files: Certificates, demanding_
 
 
 def negotiate(address: str, version: ssl.TLSVersion) -> str | None:
-    """Makes a handshake that offers one version of TLS only; returns the negotiated one."""
+    """Makes a handshake that offers only one version of TLS, and returns the negotiated version."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    context.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL itself would not offer what is old
+    context.set_ciphers("ALL:@SECLEVEL=0")  # otherwise OpenSSL would not offer old versions
     context.minimum_version = context.maximum_version = version
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), 60) as plain, context.wrap_socket(plain) as wrapped:
@@ -99,7 +99,7 @@ def negotiate(address: str, version: ssl.TLSVersion) -> str | None:
 
 @contextmanager
 def run_lenient_server(files: Certificates) -> Iterator[str]:
-    """Serves handshakes of any version of TLS."""
+    """Runs a server that accepts any version of TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server, files.server_key)
     context.set_alpn_protocols(["h2"])
@@ -107,7 +107,7 @@ def run_lenient_server(files: Certificates) -> Iterator[str]:
     context.minimum_version = ssl.TLSVersion.TLSv1
 
     def serve(listener: socket.socket) -> None:
-        with suppress(OSError):  # it is closed
+        with suppress(OSError):  # the listener was closed
             while True:
                 one, _ = listener.accept()
                 with one, suppress(OSError), context.wrap_socket(one, server_side=True) as wrapped:
@@ -122,18 +122,18 @@ def run_lenient_server(files: Certificates) -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_nothing_below_tls_1_2_is_negotiated(files: Certificates, server: ServerProcess):
+def test_versions_below_tls_1_2_are_rejected(files: Certificates, server: ServerProcess):
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
     for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
-        with run_lenient_server(files) as lenient:  # which shows that this very client could
+        with run_lenient_server(files) as lenient:  # shows that this client supports the old version
             assert negotiate(lenient, version) == name
         with pytest.raises((ssl.SSLError, ConnectionError)):
             negotiate(server.address, version)
 
 
 def replace_certificates(directory: Path, version: str) -> Certificates:
-    """Replaces all files at once, as Kubernetes does what it mounts: by another target of one symbolic link."""
+    """Replaces all files at once, as Kubernetes does: a symbolic link gets another target."""
     (directory / version).mkdir(parents=True)
     issued = issue_certificates(directory / version)
     (directory / "next").symlink_to(version)
@@ -142,7 +142,7 @@ def replace_certificates(directory: Path, version: str) -> Certificates:
 
 
 def name_files(directory: Path) -> Certificates:
-    """Names the files as they are mounted."""
+    """Returns the paths of the mounted files."""
     names = ("ca", "server", "server-key", "client", "client-key")
     return Certificates(*(directory / "data" / f"{name}.pem" for name in names))
 
@@ -157,15 +157,15 @@ def test_certificates_are_replaced_by_all_workers_without_a_restart(tmp_path: Pa
         server.await_records(2, "reloaded", what="certificates")
         with Client(server.address, credentials=identify(new)) as client:
             assert infer(client) == (6,)
-        assert infer(connected) == (6,)  # a connection that is open keeps what it was made with
-        strangers = grpc.ssl_channel_credentials(  # the server's new certificate is trusted, its former clients are not
+        assert infer(connected) == (6,)  # an open connection keeps its certificate
+        former = grpc.ssl_channel_credentials(  # trusts the new server, but has a certificate of the old authority
             new.authority.read_bytes(), old.client_key.read_bytes(), old.client.read_bytes()
         )
-        with grpc.secure_channel(server.address, strangers) as channel, pytest.raises(grpc.FutureTimeoutError):
+        with grpc.secure_channel(server.address, former) as channel, pytest.raises(grpc.FutureTimeoutError):
             grpc.channel_ready_future(channel).result(0.5)
 
 
-def test_files_that_do_not_belong_together_leave_the_former_ones(tmp_path: Path):
+def test_certificate_with_another_key_is_not_loaded(tmp_path: Path):
     replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
     with run_server(*get_flags(mounted)) as server:
@@ -179,7 +179,7 @@ def test_files_that_do_not_belong_together_leave_the_former_ones(tmp_path: Path)
         server.await_records(1, "reloaded", what="certificates")
         with Client(server.address, credentials=trust(new)) as client:
             assert infer(client) == (6,)
-        assert len(server.await_records(1, "not reloaded")) == 1  # once, although the files were read again and again
+        assert len(server.await_records(1, "not reloaded")) == 1  # although it reads the files again
 
 
 WEB = "spiffe://example.org/ns/web/sa/reader"
@@ -193,7 +193,7 @@ CALLERS: dict[str, tuple[list[x509.GeneralName], int | None]] = {
     "with a host that continues after a NUL": ([x509.DNSName("two.web.example.org\0.evil.org")], NOTHING),
     "with a common name only": ([], NOTHING),
 }
-"""The names in a certificate besides the common name `caller`, and how many of three calls are permitted."""
+"""The names in a certificate in addition to the common name `caller`, and the number of permitted calls of three."""
 
 AUTHORIZATION = f"""
 [callers]

@@ -1,4 +1,4 @@
-"""What a server with --tracing sends to a collector."""
+"""The spans that a server with --tracing sends to a collector."""
 
 import socket
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def running() -> Iterator[tuple[ServerProcess, Collector]]:
 
 @pytest.fixture
 def traced(running: tuple[ServerProcess, Collector]) -> tuple[ServerProcess, Collector]:
-    """The server and its collector, which has nothing of other tests: each awaits all its spans."""
+    """The server and its collector, without spans of other tests, because each test waits for all its spans."""
     running[1].clear()
     return running
 
@@ -87,7 +87,7 @@ def test_unsampled_trace_has_no_span(traced: tuple[ServerProcess, Collector]):
 
 
 def test_workers_send_their_spans_before_they_end():
-    late = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}  # so they are sent at the end, or not at all
+    late = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}  # so that spans are sent only at the end
     flags = ("--tracing", "--workers", "2")
     with run_collector() as collector, run_server(*flags, env={**collector.variables, **late}) as server:
         with Client(server.address) as client:
@@ -101,7 +101,7 @@ def test_silent_trace_collector_delays_nothing():
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         with run_server("--tracing", env={**variables, "OTEL_BSP_MAX_QUEUE_SIZE": "512"}) as server:
             with Client(server.address) as client:
-                for _ in range(1000):  # more than are queued
+                for _ in range(1000):  # more spans than the queue holds
                     reshape(client)
             assert server.stop() == 0
 

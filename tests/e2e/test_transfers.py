@@ -1,4 +1,4 @@
-"""How the elements travel, and where they land: `transfer`, `copy`, `out` and `progress`."""
+"""The arguments `transfer`, `copy`, `out` and `progress`."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -21,7 +21,7 @@ PACKED = [data_type for data_type in DTYPES if data_type.is_packed]
 
 
 def make_packed(data_type: DataType) -> Array:
-    """Returns 5 x 7 x 3 elements, so the last byte is not full."""
+    """Returns 5 x 7 x 3 elements, so that the last byte is only partly used."""
     return make_packable(data_type, np.arange(105) * 7).reshape(5, 7, 3)
 
 
@@ -50,7 +50,7 @@ def freeze(array: Array) -> Array:
     return array
 
 
-# target, out
+# requested shape, out
 WRONG_OUTS: dict[str, tuple[list[int], Array]] = {
     "another type": ([6], np.empty(6, np.int32)),
     "a type of the same size": ([6], np.empty(6, np.uint32)),
@@ -110,7 +110,7 @@ def test_view_copies_or_rejects_by_strides(any_client: AnyClient):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_view_transfer_sends_no_elements(small_server: ServerProcess, kind: str):
-    array = np.zeros(2**28, np.float32)  # pages that are not written to take no memory
+    array = np.zeros(2**28, np.float32)  # pages that are never written need no memory
     with open_client(kind, small_server.address) as client:
         view = client.static_reshape(array, [2**14, -1], transfer="view", copy="never")
     assert (view.shape, view.ctypes.data) == ((2**14, 2**14), array.ctypes.data)

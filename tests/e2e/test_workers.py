@@ -34,7 +34,7 @@ def pair() -> Iterator[ServerProcess]:
 
 
 def find_pid(server: ServerProcess, worker: int) -> int:
-    """Returns the process of a worker, the latest that has served."""
+    """Returns the current process id of a worker."""
     pid = server.await_records(1, "worker serves", worker=worker)[-1]["pid"]
     assert isinstance(pid, int)
     return pid
@@ -48,8 +48,8 @@ def test_supervisor_does_not_import_grpc(pair: ServerProcess):
 def test_worker_without_calls_has_few_threads(pair: ServerProcess):
     process = Path(f"/proc/{find_pid(pair, 1)}")
     names = [thread.read_text() for thread in process.glob("task/*/comm")]
-    # The main thread, the log, housekeeping, the one that receives calls, and one for each of four kinds of work. The
-    # threads of gRPC's core have names of their own.
+    # The main thread, the log, housekeeping, the thread that receives calls, and one for each of four kinds of work.
+    # The threads of gRPC's core have other names.
     assert names.count((process / "comm").read_text()) == 8
 
 
@@ -58,10 +58,10 @@ def list_codes(server: ServerProcess) -> list[int]:
 
 
 def reach_every_worker(server: ServerProcess, stack: ExitStack) -> list[grpc.Channel]:
-    """Opens channels until each worker of a pair has one; the log at debug level names the worker of a rejection."""
+    """Opens channels until both workers have one. The log at the level debug names the worker of a rejected call."""
     channels: list[grpc.Channel] = []
     while {record["worker"] for record in server.records if record["message"] == "rejected"} != {1, 2}:
-        own = [("grpc.use_local_subchannel_pool", 1)]  # channels share connections otherwise
+        own = [("grpc.use_local_subchannel_pool", 1)]  # otherwise channels would share connections
         channels.append(stack.enter_context(grpc.insecure_channel(server.address, options=own)))
         with pytest.raises(grpc.RpcError):
             send_raw(channels[-1], "StaticReshape", b"\xff")
@@ -110,7 +110,7 @@ def test_ended_or_hung_workers_are_replaced_without_a_failed_call():
 
 
 def test_draining_workers_report_not_serving(tmp_path: Path):
-    (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # is not taken for a message of the worker
+    (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # not a message of the worker
     flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
     with run_server(*flags, env=env) as server, ExitStack() as stack:
         channels = reach_every_worker(server, stack)
@@ -118,7 +118,7 @@ def test_draining_workers_report_not_serving(tmp_path: Path):
         assert {next(watch).status for watch in watches} == {_Response.SERVING}
         server.process.send_signal(signal.SIGTERM)
         assert {next(watch).status for watch in watches} == {_Response.NOT_SERVING}
-        assert server.stop(signal.SIGINT) == 0  # the second signal: the drain is cut short
+        assert server.stop(signal.SIGINT) == 0  # the second signal ends the drain period
     assert list_codes(server) == [0, 0]
 
 
@@ -135,7 +135,7 @@ def test_repeated_signals_do_not_hurry_workers():
 
 
 def await_end(pid: int) -> None:
-    """Awaits the end of a process that is not a child of this one."""
+    """Waits for the end of a process that is not a child of this one."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

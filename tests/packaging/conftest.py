@@ -1,4 +1,4 @@
-"""Virtual environments, made as users make them."""
+"""Virtual environments that are made as users make them."""
 
 import subprocess
 import sys
@@ -13,13 +13,13 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 UV = (sys.executable, "-m", "uv")
 LEFT_OUT = {"ray", "testing"}
-"""Extras without tests of their floors. Ray is a gigabyte and raises the versions of others: `scripts/verify ray`
-installs it. The tests themselves run on `testing`, which is as new as they need it."""
+"""Extras whose oldest releases are not tested. Ray is a gigabyte and needs newer releases of other packages, so only
+`scripts/verify ray` installs it. The tests themselves need the newest releases of `testing`."""
 
 
 @pytest.fixture(scope="session")
 def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Installs packages into a fresh environment with `uv pip install`, and returns its python."""
+    """Installs packages into a new environment with `uv pip install`, and returns its interpreter."""
 
     def make(*packages: str) -> Path:
         folder = tmp_path_factory.mktemp("environment")
@@ -33,7 +33,7 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
 @pytest.fixture(scope="session")
 def floors() -> dict[str, Version]:
-    """The lowest version that pyproject.toml allows of each dependency, without the extras in `LEFT_OUT`."""
+    """The oldest version that pyproject.toml allows of each dependency, without the extras in `LEFT_OUT`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [extra for name, extra in project["optional-dependencies"].items() if name not in LEFT_OUT]
     requirements = map(Requirement, [*project["dependencies"], *(text for extra in extras for text in extra)])

@@ -1,6 +1,6 @@
-"""The image, built from the Dockerfile and run by podman as Kubernetes would: read-only, unprivileged, not root.
+"""The image of the Dockerfile, run by podman as Kubernetes would: read-only, unprivileged, not as root.
 
-The tests at the end run it exactly as the rendered manifests of deploy/kubernetes have it.
+The tests at the end run it exactly as the rendered manifests of deploy/kubernetes describe it.
 """
 
 import json
@@ -29,7 +29,7 @@ from tensor_reshape.client import Client
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman"),
-    pytest.mark.timeout(1200),  # the first run makes a base image, and every run installs the dependencies
+    pytest.mark.timeout(1200),  # the first run makes a base image, and each run installs the dependencies
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ CERTIFICATES = Path("/etc/ssl/certs")
 
 @pytest.fixture(scope="module")
 def base() -> str:
-    """The base that the Dockerfile names, or one made here if the registry cannot be reached."""
+    """The base of the Dockerfile, or a base that is made here if the registry cannot be reached."""
     made_here = ["podman", "image", "exists", LOCAL_BASE]
     if subprocess.run(made_here, check=False).returncode == 0:
         return LOCAL_BASE
@@ -69,7 +69,7 @@ def image(base: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pip_conf.write_text("\n".join(["[global]", *(f"{name} = {value}" for name, value in settings.items() if value)]))
     name = f"localhost/tensor-reshape-test:{uuid.uuid4().hex}"
     machine = [f"--volume={CERTIFICATES}:{CERTIFICATES}:ro", f"--secret=id=pip.conf,src={pip_conf}", "--network=host"]
-    # Docker's format, because OCI's has no health check. chroot needs no container runtime inside a container.
+    # Docker's format, because OCI's format has no health check. chroot needs no container runtime inside a container.
     form = [
         "--format=docker",
         "--isolation=chroot",
@@ -97,7 +97,7 @@ def container(image: str, port: int) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def facts(container: str) -> dict[str, Any]:
-    """What a program in the container finds there."""
+    """The results of a program that inspects the container from the inside."""
     found: dict[str, Any] = json.loads(podman("exec", container, "python", "-I", "-c", DESCRIBE_IMAGE))
     return found
 
@@ -113,22 +113,22 @@ def test_container_reshapes_an_array(container: str, port: int):
     np.testing.assert_array_equal(output, array.reshape(2, 12), strict=True)
 
 
-def test_server_is_process_1_without_rights(facts: dict[str, Any]):
+def test_server_is_process_1_without_privileges(facts: dict[str, Any]):
     assert facts["command"][1:3] == ["/opt/tensor-reshape/bin/tensor-reshape", "serve"]
     assert facts["uids"] == ["65532"] * 4
     assert int(facts["capabilities"], 16) == 0
 
 
-def test_image_has_nothing_that_installs_or_compiles(facts: dict[str, Any]):
+def test_image_has_no_installers_or_compilers(facts: dict[str, Any]):
     assert (facts["tools"], facts["installers"], facts["installers_of_the_base"]) == ([], [], [])
     assert not facts["has_pip_conf"]
 
 
-def test_image_holds_the_pinned_packages_and_their_bill(facts: dict[str, Any]):
+def test_image_contains_the_pinned_packages_and_their_bill(facts: dict[str, Any]):
     installed = {(canonicalize_name(name), version) for name, version in facts["installed"]}
 
     assert {name for name, _ in installed - read_pins("requirements.lock")} == {"tensor-reshape"}
-    # As `scripts/release` makes it, whose bill is validated by test_release.py.
+    # `scripts/release` makes the bill of materials in the same way, and test_release.py validates it.
     names = {component["name"] for component in json.loads(facts["bill"])["components"]}
     assert {"grpcio", "numpy", "protobuf", "click"} <= names
 
@@ -140,7 +140,7 @@ def test_image_describes_itself(image: str, base: str):
     expected = {"version": project["version"], "revision": REVISION, "base.name": base, "licenses": "Apache-2.0"}
 
     assert {name: labels[f"{prefix}{name}"] for name in expected} == expected
-    # Numbers, so that Kubernetes can tell that it is not root; and no shell, which an image need not have.
+    # Numbers, so that Kubernetes can verify that the user is not root. The check uses no shell.
     assert all(int(number) > 0 for number in described["Config"]["User"].split(":"))
     assert described["Healthcheck"]["Test"][:3] == ["CMD", "tensor-reshape", "health"]
 
@@ -161,9 +161,14 @@ def test_container_is_healthy_despite_a_proxy_and_stops_on_sigterm(image: str):
         assert podman("wait", container, timeout=STOP_SECONDS) == "0"
 
 
+def test_health_check_follows_the_listen_address(container: str):
+    podman("healthcheck", "run", container)
+    assert inspect(container)["State"]["Health"]["Status"] == "healthy"
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, and what it has signed."""
+    """A folder with an authority and the certificates that it has signed."""
     folder = tmp_path_factory.mktemp("certificates")
     issue_certificates(folder)
     return folder
@@ -171,7 +176,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secret(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What stands for the Secret: files that root owns, and the pod's group may read."""
+    """Files that replace the Secret: root owns them, and the group of the pod can read them."""
     if os.geteuid():
         pytest.skip("only root gives files to another group, as the kubelet does")
     if not find_renderer():
@@ -190,7 +195,7 @@ def secret(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def start_pod(image: str, secret: Path) -> Iterator[Callable[[str], str]]:
-    """Runs the container of an overlay, in a network of its own, the first time that it is asked for."""
+    """Returns a function that starts the container of an overlay once, in a separate network."""
     limited = ["podman", "run", "--rm", "--network=none", *MODEST, "--memory=256m", image, "--help"]
     tried = subprocess.run(limited, capture_output=True, text=True, check=False)
     if tried.returncode:
@@ -207,7 +212,7 @@ def start_pod(image: str, secret: Path) -> Iterator[Callable[[str], str]]:
 
 
 @pytest.mark.parametrize("overlay", ["plain", "production"])
-def test_pod_has_the_rights_memory_and_probes_of_its_manifest(start_pod: Callable[[str], str], overlay: str):
+def test_pod_has_the_privileges_memory_and_probes_of_its_manifest(start_pod: Callable[[str], str], overlay: str):
     pod, manifest, context = start_pod(overlay), find_container(overlay), find_pod(overlay)["spec"]["securityContext"]
     status = json.loads(podman("exec", pod, "python", "-c", READ_STATUS))
     assert status["Uid"].split() == [str(context["runAsUser"])] * 4
@@ -229,16 +234,16 @@ def test_flood_of_the_largest_messages_stays_below_the_memory(start_pod: Callabl
     assert (int(answered) >= 16, podman("exec", start_pod("plain"), "python", "-c", COUNT_HITS)) == (True, "0")
 
 
-def test_production_pod_demands_certificates_shows_metrics_and_stops(
+def test_production_pod_requires_certificates_serves_metrics_and_stops(
     start_pod: Callable[[str], str], certificates: Path
 ):
     pod, ports = start_pod("production"), list_ports(find_container("production"))
     assert run_beside(pod, IDENTIFY, certificates, ports["grpc"]) == ["6", "rejected"]
     names = {line.partition("{")[0] for line in run_beside(pod, SCRAPE, ports["metrics"])}
     assert "tensor_reshape_build_info" in names
-    # The health check of the image has no certificate; health has a port without TLS.
+    # The health check of the image has no certificate, so it uses the health port without TLS.
     command = inspect(pod)["Config"]["Healthcheck"]["Test"][1:]
     assert podman("exec", f"--env=TENSOR_RESHAPE_SERVER=localhost:{ports['health']}", pod, *command)
     seconds = find_pod("production")["spec"]["terminationGracePeriodSeconds"]
-    podman("stop", f"--time={seconds}", pod)  # SIGTERM, and SIGKILL when the time is up
+    podman("stop", f"--time={seconds}", pod)  # SIGTERM, and SIGKILL after that time
     assert inspect(pod)["State"]["ExitCode"] == 0

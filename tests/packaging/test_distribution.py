@@ -1,4 +1,4 @@
-"""What is in the wheel, and in the sdist that it is built from."""
+"""The contents of the wheel, and of the sdist from which it is built."""
 
 import re
 import tarfile
@@ -28,7 +28,7 @@ def wheel_files(wheel: Path) -> dict[str, bytes]:
 
 
 def list_files() -> dict[str, Path]:
-    """Returns what the repository has of the wheel, by the paths there; those of the conformance kit differ."""
+    """Returns the files of the repository by their paths in the wheel. Those of the conformance suite differ."""
     kit = ROOT / "conformance"
     paths = [*(kit / "cases").rglob("*.jsonl"), kit / "VERSION"]
     files = {f"tensor_reshape/conformance/{path.relative_to(kit).as_posix()}": path for path in paths}
@@ -42,9 +42,9 @@ def list_files() -> dict[str, Path]:
     return files
 
 
-def test_wheel_holds_every_portion_whole_and_nothing_else(wheel_files: dict[str, bytes]):
+def test_wheel_contains_every_package_and_nothing_else(wheel_files: dict[str, bytes]):
     files = list_files()
-    # Built from protos/: in the repository they are files that git ignores.
+    # Generated from protos/. In the repository, git ignores these files.
     generated = {f"tensor_reshape/v1/{name}" for name in ("__init__.py", "py.typed", *GENERATED)}
     generated |= {f"tensor_reshape/server/{name}" for name in ("oip/open_inference.binpb", "http/contract.binpb")}
 
@@ -64,12 +64,12 @@ def test_sdist_contains_all_sources_and_nothing_generated(wheel: Path):
     assert [path for path in paths if "_pb2" in path.name or path.suffix == ".pyc" or "__pycache__" in path.parts] == []
 
 
-def test_floors_are_those_that_the_generated_code_demands(wheel_files: dict[str, bytes], floors: dict[str, Version]):
+def test_oldest_releases_are_those_of_the_generated_code(wheel_files: dict[str, bytes], floors: dict[str, Version]):
     texts = {name: data.decode() for name, data in wheel_files.items() if name.startswith("tensor_reshape/v1/")}
     of_grpc = [Version(version) for text in texts.values() for version in GRPC_VERSION.findall(text)]
     of_protobuf = [Version(".".join(found)) for text in texts.values() for found in PROTOBUF_VERSION.findall(text)]
 
     assert (len(of_grpc), max(of_grpc) <= floors["grpcio"]) == (len(CONTRACT), True)
     assert of_protobuf == [floors["protobuf"]] * len(CONTRACT)
-    # The packages of grpcio are released together.
+    # The packages of grpcio have the same releases.
     assert {floor for name, floor in floors.items() if name.startswith("grpcio-")} == {floors["grpcio"]}

@@ -1,4 +1,4 @@
-"""Tests beside protobuf 6 and another gRPC client. `scripts/verify floor` runs tests beside the oldest releases."""
+"""Tests with protobuf 6 and another gRPC client. `scripts/verify floor` runs tests with the oldest releases."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).parents[2]
-# The suite itself runs on the newest protobuf. On another one, messages must be read and written as its classes do.
+# All other tests use the newest protobuf. With an older one, messages must be parsed and written in the same way.
 FOLDERS = ("tests/wire", "tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py")
 
 DESCRIBE = """
@@ -21,7 +21,7 @@ from tensor_reshape import cli, client, rules, runtime, server, v1, wire
 files = [portion.__file__ for portion in (cli, client, rules, runtime, server, v1, wire)]
 print(json.dumps({"protobuf": version("protobuf"), "files": files}))
 """
-# gRPC's core writes a line of its own when a listener is closed.
+# gRPC's core writes a line when a listener is closed.
 QUIET = "import os; os.environ['GRPC_VERBOSITY'] = 'NONE'"
 IMPORT_TRITON = "import tritonclient.grpc as triton"
 IMPORT_RESHAPE = """
@@ -47,13 +47,13 @@ print(result.as_numpy("output").tolist(), output.tolist())
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command from the repository's root; its output is one stream, to be shown whole."""
+    """Runs a command in the root of the repository, with one stream for all of its output."""
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def python(make_environment: Callable[..., Path], wheel: Path) -> Path:
-    """The wheel beside protobuf 6, and tritonclient."""
+    """An environment with the wheel, protobuf 6 and tritonclient."""
     packages = ("--group", "pyproject.toml:test", "tritonclient[grpc]", "protobuf<7", "grpcio>1.80")
     return make_environment(f"{wheel}[server,examples]", *packages)
 
@@ -63,7 +63,7 @@ def test_wheel_passes_its_tests_with_protobuf_6(python: Path):
     assert described["protobuf"].startswith("6.")
     assert [file for file in described["files"] if not Path(file).is_relative_to(python.parents[1] / "lib")] == []
 
-    # Nothing but the releases differs from the suite itself, so few examples do.
+    # Only the releases differ from the other tests, so a few examples are enough.
     less = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile", "few")
     result = run(python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *less, *FOLDERS)
     assert result.returncode == 0, result.stdout

@@ -1,4 +1,4 @@
-"""The environment of `scripts/verify floor` holds the oldest releases that pyproject.toml allows, and the wheel."""
+"""The environment of `scripts/verify floor` contains the wheel and the oldest releases that pyproject.toml allows."""
 
 import sys
 from importlib.metadata import version

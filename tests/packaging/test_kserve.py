@@ -1,4 +1,4 @@
-"""The manifests for KServe are what the server and the image are."""
+"""The manifests for KServe match the server and the image."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kserve"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 NAMES = ("serving-runtime", "inference-service")
-STOP_SECONDS = 2  # in addition to draining and the grace
+STOP_SECONDS = 2  # in addition to the drain period and the grace period
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def manifests() -> dict[str, Manifest]:
 
 @pytest.fixture(scope="module")
 def container(manifests: dict[str, Manifest]) -> Manifest:
-    """The one container of the ServingRuntime."""
+    """The container of the ServingRuntime."""
     (container,) = manifests["serving-runtime"]["spec"]["containers"]
     assert isinstance(container, dict)
     return container
@@ -33,7 +33,7 @@ def container(manifests: dict[str, Manifest]) -> Manifest:
 
 @pytest.fixture(scope="module")
 def config(container: Manifest) -> Config:
-    """What the server makes of the arguments."""
+    """The configuration that follows from the arguments."""
     return parse_arguments(container["args"])
 
 
@@ -50,7 +50,7 @@ def test_inference_service_uses_the_runtime_and_protocol(manifests: dict[str, Ma
     assert [model["protocolVersion"]] == runtime["spec"]["protocolVersions"] == ["grpc-v2"]
 
 
-def test_container_is_the_image_with_few_rights(container: Manifest):
+def test_container_is_the_image_with_few_privileges(container: Manifest):
     version, user = (re.search(pattern, DOCKERFILE) for pattern in (r'image\.version="(.*)"', r"\nUSER (\d+)"))
     assert version
     assert user
@@ -61,7 +61,7 @@ def test_container_is_the_image_with_few_rights(container: Manifest):
     assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_server_listens_on_the_port_that_the_probes_ask(container: Manifest, config: Config):
+def test_server_listens_on_the_port_of_the_probes(container: Manifest, config: Config):
     (port,) = container["ports"]
     assert port["name"] == "h2c"
     assert config.listen == (f"0.0.0.0:{port['containerPort']}",)
@@ -72,6 +72,6 @@ def test_server_listens_on_the_port_that_the_probes_ask(container: Manifest, con
 def test_pod_has_the_time_and_memory_of_the_server(manifests: dict[str, Manifest], container: Manifest, config: Config):
     shutdown_grace_seconds = manifests["inference-service"]["spec"]["predictor"]["terminationGracePeriodSeconds"]
     assert shutdown_grace_seconds > config.drain_seconds + config.shutdown_grace_seconds + STOP_SECONDS
-    # Some 60 MB of the interpreter, and what the allocator loses in the worst flood: 40 % of the budget.
+    # The interpreter needs about 60 MB, and in the worst flood the allocator loses 40 % of the budget.
     needed = 1.4 * config.memory_budget_bytes + 60e6
     assert int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > needed

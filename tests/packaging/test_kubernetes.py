@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes are valid, agree with each other, and with what the server is."""
+"""The manifests for Kubernetes are valid, and match each other and the server."""
 
 import math
 import os
@@ -42,10 +42,10 @@ PAGE = ROOT / "docs/deployment/kubernetes.md"
 MONITORING = ROOT / "deploy/monitoring"
 VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
-"""Kinds that Kubernetes itself does not have: their schemas come with their operators."""
+"""Kinds that Kubernetes itself does not have. Their schemas belong to their operators."""
 
-LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/deployment/sizing.md
-AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/deployment/sizing.md
+LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood: see docs/deployment/sizing.md
+AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call: see docs/deployment/sizing.md
 MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
@@ -53,7 +53,7 @@ every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
 @pytest.fixture(scope="module")
 def tls_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a Secret of cert-manager's holds."""
+    """A folder with the files of a Secret of cert-manager."""
     folder = tmp_path_factory.mktemp("tls")
     files = issue_certificates(folder)
     for path, name in ((files.server, "tls.crt"), (files.server_key, "tls.key"), (files.authority, "ca.crt")):
@@ -90,7 +90,7 @@ def test_image_and_user_are_those_of_the_dockerfile(overlay: str):
 @every_overlay
 def test_variables_are_settings_of_the_server(overlay: str):
     assert set(find_variables(overlay)) <= {setting.variable for setting in SETTINGS}
-    assert find_pod(overlay)["spec"]["enableServiceLinks"] is False  # whose variables would be taken for settings
+    assert find_pod(overlay)["spec"]["enableServiceLinks"] is False  # its variables would look like settings
 
 
 @every_overlay
@@ -105,13 +105,13 @@ def test_probes_use_the_plain_text_health_port(overlay: str, config: Config):
 
 
 @every_overlay
-def test_pod_may_live_longer_than_the_server_takes_to_stop(overlay: str, config: Config):
+def test_pod_has_enough_time_to_stop(overlay: str, config: Config):
     takes = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
 
 
 def derive_memory(config: Config) -> int:
-    """Returns the memory of a container, as docs/deployment/kubernetes.md derives it."""
+    """Returns the memory limit of a container, as docs/deployment/kubernetes.md calculates it."""
     assert (config.workers, config.reflection) == (1, False)
     parts = (
         PROCESS_BYTES,
@@ -128,7 +128,7 @@ def test_memory_limits_match_the_server(overlay: str, config: Config):
     resources = find_container(overlay)["resources"]
     assert parse_bytes(resources["limits"]["memory"]) == derive_memory(config)
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
-    assert resources["requests"]["cpu"]  # the autoscaler's target is a share of it
+    assert resources["requests"]["cpu"]  # the target of the autoscaler is a fraction of it
 
 
 @every_overlay
@@ -145,7 +145,7 @@ def test_selectors_select_the_pods(overlay: str):
 
 
 @every_overlay
-def test_deployment_is_scaled_by_the_autoscaler_and_rolled_slowly(overlay: str):
+def test_autoscaler_scales_the_deployment_and_rollouts_are_slow(overlay: str):
     deployment, autoscaler = find(overlay, "Deployment"), find(overlay, "HorizontalPodAutoscaler")["spec"]
     named = {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": deployment["metadata"]["name"]}
     assert autoscaler["scaleTargetRef"] == named
@@ -155,7 +155,7 @@ def test_deployment_is_scaled_by_the_autoscaler_and_rolled_slowly(overlay: str):
 
 
 @every_overlay
-def test_service_is_headless_and_the_policy_admits_its_ports_only(overlay: str):
+def test_service_is_headless_and_policy_admits_only_its_ports(overlay: str):
     service, policy = find(overlay, "Service")["spec"], find(overlay, "NetworkPolicy")["spec"]
     ports = {name: port for name, port in list_ports(find_container(overlay)).items() if name != "health"}
     assert service["clusterIP"] == "None"
@@ -163,13 +163,13 @@ def test_service_is_headless_and_the_policy_admits_its_ports_only(overlay: str):
     admitted = [[port["port"] for port in rule["ports"]] for rule in policy["ingress"]]
     assert admitted == [[port] for _, port in sorted(ports.items())]
     peers = [peer for rule in policy["ingress"] for peer in rule["from"]]
-    assert len(peers) == len(admitted)  # no rule without a peer: it would admit everybody
+    assert len(peers) == len(admitted)  # each rule has a peer, because a rule without one admits all clients
     assert all(peer["namespaceSelector"]["matchLabels"] for peer in peers)
     assert (set(policy["policyTypes"]), policy["egress"]) == ({"Ingress", "Egress"}, [])
 
 
 def list_breaches(pod: Manifest) -> list[str]:
-    """Returns what in a pod goes against the Pod Security Standard "restricted", as far as these manifests can."""
+    """Returns the violations of the Pod Security Standard "restricted" that are possible in these manifests."""
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
     own: Manifest = container.get("securityContext", {})
     merged: Manifest = {**spec.get("securityContext", {}), **own}
@@ -191,7 +191,7 @@ def list_breaches(pod: Manifest) -> list[str]:
 
 
 @every_overlay
-def test_pod_keeps_to_the_restricted_standard(overlay: str):
+def test_pod_meets_the_restricted_standard(overlay: str):
     assert list_breaches(find_pod(overlay)) == []
     assert find_container(overlay)["securityContext"]["readOnlyRootFilesystem"]
     assert find_pod(overlay)["spec"]["automountServiceAccountToken"] is False
@@ -199,18 +199,18 @@ def test_pod_keeps_to_the_restricted_standard(overlay: str):
     assert enforced == "restricted"
 
 
-def test_overlays_demand_the_certificates_that_their_names_say(tls_folder: Path):
+def test_overlays_require_the_certificates_of_their_names(tls_folder: Path):
     settings = {overlay: read_config(overlay, tls_folder).tls for overlay in OVERLAYS}
     assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production"}
     assert {overlay for overlay, tls in settings.items() if tls and tls.client_ca} == {"mtls", "production"}
 
 
 @pytest.mark.parametrize("overlay", ["tls", "mtls", "production"])
-def test_certificates_are_a_secret_that_only_the_user_reads(overlay: str):
+def test_only_the_server_user_can_read_the_certificates(overlay: str):
     spec, container = find_pod(overlay)["spec"], find_container(overlay)
     (volume,), (mount,) = spec["volumes"], container["volumeMounts"]
     assert (mount["mountPath"], mount["readOnly"]) == (TLS_FOLDER, True)
-    assert "subPath" not in mount  # with which renewed certificates would not arrive
+    assert "subPath" not in mount  # with it, renewed certificates would not arrive
     assert (mount["name"], volume["secret"]["defaultMode"]) == (volume["name"], 0o440)
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
 
@@ -224,7 +224,7 @@ def test_certificate_matches_the_service_and_mount():
 
 
 @pytest.mark.parametrize("overlay", ["monitoring", "production"])
-def test_prometheus_finds_the_service_and_names_the_job_of_the_alerts(overlay: str):
+def test_service_monitor_selects_the_service_and_its_job(overlay: str):
     monitor, service = find(overlay, "ServiceMonitor")["spec"], find(overlay, "Service")
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["endpoints"]
@@ -233,7 +233,7 @@ def test_prometheus_finds_the_service_and_names_the_job_of_the_alerts(overlay: s
     assert ("jobLabel" in monitor, service["metadata"]["name"]) == (False, job["job_name"])
 
 
-def test_command_of_the_page_makes_rules_of_the_alerts():
+def test_command_of_the_page_installs_the_alerts():
     (block,) = [block.text for block in read_blocks(PAGE) if "PrometheusRule" in block.text]
     command = block.rpartition("|")[0]
     printed = subprocess.run(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
@@ -252,7 +252,7 @@ def test_components_are_in_overlays_and_the_page_names_all():
 
 def test_overlay_of_the_page_changes_budget_and_memory_together(tmp_path: Path, tls_folder: Path):
     (block,) = [block for block in read_blocks(PAGE) if block.language == "yaml"]
-    code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # which may not be absolute
+    code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # must be relative
     (tmp_path / "kustomization.yaml").write_text(code)
     container, config = find_container(str(tmp_path)), read_config(str(tmp_path), tls_folder)
     assert container["image"].startswith("registry.example.org/tensor-reshape:")

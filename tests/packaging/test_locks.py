@@ -1,4 +1,4 @@
-"""What is pinned: all that the project asks for, nothing else, and each file by its hash."""
+"""The lock files pin exactly the packages that the project requires, each file by its hash."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from locks import LOCKS, ROOT, read_locked, read_pins
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_lock_script_leaves_the_locks_as_they_are(tmp_path: Path):
+def test_lock_script_does_not_change_the_lock_files(tmp_path: Path):
     for name in LOCKS:
         shutil.copy(ROOT / name, tmp_path)
     environment = {**os.environ, "FOLDER": str(tmp_path), "VENV": sys.prefix}
@@ -44,7 +44,7 @@ def test_locks_satisfy_image_and_build():
 
 
 def find_unmet(wanted: list[str], lock: str) -> list[str]:
-    """Returns the requirements that a lock does not meet."""
+    """Returns the requirements that a lock file does not satisfy."""
     pins = read_pins(lock)
 
     def is_met(one: Requirement) -> bool:

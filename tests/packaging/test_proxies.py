@@ -1,4 +1,4 @@
-"""HAProxy and nginx, with the files of deploy/proxies, are what docs/deployment/proxies.md says of them."""
+"""HAProxy and nginx, with the files of deploy/proxies, behave as docs/deployment/proxies.md describes."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -33,7 +33,7 @@ proxy = build_fixture(PROXIES)
 
 @pytest.fixture(scope="module")
 def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a proxy in front of two servers, which are not alike."""
+    """The address of a proxy in front of two servers with different limits."""
     with ExitStack() as stack:
         servers = [stack.enter_context(run_server(*flags)) for flags in FLAGS]
         addresses = [server.address for server in servers]
@@ -54,7 +54,7 @@ def test_calls_of_one_connection_go_to_the_servers_in_turn(client: Client):
     assert 4 <= limits.count(LARGEST_BYTES) <= 6
 
 
-def test_large_stream_and_largest_message_come_back_whole(client: Client):
+def test_large_stream_and_largest_message_return_complete(client: Client):
     array = np.arange(STREAM_BYTES // 8, dtype=np.int64)
     output = client.reshape(array, [-1, 2], special_zero=False, transfer="stream", timeout=120)
     assert np.array_equal(output.reshape(-1), array)
@@ -73,17 +73,17 @@ def test_rejections_have_their_details_but_haproxy_cancels_streams(proxy: Proxy,
         error = stream.reject()
     is_cancelled = isinstance(error, ServiceError) and error.code is grpc.StatusCode.CANCELLED
     is_rejected = isinstance(error, ReshapeError) and error.reason is Reason.NOT_DIVISIBLE
-    assert is_rejected or (is_cancelled and proxy.name == "haproxy")  # 2.6 does; the page says what that means
+    assert is_rejected or (is_cancelled and proxy.name == "haproxy")  # HAProxy 2.6 does this: see the page
 
 
 def test_call_ends_at_its_deadline(address: str):
     with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
-        status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either may be what takes so long
+        status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either step may exceed the deadline
     assert status.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_calls_of_lost_clients_hold_no_place_at_a_server(address: str, client: Client):
-    for _ in range(8):  # all of them together are more than both servers take
+def test_calls_of_lost_clients_free_their_slots(address: str, client: Client):
+    for _ in range(8):  # together, they are more than both servers accept
         with grpc.insecure_channel(address) as channel, ExitStack() as stack:
             for _ in range(MAX_CALLS // 2):
                 stack.enter_context(open_stream(channel, begin())).accept()
@@ -99,7 +99,7 @@ def test_proxy_serves_health_checks_without_watches(client: Client, address: str
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_proxy_ends_tls_and_keeps_endless_headers_from_servers(proxy: Proxy, tmp_path: Path):
+def test_proxy_terminates_tls_and_blocks_endless_headers(proxy: Proxy, tmp_path: Path):
     certificate, credentials = issue_proxy_certificate(tmp_path)
     with ExitStack() as stack:
         servers = [stack.enter_context(run_server()) for _ in range(2)]
@@ -113,12 +113,12 @@ def test_proxy_ends_tls_and_keeps_endless_headers_from_servers(proxy: Proxy, tmp
         client.wait_until_ready()
         for attack in (early_header_bombs, early_small_bombs, early_garbled_bombs):
             with suppress(OSError):
-                attack(address)  # until the proxy closes the connection
+                attack(address)  # continues until the proxy closes the connection
             assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8), attack
     assert not [record for server in servers for record in server.records if record.get("level") != "INFO"]
 
 
-def test_servers_that_restart_in_turn_lose_no_call(proxy: Proxy, tmp_path: Path):
+def test_restarting_servers_in_turn_loses_no_call(proxy: Proxy, tmp_path: Path):
     figures = Figures()
     with ExitStack() as stack:
 

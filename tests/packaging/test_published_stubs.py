@@ -1,4 +1,4 @@
-"""The contract as packages: what is in them, and that a stock client needs nothing else."""
+"""The packages with the API definition: their contents, and that a stock client needs nothing else."""
 
 import json
 import subprocess
@@ -21,13 +21,13 @@ GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 
 @pytest.fixture(scope="module")
 def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the sdist as a package index would."""
+    """The wheel that is built from the sdist."""
     out = tmp_path_factory.mktemp("stubs")
     subprocess.run([sys.executable, "-m", "uv", "build", "--quiet", "--out-dir", out, PROTOS], check=True)
     return next(out.glob("*.whl"))
 
 
-def test_wheel_holds_the_contract_and_the_modules_of_the_sdk(stubs: Path, wheel: Path):
+def test_wheel_contains_the_api_and_the_modules_of_the_sdk(stubs: Path, wheel: Path):
     modules = {file.removesuffix(".proto") + suffix for file in CONTRACT for suffix in GENERATED}
     modules |= {"tensor_reshape/v1/__init__.py", "tensor_reshape/v1/py.typed"}
     with ZipFile(stubs) as own, ZipFile(wheel) as other:
@@ -48,7 +48,7 @@ def test_stock_client_of_the_page_calls_with_the_wheel(
 
 
 def find_floors(described: dict[str, Any]) -> set[str]:
-    """Returns the packages that are needed, with their least releases: generated code has no newest one."""
+    """Returns the required packages with their oldest releases. Generated code has no upper bound."""
     return {requirement.partition(",")[0] for requirement in described["project"]["dependencies"]}
 
 

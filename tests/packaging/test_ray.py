@@ -1,4 +1,4 @@
-"""What deploy/ray names is there, and is what this project has. `scripts/verify ray` runs it."""
+"""deploy/ray/serve.yaml names existing parts of this project. `scripts/verify ray` runs it."""
 
 import ast
 from importlib import import_module
@@ -21,7 +21,7 @@ def test_ray_file_names_existing_parts():
     module, _, name = path.rpartition(".")
     assert getattr(import_module(module), name) is add_reshape_service
     assert application["import_path"] == "tensor_reshape.server.ray.applications:build"
-    source = APPLICATIONS.read_text()  # read: it imports Ray
+    source = APPLICATIONS.read_text()  # read and not imported, because it imports Ray
     assert "build" in {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     assert f'serve.deployment(name="{deployment["name"]}")' in source
     assert read_limits(application["args"]) == Config().limits

@@ -1,4 +1,4 @@
-"""`scripts/release --dry-run`, in a repository of its own that has what is here."""
+"""`scripts/release --dry-run`, in a copy of this repository."""
 
 import hashlib
 import json
@@ -25,11 +25,11 @@ NOT_THE_VERSION = {
     "the Dockerfile has another version": ("Dockerfile", f'version="{VERSION}"', 'version="9.9.9"'),
     "protos/package.json has another": ("protos/package.json", f'"version": "{VERSION}"', '"version": "9.9.9"'),
 }
-"""By the rejection, the file that does not name the version, and what is replaced in it."""
+"""For each error, the file that lacks the version, and the replaced text."""
 
 
 class Repository:
-    """A clone in which to release."""
+    """A copy of this repository in which the script runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Repository:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def reject_to_release(self) -> str:
-        """Returns why there is no release."""
+        """Runs the script, which must fail, and returns its error."""
         outcome = self.release()
         assert outcome.returncode == 1
         return outcome.stderr
@@ -68,15 +68,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture(scope="module")
 def dist(repository: Repository) -> Path:
-    """What a dry run leaves."""
+    """The folder that a dry run makes."""
     outcome = repository.release()
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert outcome.stdout.count("reproducible: ") == 2, outcome.stdout
-    assert outcome.stdout.endswith(f"dry run: v{VERSION} is not made\n")
+    assert outcome.stdout.endswith(f"dry run: the tag v{VERSION} was not made\n")
     return repository.folder / "dist"
 
 
-def test_dry_run_makes_wheel_source_bill_and_sums_and_no_tag(dist: Path, repository: Repository):
+def test_dry_run_makes_the_files_of_a_release_without_a_tag(dist: Path, repository: Repository):
     names = {f"tensor_reshape-{VERSION}-py3-none-any.whl", f"tensor_reshape-{VERSION}.tar.gz"}
     names |= {f"tensor-reshape-{VERSION}.cdx.json"}
     assert {path.name for path in dist.iterdir()} == {*names, "SHA256SUMS"}
@@ -94,7 +94,7 @@ def test_wheel_has_the_time_of_the_commit(dist: Path, repository: Repository):
 
 
 def test_bill_of_materials_lists_the_pinned_packages(dist: Path):
-    # Imported here: each process imports all test files to find their tests, and this import takes two seconds.
+    # Imported here, because each test process imports all test files, and this import takes two seconds.
     from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
     from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
 
@@ -121,8 +121,8 @@ def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repositor
 def test_release_is_rejected_with_changes_or_an_existing_tag(repository: Repository):
     extra = repository.folder / "extra"
     extra.touch()
-    assert "not committed" in repository.reject_to_release()
+    assert "uncommitted changes" in repository.reject_to_release()
     extra.unlink()
     repository.git("tag", f"v{VERSION}")
-    assert "is there already" in repository.reject_to_release()
+    assert "exists, and a release is never changed" in repository.reject_to_release()
     repository.git("tag", "--delete", f"v{VERSION}")

@@ -22,7 +22,7 @@ from tensor_reshape.client import Client
 
 MODULES = (sdk, testing, models, drawings)
 SAID_ONCE = {"AsyncClient"}
-"""Classes whose methods are those of another class, and refer to it."""
+"""Classes whose methods refer to the methods of another class."""
 
 ADDRESS = "localhost:50051"
 
@@ -33,14 +33,14 @@ graph (float[N, 12, 64] x) => (float[A, B] y) <int64[2] t = {0, -1}> { y = Resha
 
 
 def list_docstrings() -> Iterator[tuple[str, str]]:
-    """Yields what users import, and the methods of clients, each with its docstring."""
+    """Yields the public names and the methods of clients, each with its docstring."""
     aliases = dict(list_aliases())
     for module in MODULES:
         for name in module.__all__:
             value = getattr(module, name)
             is_described = inspect.isclass(value) or inspect.isfunction(value)
             yield f"{module.__name__}.{name}", (value.__doc__ or "" if is_described else aliases.get(name, ""))
-            # The methods of values need no example of their own.
+            # The methods of value classes need no example.
             if inspect.isclass(value) and issubclass(value, Client | testing.AsyncFakeClient) and name not in SAID_ONCE:
                 for member, method in vars(value).items():
                     if inspect.isfunction(method) and not member.startswith("_"):
@@ -48,7 +48,7 @@ def list_docstrings() -> Iterator[tuple[str, str]]:
 
 
 def list_aliases() -> Iterator[tuple[str, str]]:
-    """Yields the names of types that cannot have a docstring, with the texts that follow them."""
+    """Yields the names of types that have no docstring, with the strings that follow them."""
     for path in (ROOT / "client/tensor_reshape/client").glob("*.py"):
         for node, text in pairwise(ast.parse(path.read_text()).body):
             names = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])

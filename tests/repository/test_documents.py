@@ -1,4 +1,4 @@
-"""The pages are true: their code runs, what they name is there, what follows from the code is what they say."""
+"""The code in the pages runs, the files that they name exist, and their facts match the code."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,15 @@ for name, text in json.load(sys.stdin):
     exec(compile(text, name, "exec"), {"__name__": "__main__"})
 """
 DIRECTIVES = {"{eval-rst}", "{include}", "{literalinclude}"}
-"""What Sphinx puts in the place of the block."""
+"""Blocks that Sphinx replaces."""
 LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
-"""`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
-tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
+"""`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
+and tests/server/security/test_permissions.py reads the `toml` block."""
 FOREIGN = {"js", "ts", "go", "cpp", "py"}
-"""What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
-test_moving.py here."""
+"""Blocks in these languages are parts of files that tests/clients, tests/frameworks and test_moving.py run."""
 RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))
-"""Pages of which tests/frameworks, or `scripts/verify adapters`, runs each block."""
+"""Pages whose blocks tests/frameworks or `scripts/verify adapters` runs."""
 ADDRESS = "localhost:50051"
 COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
@@ -57,6 +57,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)]*)\)")
 README_LINES = 120
 OUTSIDE_THE_SITE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
+ARCHITECTURE = ROOT / "docs/architecture"
 
 
 def name_page(page: Path) -> str:
@@ -68,7 +69,7 @@ def test_readme_is_short_has_two_commands_and_no_links_into_the_repository():
 
     assert len(lines) <= README_LINES
     assert [line for line in lines[:35] if re.fullmatch(r"scripts/\w+", line)] == ["scripts/demo", "scripts/test"]
-    assert LINK.findall(README.read_text()) == []  # a package index would not have them
+    assert LINK.findall(README.read_text()) == []  # a package index does not have these files
 
 
 def test_code_blocks_name_a_language_that_is_run():
@@ -82,16 +83,16 @@ def test_code_blocks_name_a_language_that_is_run():
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_page)
 def test_python_code_of_a_page_runs(server: ServerProcess, page: Path):
-    """Each block by itself, but in one process a page: most of what it takes is to import what they use."""
+    """Each block runs separately, but all blocks of a page share a process, because imports take most of the time."""
     blocks = [block for block in read_blocks(page) if block.language == "python"]
     given = json.dumps([(block.name, block.text.replace(ADDRESS, server.address)) for block in blocks])
     subprocess.run([sys.executable, "-c", RUN_BLOCKS], input=given, text=True, check=True)
 
 
-@pytest.mark.timeout(400)  # each command is a process of its own, which takes seconds where others compute
+@pytest.mark.timeout(400)  # each command is a process, which takes seconds on a busy machine
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
 def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
-    """The commands of a page follow each other in one folder."""
+    """The commands of a page run one after another in the same folder."""
     shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
     folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TENSOR_RESHAPE_SERVER": server.address}
@@ -106,7 +107,7 @@ def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_pa
 
 
 def test_commands_have_the_options_that_pages_give_them():
-    for block in find_blocks("sh"):  # those in `console` run
+    for block in find_blocks("sh"):  # commands in `console` blocks run
         for command, rest in CALL.findall(block.text):
             known = {flag for option in COMMANDS[command].params for flag in (*option.opts, *option.secondary_opts)}
             given = set(re.findall(r"(?<!\S)(--?[a-z][\w-]*)", rest.partition("#")[0]))
@@ -117,21 +118,29 @@ def test_files_that_pages_name_exist():
     for page in PAGES:
         named = re.findall(r"^(scripts/[\w-]+|benchmarks/[\w-]+)", page.read_text(), re.MULTILINE)
         assert [path for path in (*PATH.findall(read_prose(page)), *named) if not (ROOT / path).exists()] == [], page
-    # Links from docs/ are those of the site: test_site.py follows them.
+    # test_site.py follows the links in docs/.
     links = [path for page in OUTSIDE_THE_SITE for path in LINK.findall(read_prose(page))]
     assert [path for path in links if not (ROOT / path.partition("#")[0]).exists()] == []
 
 
-def test_overview_has_a_row_for_every_state_and_names_modules_that_exist():
-    page = (ROOT / "docs/architecture/overview.md").read_text()
-    for heading, states in (("The life of a call", lifecycle.State), ("Workers", slots.State)):
-        section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-        rows = re.findall(r"^\| ([A-Z_, ]+) \|", section, re.MULTILINE)
-        assert sorted(name for row in rows for name in row.split(", ")) == sorted(states.__members__), heading
+@pytest.mark.parametrize(("page", "states"), [("calls", lifecycle.State), ("workers", slots.State)])
+def test_architecture_has_a_row_for_every_state(page: str, states: type[Enum]):
+    rows = re.findall(r"^\| ([A-Z_]+) \|", (ARCHITECTURE / f"{page}.md").read_text(), re.MULTILINE)
 
-    packages = "rules|wire|engine|grpc_core|handlers|builtin|service|transport|process|workers"
-    modules = re.findall(rf"`((?:{packages})/\w+\.py)`", page)
-    assert [module for module in modules if not list(ROOT.glob(f"*/tensor_reshape/**/{module}"))] == []
+    assert sorted(rows) == sorted(states.__members__)
+
+
+def test_architecture_names_modules_that_exist():
+    paths = [str(path) for path in ROOT.glob("*/tensor_reshape/**/*")]
+    for page in ARCHITECTURE.glob("*.md"):
+        named = re.findall(r"`([a-z_/]+/(?:\w+\.py)?)`", page.read_text())
+        missing = [name for name in named if not (ROOT / name).exists() and not any(has(path, name) for path in paths)]
+        assert missing == [], page
+
+
+def has(path: str, name: str) -> bool:
+    """Whether a path ends in a name, which is a module, or a folder if it ends in a slash."""
+    return path.endswith(f"/{name.removesuffix('/')}")
 
 
 def test_page_of_operations_has_the_data_types_of_each():
@@ -142,7 +151,7 @@ def test_page_of_operations_has_the_data_types_of_each():
 
 
 def read_data_types(cell: str) -> list[DataType]:
-    """Reads names of types; `i8 to i64` are those from the one to the other."""
+    """Reads names of types. `i8 to i64` stands for all types from i8 to i64."""
     ends = [[DataType[name.strip().upper()] for name in item.split(" to ")] for item in cell.split(",")]
     return [data_type for first, *last in ends for data_type in DataType if first <= data_type <= (*last, first)[0]]
 

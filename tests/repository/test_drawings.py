@@ -1,4 +1,4 @@
-"""The drawings of the pages: each is shown, and is described by its own title."""
+"""Each drawing is shown on a page, with its title as the alternative text."""
 
 import re
 from xml.etree.ElementTree import fromstring

@@ -1,4 +1,4 @@
-"""What every module of the repository keeps to."""
+"""Rules for every module of the repository."""
 
 import ast
 import tomllib
@@ -22,18 +22,18 @@ PRODUCT = {
     for path in MODULES
     if path.is_relative_to(ROOT / root / "tensor_reshape") and path.name != "__init__.py"
 }
-"""By the path below the namespace, which tells two modules apart wherever they live."""
+"""The modules of the product by their path in the namespace package."""
 
 TESTED_ELSEWHERE = {
     "client/defaults.py": "client/test_options.py",  # two numbers
-    "rules/limits.py": "rules/test_inference.py",  # a table without a function: whoever reads it tests it
-    "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all questions in numbers
-    "server/builtin/methods.py": "server/builtin/test_calls.py",  # methods as data: what serves them tests them
-    "server/handlers/servers.py": "server/test_transports.py",  # it joins methods and servers
+    "rules/limits.py": "rules/test_inference.py",  # a table without a function
+    "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
+    "server/builtin/methods.py": "server/builtin/test_calls.py",  # data about methods
+    "server/handlers/servers.py": "server/test_transports.py",  # it connects methods and servers
     "server/engine/services.py": "server/handlers/test_calls.py",  # fields without a function
-    "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
-    "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
-    # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
+    "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
+    "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
+    # Fields without a function. The tests of Config check all settings and their bounds.
     "server/settings/bounds.py": "server/test_config.py",
     "server/settings/callers.py": "server/test_config.py",
     "server/settings/quotas.py": "server/test_config.py",
@@ -42,11 +42,11 @@ TESTED_ELSEWHERE = {
     "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",
 }
-"""Modules without a test file of their name, and the file that tests each instead: no more than have a reason."""
+"""Modules without a test file of their name, and the file that tests each of them."""
 
 
 def find_test_files(module: str) -> list[Path]:
-    """Returns the test files of a module: those of its name in the folder of `tests` that mirrors its package."""
+    """Returns the test files of a module, which have its name and are in the folder that mirrors its package."""
     path = Path(module)
     name = f"test_{path.stem.strip('_')}"
     files = (ROOT / "tests" / path.parent).glob("test_*.py")
@@ -65,7 +65,7 @@ def test_each_module_has_a_test_file_of_its_name():
 def test_source_roots_form_a_typed_namespace_package():
     for root in SOURCE_ROOTS:
         namespace = ROOT / root / "tensor_reshape"
-        # It would hide the portions of the other roots at run time, and no type checker would notice.
+        # This file would hide the packages of the other roots at run time, and no type checker would notice.
         assert not (namespace / "__init__.py").exists(), root
         portions = {path for path in namespace.iterdir() if path.is_dir()} - {
             namespace / GENERATED,
@@ -99,7 +99,7 @@ def test_every_tool_knows_all_source_roots():
 
 
 def list_functions(path: Path) -> Iterator[ast.FunctionDef]:
-    """Yields the functions of a module, methods included."""
+    """Yields the functions and methods of a module."""
     return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
 
 

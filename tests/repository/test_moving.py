@@ -1,4 +1,4 @@
-"""The program of examples/moving in oneDNN prints what its comments say; that in OpenVINO: `tests/frameworks`."""
+"""The oneDNN program of examples/moving prints its comments. tests/frameworks checks the OpenVINO program."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def test_onednn_program_prints_its_comments(tmp_path: Path):
     except FileNotFoundError:
         found = False
     if not found:
-        pytest.skip("no g++ that finds oneDNN 3 (CPATH, LIBRARY_PATH and LD_LIBRARY_PATH may say where it is)")
+        pytest.skip("g++ does not find oneDNN 3; set CPATH, LIBRARY_PATH and LD_LIBRARY_PATH")
     program = tmp_path / "onednn"
     subprocess.run(["g++", "-std=c++17", PROGRAM, "-o", program, "-ldnnl"], check=True)
 

@@ -1,4 +1,4 @@
-"""The site of the pages: no warning, no page that the index does not lead to, no broken link."""
+"""The site builds without a warning, the index leads to every page, and no link is broken."""
 
 import os
 import subprocess
@@ -19,11 +19,11 @@ MADE_BY_SPHINX = {"genindex.html", "py-modindex.html", "search.html"}
 
 
 class Page(HTMLParser):
-    """A page as it was made.
+    """A page of the site.
 
     Attributes:
-        anchors: what a link can lead to.
-        links: where its links and images lead.
+        anchors: the targets of links in this page.
+        links: the addresses of its links and images.
     """
 
     def __init__(self, text: str) -> None:
@@ -40,13 +40,13 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, Page]:
-    """What is made of each page, by its path: where scripts/check has made the site, of what has changed since."""
+    """The pages of the site by their paths. Sphinx builds only pages that have changed since the last build."""
     env = {**os.environ, "PYTHONPATH": "tests/support"}
     subprocess.run([sys.executable, "-m", "verification.document", "--check"], cwd=ROOT, env=env, check=True)
     command = [sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going"]
     done = subprocess.run([*command, DOCS, SITE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    # Not of what was found: Sphinx leaves pages there whose sources are gone.
+    # Only current pages, because Sphinx does not delete pages whose sources were deleted.
     return {path: Page((SITE / path).read_text()) for path in (*PAGES, *MADE_BY_SPHINX) if (SITE / path).exists()}
 
 
@@ -87,12 +87,12 @@ def test_reference_has_every_public_name_and_no_empty_definition(pages: dict[str
 
     for module in (client, onnx, testing):
         assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == [], module.__name__
-    # So Sphinx writes the parameters of long signatures; axe calls that serious.
+    # Sphinx writes this for parameters of long signatures, and axe reports it as serious.
     assert "<dl>\n<dd>" not in (SITE / "reference/python.html").read_text()
 
 
 def test_every_page_has_our_stylesheets(pages: dict[str, Page]):
-    """A second `html_css_files` in conf.py takes the place of the first."""
+    """A second `html_css_files` in conf.py would replace the first."""
     sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
     names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in PAGES}
 

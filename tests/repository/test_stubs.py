@@ -1,4 +1,4 @@
-"""The README's commands make the stubs of other languages."""
+"""The commands of the README generate the stubs for other languages."""
 
 import os
 import re
@@ -11,17 +11,17 @@ import pytest
 from documents import README, ROOT, read_blocks
 
 PATH = f"{ROOT / '.venv-clients/go/bin'}:{os.environ['PATH']}"
-"""The tests of other people's clients build Go's plugin there: Debian has its source only."""
+"""tests/clients builds Go's plugin in this folder, because Debian has only its source."""
 MADE = {
     "go": ("protoc-gen-go", ["reshape.pb.go", "reshape_grpc.pb.go", "tensor.pb.go"]),
     "java": ("grpc_java_plugin", ["ReshapeServiceGrpc.java"]),
     "cpp": ("grpc_cpp_plugin", ["reshape.grpc.pb.cc", "reshape.pb.cc", "tensor.pb.cc"]),
 }
-"""By language, its plugin and what is made."""
+"""For each language, its plugin and the generated files."""
 
 
 @pytest.mark.parametrize("language", MADE)
-def test_command_makes_the_stubs_of_a_language(tmp_path: Path, language: str):
+def test_command_generates_the_stubs_of_a_language(tmp_path: Path, language: str):
     plugin, made = MADE[language]
     missing = [tool for tool in ("protoc", plugin) if shutil.which(tool, path=PATH) is None]
     if missing:

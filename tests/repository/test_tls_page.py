@@ -1,4 +1,4 @@
-"""The commands and the code of the page on TLS lead from nothing to a call."""
+"""The commands and the code of the page on TLS make certificates, start a server and call it."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ MAKE, SERVE, CALL = [block.text for block in read_blocks(PAGE) if block.language
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the files that the first commands make."""
+    """The folder with the files that the first block makes."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl")
     folder = tmp_path_factory.mktemp("tls")
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """Where the server of the page listens, on a free port."""
+    """The address of the server of the page, on a free port."""
     program, command, *options = shlex.split(SERVE)
     assert (program, command) == ("tensor-reshape", "serve")
     with run_server(*(word if word.startswith("--") else str(folder / word) for word in options)) as server:

@@ -1,6 +1,6 @@
-"""What pyright says of the public API, and of a program that uses it.
+"""pyright knows the types of the public API, and finds the errors in a program that uses it wrongly.
 
-mypy says it of the same program in scripts/check, which is strict with it as with everything.
+scripts/check runs mypy in strict mode on the same program.
 """
 
 import json
@@ -21,13 +21,13 @@ SECONDS = 280
 
 
 def run_pyright(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Runs pyright in a folder without a project: as for a user, what is installed is what counts."""
-    # By the PATH: `--verifytypes` does not heed `--pythonpath`.
+    """Runs pyright in a folder without a project, so that it uses only installed packages, as for a user."""
+    # `--verifytypes` ignores `--pythonpath`, so the PATH selects the interpreter.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "pyright", "--outputjson", *arguments]
     result = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=SECONDS)
-    if not result.stdout.startswith("{"):  # it is fetched by npm when it is first run
-        pytest.skip(f"pyright cannot be run here: {result.stdout[-200:]} {result.stderr[-200:]}")
+    if not result.stdout.startswith("{"):  # npm downloads it when it runs for the first time
+        pytest.skip(f"pyright does not run here: {result.stdout[-200:]} {result.stderr[-200:]}")
     report: dict[str, Any] = json.loads(result.stdout)
     return report
 

@@ -1,19 +1,21 @@
-"""What an attack is, and what polite clients may see of it."""
+"""The definition of an attack, and the bounds of its effect on well-behaved clients."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """What polite clients on other connections must see at the most.
+    """The largest allowed effect of an attack on well-behaved clients, which use other connections.
+
+    Calls of the SDK may never be rejected, and no call may be lost.
 
     Attributes:
-        p50_ms: of calls, raw and SDK together.
-        p99_ms: of the same.
-        health_p99_ms: of health checks.
-        rejections: of raw calls. Of the SDK's there is none in any attack, and no call is ever lost.
-        recovery_seconds: after the end of the attack, until the last slow or failed call is over.
-        memory_mib: of the server, besides what it had before.
+        p50_ms: median time of a call, of raw clients and the SDK together.
+        p99_ms: 99th percentile of the same times.
+        health_p99_ms: 99th percentile of the time of health checks.
+        rejections: number of rejected calls of raw clients.
+        recovery_seconds: time from the end of the attack to the end of the last slow or failed call.
+        memory_mib: memory of the server in addition to that before the attack.
     """
 
     p50_ms: float = 50.0
@@ -21,24 +23,24 @@ class Bounds(NamedTuple):
     health_p99_ms: float = 100.0
     rejections: float = 0
     recovery_seconds: float = 1.0
-    memory_mib: float = 1024 * 1.15  # the budget by default, and what the allocator loses
+    memory_mib: float = 1024 * 1.15  # the default budget and losses of the allocator
 
 
 ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, rejections=float("inf"))
 EDGE = Bounds(memory_mib=64)
-"""Of attacks that do not reach the server if there is a proxy in front of it."""
+"""Bounds of attacks that do not reach the server if a proxy is in front of it."""
 
 
 class Attack(NamedTuple):
-    """One attack: what it does, on how many connections at once, and within which bounds.
+    """One attack with its number of connections and its bounds.
 
     Attributes:
-        run: goes on for ever with an address.
-        connections: how many do it at once; `run` may open more than one.
-        bounds: what others must see at the most.
-        is_http: whether it is for the port of JSON over HTTP, which the proxies do not forward.
+        run: attacks an address until its process ends.
+        connections: how many threads run it at the same time. Each may open more than one connection.
+        bounds: the largest allowed effect on other clients.
+        is_http: whether it attacks the port of JSON over HTTP, which the proxies do not forward.
         needs_proxy: whether only a proxy stops it.
-        least_seconds: how long it must go on to show what it does.
+        least_seconds: the shortest duration that shows its effect.
     """
 
     run: Callable[[str], None]
@@ -54,5 +56,5 @@ class Attack(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        crowd = f" {self.connections} connections do it at once." if self.connections > 1 else ""
+        crowd = f" On {self.connections} connections at the same time." if self.connections > 1 else ""
         return f"{(self.run.__doc__ or '').strip()}{crowd}"

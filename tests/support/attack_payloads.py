@@ -26,20 +26,20 @@ FORGED_GOAWAY = frame(Kind.GOAWAY, 0, 0, bytes(4) + b"\0\0\0\1" + b'x\n{"level":
 
 
 def encode_call(path: str, *more: tuple[str, str]) -> bytes:
-    """Returns the header block of a call: literals, which leave nothing in any table."""
+    """Returns the header block of a call. All headers are literals that are not added to the HPACK table."""
     fields = [*list_call_headers(path), *more]
     return b"".join(b"\x00" + _encode_text(name) + _encode_text(value) for name, value in fields)
 
 
 def _encode_text(text: str) -> bytes:
     raw = text.encode()
-    assert len(raw) < 127, "a longer one has a size of several bytes"
+    assert len(raw) < 127, "the length of longer text has several bytes"
     return bytes([len(raw)]) + raw
 
 
 @cache
 def build_linked_batch(size: int) -> bytes:
-    """Returns a batch of so many bytes: 39 for each item, which asks about the eight unknowns of the first."""
+    """Returns a batch of `size` bytes. Its items of 39 bytes each refer to eight unknown dims of the first item."""
     unknowns = [tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=9 + place)) for place in range(8)]
     first = _build_question([tensor_pb2.Dim(value=0)] * 8)
     first.question.data.shape.dims.extend(unknowns)
@@ -59,7 +59,7 @@ def _build_question(target: Iterable[tensor_pb2.Dim]) -> reshape_pb2.BatchInferS
 
 @cache
 def build_odd_strides() -> bytes:
-    """Returns a stream's header of 120 bytes whose 23 strides take long to understand."""
+    """Returns the header of a stream with 120 bytes and 23 strides that take long to check."""
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=[1], data=b"\xff" * 8)
     strides = [729421 + place for place in range(23)]
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[2] * 23, strides=strides)
@@ -68,11 +68,11 @@ def build_odd_strides() -> bytes:
 
 
 def build_frames(random: Random) -> bytes:
-    """Returns what one connection sends."""
+    """Returns the changed frames that one connection sends."""
     frames = [frame(Kind.SETTINGS, 0, 0)]
     for stream in range(1, 2 * random.randrange(1, 6), 2):
         frames += _build_call(random, stream)
-    for _ in range(random.randrange(4)):  # frames of any type, with any flags, for any stream
+    for _ in range(random.randrange(4)):  # additional frames with random types, flags and streams
         kind = random.randrange(12) if random.random() < 0.9 else random.randrange(256)
         size = random.choice((0, 1, 4, 5, 6, 8, 12, random.randrange(300)))
         stream = random.choice((0, 1, 2, 3, 5, 99, *_INTERESTING))

@@ -1,7 +1,7 @@
-"""An attack on a server, and what polite clients, the server's memory and its log had to say about it.
+"""Runs attacks on a server, and measures their effect on well-behaved clients, on the memory and on the log.
 
-Run as a program, this module is an attacker, with the arguments NAME ADDRESS, until its standard input ends: then it
-says how often it has begun, and why its connections ended.
+If you run this module as a program, it is an attacker, with the arguments NAME ADDRESS, until the end of its standard
+input. It then prints why its connections ended, and how often.
 """
 
 import json
@@ -22,43 +22,46 @@ from attack_bounds import Attack, Bounds
 from attacks import ATTACKS
 from http_calls import find_http
 from meters import Sampler, read_total_memory
-from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
 from proxies import Proxy, run_proxy
 from server_processes import Record, ServerProcess, run_server
+from steady_clients import Figures, SteadyCall, SteadyClients, run_steady_clients
 
 SLOW_SECONDS = 0.1
-"""A call that takes longer is a slow one; the service has recovered when none of them is."""
+"""Calls above this duration are slow. The server has recovered when no call is slow."""
 
 _CALLS_PER_SECOND = 50.0
-_AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # how long is looked after the end: at least, and at the most
+_AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # shortest and longest observation after the end of an attack
 _CALM_CALLS = 5
 _STOP_SECONDS = 10.0
-_MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the next one has a server of its own
+_MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; above it, the next attack gets a new server
 _MIB = 1 << 20
-# What gRPC's core writes by itself at ERROR and FATAL: the level, the month and day, the time.
+# The beginning of a line of gRPC's core at ERROR or FATAL: level, month and day, time.
 _CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
 _REJECTIONS = ("RESOURCE_EXHAUSTED", "LimitError")
 
 
 @dataclass
 class Row:
-    """What an attack did to others. Times are in milliseconds where they end in `_ms`.
+    """The effect of an attack on others. Names that end in `_ms` are times in milliseconds.
 
     Attributes:
-        attack: its name.
-        calls: how many the polite clients had under way during the attack, health checks besides.
-        rejected: how many of the raw ones were rejected.
-        rejected_sdk: how many of the SDK's were.
-        lost: what other calls failed with, health checks too, and how many.
-        base_mib: the server's memory before.
-        peak_mib: the most there was.
-        recovery_seconds: from the attack's end to that of the last slow or failed call; infinite: it did not end.
-        errors: lines of level ERROR in the log.
-        exit_code: of the server; 0 also while it goes on.
-        began: when the attack began, by `time.monotonic`.
-        ended: when it ended.
-        attacker: what the attacker has to say.
-        failure: why there is nothing more to say; empty where there is.
+        attack: the name of the attack.
+        calls: number of calls of well-behaved clients during the attack, without health checks.
+        p50_ms, p99_ms: percentiles of the duration of these calls.
+        health_p99_ms: 99th percentile of the duration of health checks.
+        rejected: number of rejected calls of the plain channel.
+        rejected_sdk: number of rejected calls of the SDK.
+        lost: other errors of calls and health checks, with their numbers.
+        base_mib: memory of the server before the attack.
+        peak_mib: largest memory of the server.
+        recovery_seconds: time from the end of the attack to the end of the last slow or failed call; infinite if such
+            calls did not end.
+        errors: number of log lines at the level ERROR.
+        exit_code: exit code of the server; 0 while it runs.
+        began: start of the attack, by `time.monotonic`.
+        ended: end of the attack.
+        attacker: output of the attacker.
+        failure: why there is no measurement; empty if there is one.
     """
 
     attack: str
@@ -90,7 +93,7 @@ class Row:
         )
 
     def find_misses(self, bounds: Bounds, slack: float = 1.0) -> list[str]:
-        """Returns what is not as it must be; times may be so many times as long as the bounds say."""
+        """Returns the exceeded bounds. Bounds of times are multiplied by `slack`."""
         if self.failure:
             return [self.failure]
         highest = {
@@ -105,13 +108,14 @@ class Row:
             "errors in the log": (self.errors, 0),
             "exit code": (abs(self.exit_code), 0),
         }
-        return [f"{name}: {have:g}, not {most:g}" for name, (have, most) in highest.items() if have > most]
+        return [f"{name}: {have:g}, allowed {most:g}" for name, (have, most) in highest.items() if have > most]
 
 
 def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str, proxy: Proxy | None = None) -> Iterator[Row]:
-    """Attacks a server of its own beside polite clients, for so long each; one that is not whole after it is replaced.
+    """Runs attacks on a server, `seconds` each, while well-behaved clients call. Yields a row for each attack.
 
-    Whatever goes wrong is in the row. With a proxy, attackers and polite clients reach the server through it.
+    If an attack leaves the server damaged, the next attack gets a new server. Errors are in the row. With a proxy, both
+    attackers and well-behaved clients connect through it.
     """
     waiting = deque(attacks)
     trusts = () if proxy is None else ("--trusted-proxy", "127.0.0.1")
@@ -133,8 +137,8 @@ def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str, proxy: P
 
 
 def attack_address(attacks: Iterable[Attack], seconds: float, address: str) -> Iterator[Row]:
-    """Attacks whatever listens there, which may be a proxy: nothing is said of its memory and its log."""
-    with run_polite_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
+    """Attacks a running server or proxy. The rows have no figures of its memory and its log."""
+    with run_steady_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
         for attack in attacks:
             row = Row(attack.name)
             _attack(attack, address, clients, seconds, row)
@@ -142,9 +146,9 @@ def attack_address(attacks: Iterable[Attack], seconds: float, address: str) -> I
 
 
 def _attack_one_server(waiting: deque[Attack], server: ServerProcess, address: str, seconds: float) -> Iterator[Row]:
-    """Takes attacks from those that wait, as long as the server is whole; `address` is its own or its proxy's."""
+    """Runs waiting attacks until one damages the server. `address` is that of the server or of its proxy."""
     pid = server.process.pid
-    with run_polite_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
+    with run_steady_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
         base, is_whole = read_total_memory(pid), True
         while waiting and is_whole:
             attack, records = waiting[0], len(server.records)
@@ -160,8 +164,8 @@ def _attack_one_server(waiting: deque[Attack], server: ServerProcess, address: s
             yield row
 
 
-def _attack(attack: Attack, address: str, clients: PoliteClients, seconds: float, row: Row) -> None:
-    """Attacks, and fills the row with what clients saw."""
+def _attack(attack: Attack, address: str, clients: SteadyClients, seconds: float, row: Row) -> None:
+    """Runs one attack and fills the row with the measurements of the clients."""
     with _run_attacker(attack, address, row):
         row.began = time.monotonic()
         time.sleep(max(seconds, attack.least_seconds))
@@ -184,7 +188,7 @@ def _attack(attack: Attack, address: str, clients: PoliteClients, seconds: float
 
 @contextmanager
 def _run_attacker(attack: Attack, address: str, row: Row) -> Iterator[None]:
-    """Attacks from a process of its own until the end of the block."""
+    """Runs an attack in a separate process until the end of the block."""
     command = [sys.executable, __file__, attack.name, address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -198,8 +202,8 @@ def _run_attacker(attack: Attack, address: str, row: Row) -> Iterator[None]:
                 process.kill()
 
 
-def _await_recovery(clients: PoliteClients, end: float) -> bool:
-    """Awaits that each client has been answered well some times in a row, and returns whether they were in time."""
+def _await_recovery(clients: SteadyClients, end: float) -> bool:
+    """Waits until each client has made several good calls in a row. Returns whether that happened in time."""
     time.sleep(_AFTER_SECONDS)
     while time.monotonic() < end + _RECOVERY_SECONDS:
         last = [seen.since(end).calls[-_CALM_CALLS:] for seen in clients.look().values()]
@@ -210,17 +214,17 @@ def _await_recovery(clients: PoliteClients, end: float) -> bool:
 
 
 def find_recovery(figures: dict[str, Figures], end: float) -> float:
-    """Returns how long after the end the last slow or failed call was over."""
+    """Returns the time from `end` to the end of the last slow or failed call."""
     calls = [call for seen in figures.values() for call in seen.calls]
     return max([call.began + call.seconds - end for call in calls if _is_bad(call)] + [0.0])
 
 
-def _is_bad(call: PoliteCall) -> bool:
+def _is_bad(call: SteadyCall) -> bool:
     return bool(call.failure) or call.seconds > SLOW_SECONDS
 
 
 def count_errors(records: Iterable[Record]) -> int:
-    """Counts the lines of level ERROR or above, also those that gRPC's core has written by itself."""
+    """Counts the lines at ERROR or above, including lines of gRPC's core."""
     return sum(
         record.get("level") in {"ERROR", "CRITICAL"} or _CORE_ERROR.match(str(record["message"])) is not None
         for record in records
@@ -236,17 +240,17 @@ def main() -> None:
             try:
                 attack.run(address)
                 end = "closed"
-            except Exception as error:  # noqa: BLE001 - what the attacker meets is what it reports
+            except Exception as error:  # noqa: BLE001 - every error is reported
                 end = type(error).__name__ if isinstance(error, OSError) else repr(error)[:200]
             ends[end] += 1
-            time.sleep(0.05)  # an attacker that is rejected at once leaves the machine to others
+            time.sleep(0.05)  # otherwise an attacker that is rejected at once would occupy the machine
 
     for _ in range(attack.connections):
         Thread(target=go_on, daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
     print(json.dumps(ends), flush=True)
-    os._exit(0)  # whatever its threads are doing
+    os._exit(0)  # without waiting for the threads
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Attacks, by name: what each does, how many connections do it at once, and what others may notice of it at the most.
+"""The attacks by name, each with its number of connections and the bounds of its effect on other clients.
 
-An attack is a function of an address that goes on until its process is ended. It may come back early: it is begun
-again, as an attacker would whose connection was closed. None of them looks at what it does to others. On loopback a
-process of attackers has one address, `HOSTILE_HOST`, so that servers and proxies can tell it from polite clients.
+An attack is a function of an address that continues until its process is killed. If it returns early, for example
+because the server closed its connection, it is started again, as an attacker would do. An attack does not measure its
+effect. On loopback, a process of attackers uses one source address, `ATTACKER_HOST`, so that servers and proxies can
+distinguish it from well-behaved clients.
 """
 
 import os
@@ -39,11 +40,11 @@ from plain_requests import build_begin, build_request, build_static_request
 
 MIB = 1 << 20
 
-HOSTILE_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
-"""An address of this process: else a proxy would still shut out an attack for what the one before has done."""
+ATTACKER_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""A source address of this process only. Otherwise a proxy would still block an attack because of the previous one."""
 
 _REST_SECONDS = 3600.0
-_STREAMS = 120  # below what a connection is allowed at once
+_STREAMS = 120  # below the limit of concurrent streams of a connection
 _MANY = 200
 _MAX_STREAM = 2**31 - 1
 _CANCEL = b"\0\0\0\x08"
@@ -51,7 +52,7 @@ _GREETING = PREFACE + frame(Kind.SETTINGS, 0, 0)
 
 
 def _find_source(address: str) -> tuple[str, int] | None:
-    return (HOSTILE_HOST, 0) if address.startswith("127.") else None
+    return (ATTACKER_HOST, 0) if address.startswith("127.") else None
 
 
 def _connect(address: str) -> socket.socket:
@@ -71,13 +72,13 @@ def _rest(connection: Connection) -> None:
     connection.await_(lambda: bool(connection.closed), seconds=_REST_SECONDS)
 
 
-def nobody(_: str) -> None:
-    """Nothing: what others see if nobody attacks."""
+def no_attack(_: str) -> None:
+    """No attack, for comparison."""
     time.sleep(_REST_SECONDS)
 
 
 def _hold_calls(address: str, path: str, first: bytes = b"", number: int = _STREAMS) -> None:
-    """Begins calls and says no more; a call that is ended is begun again."""
+    """Begins calls and sends nothing else. A call that the server ends is begun again."""
     with _open(address) as connection:
         streams: list[int] = []
         while not connection.closed:
@@ -90,17 +91,17 @@ def _hold_calls(address: str, path: str, first: bytes = b"", number: int = _STRE
 
 
 def silent_calls(address: str) -> None:
-    """Calls without a message, as many as one connection may have."""
+    """Calls that never send their message, as many as one connection may have."""
     _hold_calls(address, STATIC)
 
 
 def silent_health_checks(address: str) -> None:
-    """Health/Check without a message, as many as one connection may have."""
+    """Health checks that never send their message, as many as one connection may have."""
     _hold_calls(address, HEALTH_CHECK)
 
 
 def one_byte_short(address: str) -> None:
-    """Messages of 16 MiB whose last byte does not come."""
+    """Messages of 16 MiB whose last byte never arrives."""
     whole = grpc_message(bytes(16 * MIB))
     with _open(address) as connection:
         for _ in range(3):
@@ -109,22 +110,22 @@ def one_byte_short(address: str) -> None:
 
 
 def stalled_streams(address: str) -> None:
-    """Streams whose header promises a gigabyte that does not come."""
+    """Streams whose header announces a tensor of 1 GiB that never arrives."""
     _hold_calls(address, STREAM, grpc_message(build_begin(((1 << 30) // 4,))))
 
 
 def silent_call(address: str) -> None:
-    """One call without a message."""
+    """One call that never sends its message."""
     _hold_calls(address, STATIC, number=1)
 
 
 def trickling_call(address: str) -> None:
-    """One call of 1 KiB, of which a byte comes each second."""
+    """One call of 1 KiB that sends one byte each second."""
     _trickle(address, 1024)
 
 
 def large_trickling_call(address: str) -> None:
-    """One call of 16 MiB, of which a byte comes each second."""
+    """One call of 16 MiB that sends one byte each second."""
     _trickle(address, 16 * MIB)
 
 
@@ -137,24 +138,24 @@ def _trickle(address: str, size: int) -> None:
 
 
 def idle_connections(address: str) -> None:
-    """3000 connections that only shake hands."""
+    """3,000 connections without calls."""
     _keep_connections(address, 3000, _GREETING)
 
 
 def full_connections(address: str) -> None:
-    """5000 connections that only shake hands: more than a server takes."""
+    """5,000 connections without calls, which is more than the server accepts."""
     _keep_connections(address, 5000, _GREETING)
 
 
 def slow_posts(address: str) -> None:
-    """300 POSTs over HTTP, of which a byte comes each second."""
+    """300 POST requests over HTTP that send one byte each second."""
     target = b"/tensor_reshape.v1.ReshapeService/InferShape"
     head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
     _keep_connections(address, 300, head % target, b" ")
 
 
 def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
-    """Opens connections, and sends something on each every second; one that is closed is opened again."""
+    """Opens connections and sends bytes on each every second. A closed connection is opened again."""
     with ExitStack() as stack:
         kept: dict[int, socket.socket] = {}
         while True:
@@ -171,7 +172,7 @@ def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = 
 
 
 def disconnects(address: str) -> None:
-    """Disconnects in every state of a call: whole or for writing only, in order or by a reset of TCP."""
+    """Disconnects in every state of a call: full close, half-close, and TCP reset."""
     message = frame(Kind.DATA, 0, 1, grpc_message(SMALL)) + frame(Kind.RST_STREAM, 0, 1, _CANCEL)
     kept: list[socket.socket] = []
     while True:
@@ -194,7 +195,7 @@ def disconnects(address: str) -> None:
 
 
 def short_connections(address: str) -> None:
-    """Connections that are closed as soon as they are open, as many as there can be."""
+    """Connections that are closed as soon as they are open, as many as possible."""
     for number in count():
         with _connect(address) as connection:
             connection.sendall(_GREETING)
@@ -210,13 +211,13 @@ def _flood(address: str, frames: bytes, first: bytes = b"") -> None:
 
 
 def window_updates(address: str) -> None:
-    """WINDOW_UPDATE by one byte, for the connection and for a stream."""
+    """WINDOW_UPDATE frames of one byte, for the connection and for a stream."""
     updates = frame(Kind.WINDOW_UPDATE, 0, 0, b"\0\0\0\1") + frame(Kind.WINDOW_UPDATE, 0, 1, b"\0\0\0\1")
     _flood(address, updates * _MANY, frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STREAM)))
 
 
 def control_frames(address: str) -> None:
-    """PING on one connection and SETTINGS on another that does not read, by turns."""
+    """PING frames on one connection, and SETTINGS frames on another one that does not read, in turns."""
     pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
     settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
     with _open(address) as reader, _open(address, reads=False) as deaf:
@@ -228,23 +229,23 @@ def control_frames(address: str) -> None:
 
 
 def rapid_resets(address: str) -> None:
-    """Calls that are reset as soon as they are begun."""
+    """Calls that are reset as soon as they have begun."""
     _call_always(address, lambda stream: frame(Kind.RST_STREAM, 0, stream, _CANCEL))
 
 
 def oversized_messages(address: str) -> None:
-    """Calls whose message is to have 4 GiB, one after the other."""
+    """Calls that announce a message of 4 GiB, one after another."""
     _call_always(address, lambda stream: frame(Kind.DATA, 0, stream, b"\x00\xff\xff\xff\xff"), 1, awaits=True)
 
 
 def small_calls(address: str) -> None:
-    """Legal calls, 120 at once, as many as are answered."""
+    """Valid small calls, 120 at once, as fast as the server responds."""
     request = grpc_message(SMALL)
     _call_always(address, lambda stream: frame(Kind.DATA, 1, stream, request), 120, awaits=True)
 
 
 def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _MANY, *, awaits: bool = False) -> None:
-    """Begins so many calls at once, each followed by some frames, and may await the end of the last one."""
+    """Begins `at_once` calls, each followed by some frames, and can wait for the end of the last one."""
     block = encode_call(STATIC)
     with _open(address) as connection:
         for first in range(1, _MAX_STREAM, 2 * at_once):
@@ -259,40 +260,40 @@ def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _M
 
 
 def many_headers(address: str) -> None:
-    """Calls with a thousand headers each."""
+    """Calls with 1,000 headers each."""
     with _open(address) as connection:
         _send_calls(connection, encode_call(STATIC, *((f"x-{number}", "y") for number in range(1000))), 1)
 
 
 def header_bombs(address: str) -> None:
-    """One header of 4000 bytes kept in the table of HPACK, and named 16000 times by each call, which is reset."""
+    """One header of 4,000 bytes in the HPACK table, which each call references 16,000 times. The calls are reset."""
     _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 16000)
 
 
 def early_header_bombs(address: str) -> None:
-    """The same 2000 times, before the server's settings are acknowledged: its limits do not hold until then."""
+    """The same with 2,000 references, before the client acknowledges the settings and with them the limits."""
     _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 2000, acknowledges=False)
 
 
 def early_small_bombs(address: str) -> None:
-    """One header without a value, named 400000 times by each call before the server's settings are acknowledged."""
+    """One header without a value, which each call references 400,000 times before the settings are acknowledged."""
     _send_bombs(address, b"\0", 400_000, acknowledges=False)
 
 
 def early_garbled_bombs(address: str) -> None:
-    """The same with a value that is no text: to find that out takes ten times as long."""
+    """The same with a value that is not text, which takes the receiver ten times as long to detect."""
     _send_bombs(address, b"\x01\xff", 400_000, acknowledges=False)
 
 
 def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
-    """Has a header kept, whose value is as HPACK has it, and named by all calls that follow."""
+    """Stores a header in the HPACK table and references it in all later calls. `value` is encoded as in HPACK."""
     with _open(address, acknowledges=acknowledges) as connection:
         connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + b"\x40\x01x" + value))
         _send_calls(connection, encode_call(STATIC) + b"\xbe" * times, 3)
 
 
 def _send_calls(connection: Connection, block: bytes, first: int) -> None:
-    """Begins calls by a block of headers, and resets each."""
+    """Begins calls with a block of headers and resets each of them."""
     pieces = [block[begin : begin + 16384] for begin in range(0, len(block), 16384)]
     for stream in range(first, _MAX_STREAM, 2):
         if connection.closed:
@@ -304,8 +305,8 @@ def _send_calls(connection: Connection, block: bytes, first: int) -> None:
 
 
 def zero_windows(address: str) -> None:
-    """Answers of 16 MiB to requests of some bytes, of which not one is taken."""
-    request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are one
+    """Requests of a few bytes whose responses have 16 MiB and are never read."""
+    request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are the same byte
     with _open(address, initial_window=0) as connection:
         for _ in range(_STREAMS):
             connection.send_data(connection.open(STATIC), request, end=True, seconds=5)
@@ -313,22 +314,22 @@ def zero_windows(address: str) -> None:
 
 
 def large_calls(address: str) -> None:
-    """Legal calls of 16 MiB, four at once, as many as are answered."""
+    """Valid calls of 16 MiB, four at once, as fast as the server responds."""
     _ask_always(address, STATIC, build_static_request(16 * MIB - 64), at_once=4)
 
 
 def linked_batches(address: str) -> None:
-    """Batches of 4 MiB whose items, of 39 bytes each, ask about eight unknowns of the first."""
+    """Batches of 4 MiB whose items, of 39 bytes each, refer to eight unknown dimensions of the first item."""
     _ask_always(address, BATCH, build_linked_batch(4 * MIB - 4096))
 
 
 def odd_strides(address: str) -> None:
-    """Headers of streams whose strides take long to understand."""
+    """Headers of streams whose strides take long to check."""
     _ask_always(address, STREAM, build_odd_strides(), at_once=60, seconds=0.2)
 
 
 def _ask_always(address: str, path: str, request: bytes, *, at_once: int = 8, seconds: float = 300.0) -> None:
-    """Asks for ever, so many at once; calls that take longer are reset."""
+    """Makes `at_once` calls again and again. A call that takes longer than `seconds` is reset."""
     message = grpc_message(request)
     with _open(address) as connection:
         while not connection.closed:
@@ -341,11 +342,11 @@ def _ask_always(address: str, path: str, request: bytes, *, at_once: int = 8, se
                 connection.bodies.pop(stream, None)
 
 
-_SEEDS = count()  # of all connections of this process
+_SEEDS = count()  # for all connections of this process
 
 
 def random_frames(address: str) -> None:
-    """Connections of whole calls whose frames are changed, moved, cut and mixed with noise."""
+    """Calls whose frames are changed, moved, cut and mixed with random bytes."""
     while True:
         random = Random(next(_SEEDS))
         with suppress(OSError), _connect(address) as connection:
@@ -362,13 +363,13 @@ def random_frames(address: str) -> None:
 ATTACKS = {
     attack.name: attack
     for attack in (
-        Attack(nobody),
-        # Valid calls: what the server alone withstands.
+        Attack(no_attack),
+        # Calls. The server withstands these without a proxy.
         Attack(silent_calls, 16, MANY),
         Attack(silent_call, 200),
         Attack(silent_health_checks),
-        # After 8 seconds a supervisor takes a worker for dead whose health it cannot hear.
-        Attack(silent_health_checks, 16, MANY, least_seconds=8.0),
+        # A supervisor kills a worker that sends no heartbeat for 10 seconds.
+        Attack(silent_health_checks, 16, MANY, least_seconds=12.0),
         Attack(stalled_streams),
         Attack(one_byte_short, 16, MANY),
         Attack(trickling_call, 200),
@@ -380,12 +381,12 @@ ATTACKS = {
         Attack(zero_windows),
         Attack(linked_batches, bounds=Bounds(p50_ms=5)),
         Attack(odd_strides),
-        # Connections and frames: what it withstands as well.
+        # Connections and frames. The server withstands these without a proxy, too.
         Attack(idle_connections),
         Attack(short_connections),
         Attack(disconnects),
         Attack(random_frames, 16, MANY),
-        # Attacks on HTTP/2 itself: what a proxy is for.
+        # Attacks on HTTP/2 itself. These need a proxy.
         Attack(full_connections, bounds=EDGE, needs_proxy=True),
         Attack(window_updates, bounds=EDGE, needs_proxy=True),
         Attack(control_frames, bounds=EDGE, needs_proxy=True),

@@ -1,4 +1,4 @@
-"""Servers whose log nobody needs, in processes that the system limits."""
+"""Servers without a parsed log, in processes with limits of the system."""
 
 import json
 import resource
@@ -18,7 +18,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 NO_LIMITS: Mapping[int, int] = MappingProxyType({})
 
-# Not a `preexec_fn`: what runs between a fork and an exec, grpcio's threads may abort.
+# Not a `preexec_fn`, because grpcio's threads may abort code that runs between fork and exec.
 _LIMIT = """
 import json, os, resource, sys
 for kind, value in json.loads(sys.argv[1]).items():
@@ -33,7 +33,7 @@ class BareServer:
     address: str
 
     def limit(self, kind: int, value: int) -> None:
-        """Sets one of the process's soft limits."""
+        """Sets a soft limit of the process."""
         _, hard = resource.prlimit(self.process.pid, kind)
         resource.prlimit(self.process.pid, kind, (value if value >= 0 else hard, hard))
 
@@ -49,9 +49,9 @@ def run_bare_server(
     """Runs a server until the end of the block.
 
     Args:
-        arguments: flags, besides `--listen` and `--drain-seconds`.
-        stderr: a descriptor.
-        limits: kinds of `resource.RLIMIT_...`, and their values.
+        arguments: flags in addition to `--listen` and `--drain-seconds`.
+        stderr: the descriptor of standard error.
+        limits: the values of `resource.RLIMIT_...`.
     """
 
     flags = ["--listen", "127.0.0.1:0", "--drain-seconds", "0", *arguments]
@@ -67,20 +67,20 @@ def run_bare_server(
 
 
 def limit_command(command: list[str], limits: Mapping[int, int]) -> list[str]:
-    """Returns the command that runs `command` within limits: kinds of `resource.RLIMIT_...`, and their values."""
+    """Returns a command that runs `command` with these values of `resource.RLIMIT_...`."""
     return [sys.executable, "-c", _LIMIT, json.dumps(dict(limits)), *command] if limits else command
 
 
 def find_free_port() -> int:
-    """Returns a port of 127.0.0.1 that nobody listens on now."""
+    """Returns a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
 
 def _await_port(process: subprocess.Popen[bytes]) -> int:
-    """Returns the port that a server listens on, which its log does not tell.
+    """Returns the port on which a server listens, without its log.
 
-    It is the system's choice: one that was free a moment ago may have been given to another test since.
+    The system has chosen the port, because another test could take a port that was free a moment ago.
     """
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The blocking and the awaiting client behind one face, so that a truth is stated once for both."""
+"""One interface for the blocking client and the asyncio client, so that one test covers both."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -12,16 +12,16 @@ from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
 CALLERS = (*CLIENTS, "StockClient")
-"""With the blocking client that calls by grpcio's public means alone: for tests of what a call lives through."""
+"""Also has the blocking client with grpcio's public API, for tests of the events of a call."""
 
 FAKES = ("FakeClient", "AsyncFakeClient")
-"""Those that answer by themselves."""
+"""Clients that respond without a server."""
 
 _Answer = TypeVar("_Answer")
 
 
 class AnyClient:
-    """One client of either kind; every call blocks."""
+    """A client of either kind. Every call blocks."""
 
     def __init__(self, client: Client | AsyncClient, runner: asyncio.Runner) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class AnyClient:
         self._await(self._client.wait_until_ready(**fields))
 
     def fail_next(self, *arguments: Any, **fields: Any) -> None:
-        """Of a fake."""
+        """Makes the next call of a fake client fail."""
         assert isinstance(self._client, FakeClient | AsyncFakeClient)
         self._client.fail_next(*arguments, **fields)
 
@@ -65,13 +65,13 @@ class AnyClient:
         return output
 
     def _await(self, called: _Answer | Coroutine[Any, Any, _Answer]) -> _Answer:
-        # In the context of the caller: a runner would go on in that of its first call.
+        # In the context of this call. Otherwise a runner would keep the context of its first call.
         return self._runner.run(called, context=copy_context()) if isinstance(called, Coroutine) else called
 
 
 @contextmanager
 def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
-    """Opens a client of the kind that `CALLERS` or `FAKES` names."""
+    """Opens a client of a kind in `CALLERS` or `FAKES`."""
     with asyncio.Runner() as runner:
         if not kind.startswith("Async"):
             blocking = FakeClient if kind == "FakeClient" else Client

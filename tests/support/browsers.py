@@ -1,4 +1,4 @@
-"""Debian's Chromium, and the explorer in a process of its own for it to look at."""
+"""Debian's Chromium, and the explorer in a separate process."""
 
 import re
 import shutil
@@ -20,9 +20,9 @@ _SERIOUS = {"serious", "critical"}
 
 @contextmanager
 def open_browser() -> Iterator[Browser]:
-    """Opens a browser without a window; skips the test where there is none.
+    """Opens a browser without a window. If there is no browser, it skips the test.
 
-    As long as it is open this thread has a running event loop: no other test may run meanwhile.
+    While the browser is open, this thread has a running event loop, so no other test may run in it.
     """
     path = shutil.which("chromium")
     if path is None:
@@ -37,27 +37,27 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def run_explorer(*arguments: str) -> Iterator[str]:
-    """Runs `tensor-reshape explore` to the end of the block; gives the link that it prints."""
+    """Runs `tensor-reshape explore` until the end of the block, and yields the link that it prints."""
     command = [sys.executable, "-m", "tensor_reshape.cli", "explore", "--no-open", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
-        process.send_signal(signal.SIGINT)  # as a user ends it; after SIGTERM nothing would be measured of it
+        process.send_signal(signal.SIGINT)  # as a user stops it; after SIGTERM its coverage would not be measured
         process.wait(_STOP_SECONDS)
         process.stdout.close()  # type: ignore[union-attr] # as above
 
 
 def find_faults(page: Page) -> list[str]:
-    """Returns what axe-core finds that keeps people from using the page: serious things, and worse."""
+    """Returns the accessibility problems of a page that axe-core calls serious or critical."""
     found = page.evaluate(f"{_AXE.read_text()}\naxe.run({{resultTypes: ['violations']}})")
     serious = [fault for fault in found["violations"] if fault["impact"] in _SERIOUS]
     return [f"{fault['id']}: {[node['html'][:120] for node in fault['nodes']]}" for fault in serious]
 
 
 def find_overflow(page: Page) -> int:
-    """Returns how many pixels the page is wider than its window."""
+    """Returns by how many pixels the page is wider than its window."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 

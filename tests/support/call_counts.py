@@ -1,4 +1,4 @@
-"""How much work a function does, counted and not timed: the same on every machine."""
+"""Measures the work of a function by counting calls, which gives the same number on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from tensor_reshape.rules.errors import ReshapeError
 
 
 def count_calls(function: Callable[[], object]) -> int:
-    """Returns how many functions were called, those of the interpreter itself included; a rejection ends it as well."""
+    """Returns the number of called functions, including those of the interpreter. A rejection also ends the count."""
     count = 0
 
     def notice(_frame: FrameType, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""An authority, and certificates that it has signed, as files."""
+"""An authority and the certificates that it has signed, as files."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class Certificates:
     """Files in PEM.
 
     Attributes:
-        authority: what both sides trust.
-        server: the server's chain, for localhost and 127.0.0.1.
-        server_key: its key.
-        client: a client's chain.
-        client_key: its key.
+        authority: the certificate of the authority that both sides trust.
+        server: the certificate chain of the server, for localhost and 127.0.0.1.
+        server_key: the key of the server.
+        client: the certificate chain of a client.
+        client_key: the key of the client.
     """
 
     authority: Path
@@ -32,7 +32,7 @@ class Certificates:
 
 
 def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> Certificates:
-    """Makes a new authority, unless one is given, and all it signs."""
+    """Makes the certificates, and a new authority unless one is given."""
     authority = authority or trustme.CA()
     files = Certificates(
         *(directory / f"{name}.pem" for name in ("ca", "server", "server-key", "client", "client-key"))
@@ -44,7 +44,7 @@ def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> 
 
 
 def issue_proxy_certificate(directory: Path) -> tuple[Path, grpc.ChannelCredentials]:
-    """Makes the file with which a proxy ends TLS, and the credentials of its clients."""
+    """Makes the certificate file of a proxy that terminates TLS, and the credentials of its clients."""
     authority, file = trustme.CA(), directory / "reshape.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
     return file, grpc.ssl_channel_credentials(authority.cert_pem.bytes())
@@ -63,7 +63,7 @@ def write_named_certificate(
     *,
     curve: ec.EllipticCurve | None = None,
 ) -> None:
-    """Has an authority sign what trustme does not make: certificates for URIs, for nothing, and of other curves."""
+    """Makes certificates that trustme does not support: for URIs, without names, and with other curves."""
     signing_key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     assert isinstance(signing_key, ec.EllipticCurvePrivateKey)
     own_key = ec.generate_private_key(curve or ec.SECP256R1())
@@ -85,7 +85,7 @@ def write_named_certificate(
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Replaces a file whole: a server that reads it at any moment reads the old content, or the new."""
+    """Replaces a file in one step, so that a server reads either the old content or the new content."""
     other = path.with_name(f"{path.name}.new")
     other.write_bytes(content if isinstance(content, bytes) else content.encode())
     other.replace(path)

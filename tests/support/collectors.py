@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry's traces, which keeps what it is sent."""
+"""A collector of OpenTelemetry that keeps the spans that it receives."""
 
 import gzip
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ WAIT_SECONDS = 60.0
 
 
 class Collector:
-    """What has arrived.
+    """The received spans.
 
     Attributes:
-        variables: of the environment, with which OpenTelemetry sends here, and soon.
-        services: the names of those who have sent.
+        variables: environment variables that make OpenTelemetry send to this collector, without a long delay.
+        services: the service names of the senders.
     """
 
     def __init__(self, port: int) -> None:
@@ -43,7 +43,7 @@ class Collector:
             self._spans.clear()
 
     def await_spans(self, count: int, trace: str = "") -> list[Span]:
-        """Awaits so many spans, of one trace if it is given, and returns all in the order in which they ended."""
+        """Waits for `count` spans, of one trace if it is given. Returns all of them in the order of their ends."""
 
         def find() -> list[Span]:
             return [span for span in self._spans if trace in {"", span.trace_id.hex()}]
@@ -54,7 +54,7 @@ class Collector:
 
 
 def read_attributes(holder: Span | Resource) -> dict[str, Any]:
-    """Returns the attributes of a span, or of a resource."""
+    """Returns the attributes of a span or a resource."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "") for pair in holder.attributes}
 
 

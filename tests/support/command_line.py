@@ -1,6 +1,6 @@
-"""The command line: in this process, which imports what it needs but once, or as users run it, in one of its own.
+"""Runs the command line in this process, which imports modules only once, or in a separate process, as users do.
 
-What only a process shows has `run_module`: `cli/test_main`, and the commands of the pages.
+Tests that need a separate process, for example `cli/test_main`, use `run_module`.
 """
 
 import os
@@ -20,14 +20,14 @@ from tensor_reshape.cli.__main__ import main
 SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 PROGRAM = Path(sys.executable).parent / "tensor-reshape"
 NOBODY = ("--server", "127.0.0.1:1", "--timeout", "0.2")
-"""Options that name a server that does not exist."""
+"""Options with the address of a server that does not exist."""
 
 _RUN_SECONDS = 60
-_CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # the C core of gRPC logs on stderr too
+_CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # lines of gRPC's core on stderr
 
 
 def run_command(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> "Outcome":
-    """Runs `tensor-reshape` with these arguments to its end, in this process."""
+    """Runs `tensor-reshape` with these arguments in this process."""
     argv = ["tensor-reshape", *map(str, arguments)]
     with CliRunner().isolation(stdin, env) as (output, errors, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", argv)
@@ -38,12 +38,12 @@ def run_command(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, st
 
 
 def ask(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> "Outcome":
-    """Runs a command that asks `server`."""
+    """Runs a command that calls `server`."""
     return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
 def run_module(module: str, *arguments: str | Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> "Outcome":
-    """Runs `python -m module` with these arguments to its end."""
+    """Runs `python -m module` with these arguments in a separate process."""
     process = subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         input=stdin,
@@ -56,13 +56,13 @@ def run_module(module: str, *arguments: str | Path, stdin: bytes = b"", env: dic
 
 
 class Outcome:
-    """How a command ended.
+    """The result of a command.
 
     Attributes:
-        code: its exit code.
+        code: the exit code.
         output: standard output as bytes.
-        text: standard output as stripped text, where it is text.
-        errors: the lines on standard error that are the project's own.
+        text: standard output as stripped text, if it is text.
+        errors: the lines on standard error, without those of gRPC's core.
     """
 
     def __init__(self, code: int, output: bytes, errors: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Questions, programs and results of the conformance runner, for its tests."""
+"""Queries, programs and results for the tests of the conformance runner."""
 
 import asyncio
 import sys
@@ -19,19 +19,19 @@ RIGHT: Json = {"shape": [6]}
 
 
 def make_question(name: str = "inferred/six", right: Json = RIGHT, **asked: object) -> Question:
-    """Returns a question of Reshape-1, `SIX` where nothing else is asked."""
+    """Returns a query of Reshape-1, by default `SIX`."""
     full = f"{name}@reshape"
     record = {"id": full, "operation": "reshape", **SIX, **asked}
     return Question(full, name.partition("/")[0], record, right, BECAUSE)
 
 
 def make_questions(count: int) -> list[Question]:
-    """Returns so many questions that are the same but for their ids, numbered from 0."""
+    """Returns `count` equal queries with ids from 0."""
     return [make_question(f"inferred/{number}") for number in range(count)]
 
 
 def make_results(*replies: tuple[Question, Reply | Json], name: str = "mine") -> Results:
-    """Returns the results of a run in which each question had this reply, or a reply with this record."""
+    """Returns the results of a run in which each query got this reply, or a reply with this record."""
     by_id = {question.id: reply if isinstance(reply, Reply) else Reply(reply) for question, reply in replies}
     questions = [question for question, _ in replies]
     make = partial(Results, implementation=name, versions={"lib": "1.2"}, date="2026-01-02", kit="1", sizes=["core"])
@@ -39,7 +39,7 @@ def make_results(*replies: tuple[Question, Reply | Json], name: str = "mine") ->
 
 
 def write_program(code: str) -> Sequence[str]:
-    """Returns a program in Python; `questions()` yields what it reads, `tell(record)` writes an answer."""
+    """Returns a Python program in which `questions()` yields the queries and `tell(record)` writes a result."""
     prelude = """
         import json, os, sys, time, signal
         def questions():
@@ -50,7 +50,7 @@ def write_program(code: str) -> Sequence[str]:
 
 
 def ask(code: str, count: int = 5, seconds: float = 20) -> tuple[list[Json | str], list[str], ProgramAsker]:
-    """Asks such a program; returns each answer without its id, or the failure, then why, and who asked."""
+    """Runs such a program. Returns the results without ids, or the failures, then the causes, and the asker."""
     asker = ProgramAsker(write_program(code), seconds)
     questions = make_questions(count)
     replies = asyncio.run(asker.ask(questions))
@@ -73,7 +73,7 @@ HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
 
 
 def make_mixed_results(name: str = "mine") -> Results:
-    """Returns results that have something of everything."""
+    """Returns results of every kind."""
     return make_results(
         (make_question(), {"shape": [6]}),
         (make_question("inferred/wrong"), {"shape": [7]}),

@@ -1,4 +1,4 @@
-"""Containers of podman."""
+"""Containers that podman runs."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
-# Where containers are run inside one, limits cannot be raised to podman's defaults.
+# Inside another container, limits cannot be raised to podman's defaults.
 MODEST = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
 
 
 def podman(*arguments: str | Path, check: bool = True, timeout: float | None = None) -> str:
-    """Returns what podman printed."""
-    # No systemd is asked to run the health check on a schedule: the tests run it themselves.
+    """Runs podman and returns its output."""
+    # systemd must not run the health check on a schedule, because the tests run it themselves.
     env = {**os.environ, "DISABLE_HC_SYSTEMD": "true"}
     command = ["podman", *arguments]
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
@@ -30,7 +30,7 @@ def inspect(name: str) -> dict[str, Any]:
 
 
 def read_until_listening(container: str) -> dict[str, Any]:
-    """Follows the log until the server listens, and returns that record."""
+    """Reads the log until the server listens, and returns that record."""
     command = ["podman", "logs", "--follow", container]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
         assert follower.stdout is not None
@@ -46,7 +46,7 @@ def read_until_listening(container: str) -> dict[str, Any]:
 
 
 def run_container(image: str, *options: str) -> AbstractContextManager[str]:
-    """Runs the image's own command until the end of the block; its log is shown when a test fails."""
+    """Runs the command of the image until the end of the block. If a test fails, pytest shows the log."""
     return run_until_end(*HOSTILE, *options, image)
 
 
@@ -63,7 +63,7 @@ def run_until_end(*arguments: str) -> Iterator[str]:
 
 
 def run_beside(container: str, program: str, *arguments: object) -> list[str]:
-    """Runs a program of Python on this machine, in the container's network, and returns the words that it prints."""
+    """Runs a Python program on this machine in the network of the container, and returns the words that it prints."""
     namespace = f"--net=/proc/{inspect(container)['State']['Pid']}/ns/net"
     command = ["nsenter", namespace, sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()

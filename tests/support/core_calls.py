@@ -1,4 +1,4 @@
-"""Calls on gRPC's core that do what a test tells them."""
+"""Calls on gRPC's core that a test controls step by step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,15 +15,15 @@ SECONDS = 60.0
 
 
 class ToldCall(Call):
-    """A call that begins nothing by itself, and keeps what it hears.
+    """A call that starts no operation by itself, and records its events.
 
     Attributes:
-        messages: as they come.
-        sizes: of the messages that have gone.
-        overs: whether the caller was gone, for each time that the call was over.
+        messages: the received messages.
+        sizes: the sizes of the sent messages.
+        overs: for each `on_over`, whether the client was gone.
     """
 
-    def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
+    def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - an object of grpcio without types
         super().__init__(method, new)
         self.messages = SimpleQueue[bytes | None]()
         self.sizes = SimpleQueue[int]()
@@ -51,10 +51,10 @@ class CoreServer:
 
     Attributes:
         server: the server.
-        address: where it listens.
-        calls: those that have been begun, for a test to take.
-        begun: all of them.
-        make: makes each; a test may put another in its place.
+        address: its address.
+        calls: a queue of the calls that have begun.
+        begun: all calls that have begun.
+        make: makes a call; a test may replace it.
     """
 
     def __init__(self, kind: Callable[[str, Any], Call], options: Sequence[tuple[str, int]]) -> None:
@@ -64,19 +64,19 @@ class CoreServer:
         self.server = Server({METHOD: self.open}, self.open_unknown, self.find_source, options)
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"
 
-    def open(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def open(self, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
         call = self.make(new)
         self.begun.append(call)
         self.calls.put(call)
         return call
 
-    def open_unknown(self, method: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def open_unknown(self, method: str, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
         call = ToldCall(method, new)
         call.finish()
         return call
 
-    def find_source(self, new: Any) -> Source:  # noqa: ANN401 - grpcio's, without types
-        """Says that a call is of the address in its metadata: a test has one real address alone."""
+    def find_source(self, new: Any) -> Source:  # noqa: ANN401 - an object of grpcio without types
+        """Returns the address in the metadata of a call, because a test has only one real address."""
         return Source(dict(new.metadata).get("address", ""), new.peer)
 
 
@@ -92,6 +92,6 @@ def run_core(
     finally:
         served.server.stop()
         for call in served.begun:
-            call.watch()  # a call for which nothing was begun is never over
+            call.watch()  # a call without an operation is never over
         served.server.cancel_calls()
         assert served.server.wait(SECONDS)

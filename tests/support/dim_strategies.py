@@ -1,4 +1,4 @@
-"""Dims of every kind, for hypothesis."""
+"""Hypothesis strategies for dims of every kind."""
 
 from hypothesis import strategies as st
 
@@ -58,7 +58,7 @@ QUESTIONS = st.builds(
 )
 REQUESTS = st.builds(ShapeRequest, QUESTIONS, st.booleans(), st.none() | st.lists(S64, max_size=4).map(tuple))
 
-# Questions most of which the rules answer.
+# Queries that the rules mostly accept.
 _LENGTHS: st.SearchStrategy[AnyDim] = (
     st.integers(0, 6)
     | st.just(2**63 - 1)

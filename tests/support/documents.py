@@ -1,4 +1,4 @@
-"""The pages that people read, and the code in them."""
+"""The pages for readers, and the code blocks in them."""
 
 import re
 from pathlib import Path
@@ -11,12 +11,12 @@ _BLOCK = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A piece of code in a page.
+    """A code block in a page.
 
     Attributes:
-        language: what the page says that it is.
+        language: the language in the first line of the block.
         text: the code.
-        name: the page and the line.
+        name: the page and the line of the block.
     """
 
     language: str
@@ -25,7 +25,7 @@ class Block(NamedTuple):
 
 
 def find_blocks(language: str) -> list[Block]:
-    """Returns all code in this language, of all pages."""
+    """Returns all blocks in this language on all pages."""
     return [block for page in PAGES for block in read_blocks(page) if block.language == language]
 
 
@@ -38,5 +38,5 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def read_prose(page: Path) -> str:
-    """Returns the page without its code."""
+    """Returns the page without its code blocks."""
     return _BLOCK.sub("", page.read_text())

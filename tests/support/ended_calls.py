@@ -1,4 +1,4 @@
-"""Calls over a real socket, what observers see of each, and how it ends."""
+"""Calls over a real socket, with their observed events and their ends."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,15 +31,15 @@ def pack(*messages: bytes) -> bytes:
 
 
 class Case(NamedTuple):
-    """A call, and its end.
+    """A call and its end.
 
     Attributes:
-        path: of the method.
-        data: that its caller sends.
-        events: that observers see, but for SENT: when that comes is up to the transport.
-        code, reason: how it ends.
-        field: that is blamed.
-        ends: whether the caller ends its side.
+        path: the path of the method.
+        data: the bytes that the client sends.
+        events: the observed events, without SENT, whose time depends on the transport.
+        code, reason: the status code and the reason of the end.
+        field: the field at fault.
+        ends: whether the client half-closes the call.
     """
 
     path: str
@@ -95,7 +95,7 @@ CASES = {
 def serve(
     backend: Backend = reshape, *, observers: Sequence[Observer] = (), gates: Sequence[Gate] = (), **settings: Any
 ) -> Iterator[Runner]:
-    """Runs the real server; small calls are answered on the thread that receives them, whatever the backend."""
+    """Runs the real server. The receiving thread processes small calls with any backend."""
     config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0, **settings)
     service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
     with run_runner(config, service=service, observers=observers, gates=gates) as runner:
@@ -105,7 +105,7 @@ def serve(
 def end_call(
     address: str, path: str, data: bytes, *, ends: bool = True, headers: Sequence[tuple[str, str]] = ()
 ) -> dict[str, str]:
-    """Makes a call by itself, and returns its headers and trailers when it has ended."""
+    """Makes one call and returns its headers and trailers."""
     with Connection(address) as connection:
         stream = connection.open(path, end=ends and not data, headers=headers)
         if data:

@@ -1,4 +1,4 @@
-"""Calls of an engine that do nothing but keep what happened."""
+"""Calls of an engine that only record their effects."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ METHOD = "/a.service/Method"
 
 
 def name_peer(host: int, port: int = 1) -> str:
-    """Returns the name of a connection: one of those of an address."""
+    """Returns the name of a connection of an address."""
     return f"ipv4:10.0.{host // 250}.{host % 250}:{port}"
 
 
@@ -37,14 +37,14 @@ class Clock:
 
 
 class Caller:
-    """A call that has been entered, and what follows from its moves.
+    """A call that has been entered, and its recorded effects.
 
     Attributes:
-        reads: how often it has begun to receive.
-        works: how often it has had room to work.
-        sends: how often it was told that there is something to send.
-        drops: how often it was cancelled.
-        rejections: with which it was given up.
+        reads: number of START_READ effects.
+        works: number of START_WORK effects.
+        sends: number of START_SEND effects.
+        drops: number of DROP effects.
+        rejections: the errors of GIVE_UP effects.
     """
 
     def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform, size: int | None = None) -> None:
@@ -108,7 +108,7 @@ class Caller:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it was given up."""
+        """The reason of its abort."""
         return [str(rejection.reason) for rejection in self.rejections]
 
 
@@ -122,18 +122,18 @@ def make(
     clock: Callable[[], float] = time.monotonic,
     patience: Patience | None = None,
 ) -> Engine:
-    """Has room to receive so many messages, a quarter of them for addresses that have little."""
+    """Makes an engine with memory for this many messages. A quarter is reserved for addresses that hold little."""
     config = Config(
         max_message_bytes=message,
         memory_budget_bytes=100 * message,
         stall_timeout_seconds=stall_timeout_seconds,
         max_calls=max_calls,
     )
-    # Less than may be configured, so that a few calls fill it.
+    # Less than the smallest valid budget, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
     return Engine(config, journal, clock=clock, patience=patience)
 
 
 def call_all(engine: Engine, hosts: range) -> list[Caller]:
-    """Has one call of each address begin to receive, or wait."""
+    """Enters one call of each address, which then receives or waits."""
     return [Caller(engine, name_peer(host)) for host in hosts]

@@ -1,4 +1,4 @@
-"""Servers of methods that a test makes up, on gRPC's core or on the public parts of grpcio."""
+"""Servers with methods of a test, on gRPC's core or on grpcio's public API."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"
 
 
 class Watcher:
-    """A journal in which events of calls are awaited, in any order."""
+    """A journal that makes it possible to wait for events of calls, in any order."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -45,7 +45,7 @@ class Watcher:
 
 
 def answer(raw: bytes) -> bytes:
-    """Answers by the message: in capitals, with a rejection, or with a bug."""
+    """Responds by the message: with its text in capitals, with a rejection, or with a bug."""
     if raw == REJECTED:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "this is rejected", "a.field")
     if raw == BROKEN:
@@ -55,7 +55,7 @@ def answer(raw: bytes) -> bytes:
 
 
 class Echo:
-    """A stream that answers each message, but for an empty one."""
+    """A stream that responds to each message, except an empty one."""
 
     is_between_tensors = True
 
@@ -86,7 +86,7 @@ Build = Callable[[Sequence[Service], Sequence[tuple[str, int]]], Server]
 
 @dataclass
 class EngineServer:
-    """A server that serves, with its engine, and the journal of that."""
+    """A running server, its engine, and the journal of the engine."""
 
     server: Server
     address: str
@@ -95,12 +95,12 @@ class EngineServer:
     watcher: Watcher = field(default_factory=Watcher)
 
     def check_nothing_is_held(self) -> None:
-        """Awaits that as many calls are over as have been entered, and checks that the engine has all back."""
+        """Waits until all entered calls are over, and checks that the engine has all memory back."""
         with self.watcher.news:
             seen = self.watcher.seen
             is_over = lambda: sum(state is State.DONE for _, state in seen) >= sum(e is Event.ENTER for e, _ in seen)  # noqa: E731
             assert self.watcher.news.wait_for(is_over, SECONDS), seen
-        self.engine.list_calls()  # waits for the engine's lock: DONE is noted just before the memory is returned
+        self.engine.list_calls()  # waits for the lock: DONE is recorded before the memory is returned
         assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
 
 
@@ -116,7 +116,7 @@ def serve_engine(
     options: Sequence[tuple[str, int]] = (),
     clock: Callable[[], float] | None = None,
 ) -> Iterator[EngineServer]:
-    """Serves until the end of the block."""
+    """Runs a server until the end of the block."""
     config, watcher = config or Config(), Watcher()
     engine = Engine(config, watcher, Gates(gates), clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}

@@ -1,4 +1,4 @@
-"""Questions as people type them into the explorer, and what its page would show of them."""
+"""Queries as people type them into the explorer, and the results that its page shows."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ SERVICE = ReshapeService(DEFAULT_LIMITS)
 LISTEN = ("127.0.0.1:50051",)
 
 QUOTED = "'; rm -rf ~; '"
-"""Which is a name in quotes, and a dim like any other."""
+"""A name in quotes, which is a valid dim."""
 
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",
     QUOTED,
     "$(touch owned)",
-    "N\u202e\u2066",  # what writes from the right to the left
+    "N\u202e\u2066",  # characters that change the direction of writing
     "\u200f",
     "%00%0a",
     "\x00",
@@ -31,7 +31,7 @@ HOSTILE = [
     "é" * 10_000,
     "\ud7ff\U0001f600",
 ]
-"""Texts that no page, shell or Python must take for more than texts."""
+"""Texts that a page, a shell or Python must never execute or interpret."""
 
 _LENGTHS = ["1", "2", "3", "4", "6", "12", "N", "M", "N:1..8", "4*C", "N/2", "N^2/(2*M)", "2..8", "2..", "?", " 6 "]
 _ODD = ["größe", "名", str(2**63), f"2..{2**63}", f"N:1..{2**64}", "5..2", "N:9..", "4 * C"]
@@ -55,18 +55,18 @@ TYPED_QUESTIONS = st.builds(
     expected=st.just("") | _DATA,
     strides=st.just("") | st.sampled_from(["12,4,1", "4,1", "[1, 2]", "-1", "1"]),
 )
-"""Questions that can be read; some of them are answered."""
+"""Queries that can be parsed. Only some of them have a result."""
 
 TEXTS = st.sampled_from(HOSTILE) | st.text(max_size=20) | st.text("N2*,()[].?-' \t\n", max_size=12)
 HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
-"""Texts of any kind in every place."""
+"""Queries with arbitrary text in every field."""
 
 
 def ask(request: ShapeRequest) -> ShapeAnswer:
-    """Returns the service's answer."""
+    """Returns the response of the service."""
     return SERVICE.ask(lambda: request, lambda answer: answer, lambda: False)
 
 
 def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
-    """Returns what the page gets, of a server that listens there."""
+    """Returns the data that the page gets, for a server with this address."""
     return answer_typed(typed, ask, listen or LISTEN)

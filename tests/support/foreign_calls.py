@@ -1,4 +1,4 @@
-"""Calls for programs in other languages, and what the rules answer to each one."""
+"""Calls for programs in other languages, and their results by the rules."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,18 +26,18 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, SERVICE, ReshapeReque
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
 BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
-"""Infinities, a NaN and a negative zero, which must come back bit for bit."""
+"""Infinities, a NaN and a negative zero, which must be returned bit for bit."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a call must end that does not succeed.
+    """The expected end of a call that fails.
 
     Attributes:
-        code: its status.
-        reason: what the details of the status say; empty: there are none.
-        message: the sentence of the status; empty: it may be any, the client's own for one.
-        metadata: what the details say besides.
+        code: the status code.
+        reason: the reason in the status details; empty: there are no details.
+        message: the status message; empty: any message, for example of the client.
+        metadata: the metadata in the status details.
     """
 
     code: StatusCode
@@ -51,14 +51,14 @@ class ForeignCall:
     """One call.
 
     Attributes:
-        service: its full name.
-        method: its name.
-        requests: what is sent.
-        responses: what must come back.
-        failure: how the call must end, where it must not succeed.
-        streams: whether it takes and gives several messages.
-        holds: whether the caller keeps its half of the stream open when all is sent.
-        seconds: the deadline.
+        service: the full name of the service.
+        method: the name of the method.
+        requests: the messages to send.
+        responses: the expected messages.
+        failure: the expected failure; None: the call succeeds.
+        streams: whether the method is a stream.
+        holds: whether the client keeps its half of the stream open after the last message.
+        seconds: the timeout.
     """
 
     service: str
@@ -71,14 +71,14 @@ class ForeignCall:
     seconds: float = 30.0
 
     def to_json(self) -> dict[str, object]:
-        """Returns what a program is told of it: `requests` in the JSON of protobuf, with the names of the contract."""
+        """Returns the description for a program, with `requests` in protobuf's JSON and the field names of the API."""
         requests = [MessageToDict(request, preserving_proto_field_name=True) for request in self.requests]
         told = {"service": self.service, "method": self.method, "streams": self.streams, "holds": self.holds}
         return {**told, "seconds": self.seconds, "requests": requests}
 
 
 def read_failure(error: ReshapeError) -> Failure:
-    """Returns how a call ends that is rejected so."""
+    """Returns the expected failure for a rejection."""
     return Failure(StatusCode[error.code_name], error.reason, error.message, error.metadata)
 
 
@@ -106,7 +106,7 @@ def make_request(operation: Operation, target: Sequence[int], data: Tensor) -> M
 
 
 def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elements: bytes) -> ForeignCall:
-    """Returns the call of one operation; `elements` are those of the data in row-major order."""
+    """Returns the call of one operation. `elements` are those of the data in row-major order."""
     data_type = DataType(data.data_type)
     question = Question(
         operation=operation, data=tuple(data.dims), target=target, special_zero=True, data_type=data_type
@@ -120,12 +120,12 @@ def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elem
 
 
 def choose_dims(random: Random, rank: int) -> list[int]:
-    """Chooses dims of at most some thousand elements in all."""
+    """Chooses dims with at most a few thousand elements together."""
     return [random.choice((1, 2, 3, 5) if index < 5 else (1, 1, 2)) for index in range(rank)]
 
 
 def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
-    """Every type of every operation at many ranks, and sizes where a length takes a byte more."""
+    """Every type of every operation with many ranks, and sizes at which an encoded length needs one more byte."""
     for operation in OPERATIONS.values():
         for data_type in sorted(operation.data_types):
             for rank in (0, 1, 2, 3, 4, 12):
@@ -142,7 +142,7 @@ def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
 
 
 def list_empty_reshapes() -> Iterator[ForeignCall]:
-    """Without elements; other dims may be huge."""
+    """Empty tensors, whose other dims may be huge."""
     for target in ([0], [3, 0], [MAX, 0], [0, MAX], [MAX, 4, 0, 2**62], [*[MAX] * 11, 0], [0, *[2**40] * 11]):
         for operation in OPERATIONS.values():
             if operation is not DYNAMIC_RESHAPE or max(target) < 2**31:
@@ -150,7 +150,7 @@ def list_empty_reshapes() -> Iterator[ForeignCall]:
 
 
 def list_strided_reshapes(random: Random) -> Iterator[ForeignCall]:
-    """Transposed, which the server gathers."""
+    """Transposed tensors, whose elements the server gathers."""
     for rows, columns in ((2, 3), (7, 1), (3, 5), (16, 9)):
         for operation in OPERATIONS.values():
             array = np.frombuffer(random.randbytes(rows * columns * 4), "<u4").reshape(rows, columns)
@@ -165,7 +165,7 @@ def list_rejected_reshapes() -> Iterator[ForeignCall]:
 
 
 def make_stream(random: Random, operation: Operation, dims: Sequence[int], chunk_bytes: int) -> ForeignCall:
-    """Returns a call that sends one tensor in chunks, and gets each chunk back."""
+    """Returns a call that sends one tensor in chunks and receives each chunk."""
     payload = random.randbytes(prod(dims) * 4)
     header = make_request(operation, [-1], make_tensor(DataType.F32, dims, b""))
     part = next(name for name, one in OPERATIONS.items() if one is operation)
@@ -239,11 +239,11 @@ def make_inference(request: ShapeRequest) -> ForeignCall:
 
 
 FOLLOWING = ShapeRequest(Question(operation=RESHAPE, data=None, target=[1, -1], special_zero=False))
-"""For a batch: whose data is the output of another."""
+"""For batches: queries whose data is the output of another query."""
 
 
 def list_items() -> list[BatchItem]:
-    """Returns all questions, and some with the data of an earlier one."""
+    """Returns all queries, and some that use the output of an earlier query."""
     questions = [BatchItem(request) for request in list_questions()]
     return [*questions, *[BatchItem(FOLLOWING, index) for index in range(0, len(questions), 7)]]
 
@@ -295,4 +295,4 @@ def list_calls(random: Random) -> list[ForeignCall]:
 
 
 CALLS = list_calls(Random(9))
-"""The same ones in every run."""
+"""The calls, which are the same in every run."""

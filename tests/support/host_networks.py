@@ -1,9 +1,9 @@
-"""Several hosts on one machine: network namespaces, each with a cable to the bridge of the host that calls.
+"""Several hosts on one machine: network namespaces, each with a cable to a bridge on the host of the client.
 
-- The hosts live in namespaces of one process and its children (`build_command`): the machine sees nothing of them, two
-  such networks never meet, and when that process ends, however it does, all of it is gone.
-- That process is the host that calls. It needs no privileges where the kernel lets users have namespaces.
-- A host that is cut off is silent: nothing tells the others that it is gone, no address resolution either.
+- The hosts are in namespaces of one process and its children (`build_command`). They are separate from the machine and
+  from other such networks, and they disappear when that process ends.
+- That process is the host of the client. If the kernel allows users to make namespaces, it needs no privileges.
+- A host that is cut off does not reply to anything. No message reports its loss, and neither does address resolution.
 """
 
 import json
@@ -17,18 +17,18 @@ from typing import NamedTuple
 CALLER_ADDRESS = "10.77.0.254"
 _BRIDGE = "bridge"
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-_WAYS = (("--user", "--map-root-user"), ())  # as anybody, or as root where users may have no namespaces
+_WAYS = (("--user", "--map-root-user"), ())  # as a user, or as root if users may not make namespaces
 _TOOLS = ("unshare", "ip", "mount")
-_PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")  # they know nothing of these addresses
+_PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")  # proxies cannot reach these addresses
 
 
 class Host(NamedTuple):
-    """One of the hosts that serve.
+    """A host with a server.
 
     Attributes:
-        name: of its namespace.
-        address: what the others know it by.
-        link: the end of its cable that is in the bridge.
+        name: the name of its namespace.
+        address: its IP address.
+        link: the end of its cable in the bridge.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Host(NamedTuple):
 
 
 class HostNetwork:
-    """The hosts, as the one that calls has them; made once in a process that `build_command` runs.
+    """The network of the client's host. Make it once in a process that `build_command` runs.
 
     Attributes:
-        hosts: those that serve.
+        hosts: the hosts with servers.
     """
 
     def __init__(self, count: int) -> None:
@@ -56,7 +56,7 @@ class HostNetwork:
         self.hosts = [_add_host(number) for number in range(1, count + 1)]
 
     def cut_off(self, host: Host) -> None:
-        """Pulls the cable: what is sent to the host is lost, and nobody says so."""
+        """Pulls the cable: everything that is sent to the host is lost, without an error."""
         _run("ip", "link", "set", host.link, "down")
 
     def reconnect(self, host: Host) -> None:
@@ -64,22 +64,22 @@ class HostNetwork:
 
     def count_bytes(self, host: Host) -> int:
         (link,) = json.loads(_run("ip", "-json", "-statistics", "link", "show", host.link))
-        received: int = link["stats64"]["rx"]["bytes"]  # by the bridge's end of the cable
+        received: int = link["stats64"]["rx"]["bytes"]  # counted at the bridge's end of the cable
         return received
 
 
 def build_command(*command: str) -> list[str]:
-    """Returns what runs a command in namespaces of its own; there must be no obstacle."""
+    """Returns a command that runs `command` in new namespaces. `find_obstacle` must be empty."""
     return [*_build_prefix(_find_way() or ()), *command]
 
 
 def build_environment() -> dict[str, str]:
-    """Returns the environment of such a command: that of this process, without its proxies."""
+    """Returns the environment of this process without its proxy settings."""
     return {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
 
 
 def find_obstacle() -> str:
-    """Returns why there can be no such hosts on this machine; empty where there can."""
+    """Returns why this machine cannot have such hosts; empty if it can."""
     if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         return f"needs {', '.join(missing)}"
     return "" if _find_way() is not None else "needs the right to make network namespaces"
@@ -101,7 +101,7 @@ def _build_prefix(way: tuple[str, ...]) -> list[str]:
 
 
 def _prepare_files() -> None:
-    _run("mount", "-t", "tmpfs", "tmpfs", "/run")  # where `ip` keeps namespaces by their names
+    _run("mount", "-t", "tmpfs", "tmpfs", "/run")  # the directory in which `ip` stores named namespaces
     resolver = Path("/run/resolv.conf")
     resolver.write_text(f"nameserver {CALLER_ADDRESS}\n")
     _run("mount", "--bind", str(resolver), "/etc/resolv.conf")
@@ -117,8 +117,8 @@ def _add_host(number: int) -> Host:
     _run("ip", "-n", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
     _run("ip", "-n", host.name, "link", "set", "lo", "up")
     _run("ip", "-n", host.name, "link", "set", "eth0", "up")
-    # Fixed: else the caller's kernel asks who has the address, and after a while tells that nobody does. Behind a
-    # router, where hosts are as a rule, nobody would ask.
+    # A permanent entry. Otherwise the kernel would try to resolve the address, and report an error after a while. Hosts
+    # are usually behind a router, where this does not happen.
     _run("ip", "neighbour", "replace", host.address, "lladdr", mac, "dev", _BRIDGE, "nud", "permanent")
     return host
 

@@ -1,7 +1,7 @@
-"""HTTP/2 by hand: every frame that a stranger may send, at any time; hpack alone is a library's.
+"""HTTP/2 frame by frame: sends every frame that an untrusted client may send, at any time. Only hpack is a library.
 
-A connection reads in a thread of its own, so that what the server says is known while frames are sent. Nothing is
-checked before it is sent. A connection whose `reads` is False never reads a byte.
+A connection reads in a separate thread, so that it receives frames while it sends. It sends frames without checking
+them. If `reads` is False, it never reads a byte.
 """
 
 import socket
@@ -25,7 +25,7 @@ SECONDS = 60.0
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
 _FRAME_HEADER_BYTES = 9
 _DEFAULT_WINDOW = 65535
-_INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE = 4, 5  # of SETTINGS
+_INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE = 4, 5  # identifiers in SETTINGS frames
 _MAX_KEPT_BODY_BYTES = 1 << 20
 
 
@@ -43,11 +43,11 @@ class Kind(IntEnum):
 
 
 class End(NamedTuple):
-    """How a call has ended.
+    """The end of a call.
 
     Attributes:
-        status: the grpc-status; "RST" for a reset, "CLOSED" with the connection, "TIMEOUT" not at all.
-        message: the grpc-message, or what else is known.
+        status: the grpc-status; "RST" after a reset, "CLOSED" without a connection, "TIMEOUT" if it did not end.
+        message: the grpc-message, or other information.
     """
 
     status: str
@@ -63,12 +63,12 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def grpc_message(payload: bytes, compressed: int = 0) -> bytes:
-    """Returns a message with the prefix that gRPC puts before it."""
+    """Returns a message with the prefix of gRPC."""
     return bytes([compressed]) + len(payload).to_bytes(4, "big") + payload
 
 
 def list_call_headers(path: str) -> list[tuple[str, str]]:
-    """Returns the headers that every call has; what the server is called does not matter to it."""
+    """Returns the headers of every call. The server ignores the authority."""
     return [
         (":method", "POST"),
         (":scheme", "http"),
@@ -80,7 +80,7 @@ def list_call_headers(path: str) -> list[tuple[str, str]]:
 
 
 def settings(**values: int) -> bytes:
-    """Returns a SETTINGS frame; the names are `initial_window_size` and `max_frame_size`."""
+    """Returns a SETTINGS frame. The names are `initial_window_size` and `max_frame_size`."""
     numbers = {"initial_window_size": _INITIAL_WINDOW_SIZE, "max_frame_size": _MAX_FRAME_SIZE}
     return frame(
         Kind.SETTINGS, 0, 0, b"".join(struct.pack("!HI", numbers[name], value) for name, value in values.items())
@@ -88,15 +88,15 @@ def settings(**values: int) -> bytes:
 
 
 class Connection:
-    """One connection of a client that may be hostile.
+    """One connection of a client, which may be adversarial.
 
     Attributes:
-        closed: why the connection is over; empty while it is not.
-        bodies: the first MiB of what has been received of each stream.
+        closed: why the connection was closed; empty while it is open.
+        bodies: the first MiB of the received data of each stream.
         headers: all headers and trailers of each stream.
         resets: the error codes of streams that the server has reset.
-        goaway: the last GOAWAY's payload.
-        pongs: the payloads of PINGs that the server has answered.
+        goaway: the payload of the last GOAWAY.
+        pongs: the payloads of the replies to PING frames.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Connection:
         acknowledges: bool = True,
         source: tuple[str, int] | None = None,
     ) -> None:
-        """Connects, and sends the preface.
+        """Connects and sends the preface.
 
         Args:
             address: `host:port`.
-            initial_window: what the server may send on each stream; then no window is ever raised. None: any amount.
-            reads: whether what the server sends is taken from the socket.
-            acknowledges: whether the server hears that its settings have come: until then it keeps to the initial ones.
-            source: the address to connect from, and a port or 0; None: the system's choice.
+            initial_window: bytes that the server may send on each stream, without later updates; None: no limit.
+            reads: whether the connection reads from the socket.
+            acknowledges: whether it acknowledges the settings of the server, which apply only after that.
+            source: the local address, and a port or 0; None: chosen by the system.
         """
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), SECONDS, source)
@@ -127,11 +127,11 @@ class Connection:
         self.goaway = b""
         self.pongs: list[bytes] = []
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
-        # Guards the state above and below. Whoever holds it may take `_writing` besides, never the other way round.
+        # Guards the state above and below. A thread that holds it may also take `_writing`, but not in reverse order.
         self._news = threading.Condition(threading.RLock())
-        self._writing = threading.Lock()  # two threads send: the caller's, and the one that reads, which acknowledges
+        self._writing = threading.Lock()  # the reading thread sends, too
         self._window, self._first_window, self._max_frame = _DEFAULT_WINDOW, _DEFAULT_WINDOW, 16384
-        self._windows: dict[int, int] = {}  # of each stream, what may be sent before the server raises it
+        self._windows: dict[int, int] = {}  # bytes that each stream may send before the next WINDOW_UPDATE
         self._raises_windows, self._acknowledges = initial_window is None, acknowledges
         self._next_stream = 1
         self.send(PREFACE + (settings() if initial_window is None else settings(initial_window_size=initial_window)))
@@ -150,8 +150,8 @@ class Connection:
             self.socket.sendall(raw)
 
     def open(self, path: str, *, end: bool = False, headers: Iterable[tuple[str, str]] = ()) -> int:
-        """Sends the headers of a call, and returns its stream."""
-        # In one piece: headers must leave in the order in which they are compressed, streams in that of their ids.
+        """Sends the headers of a call and returns its stream."""
+        # Locked, because headers must be sent in the order of their compression, and streams in the order of their ids.
         with self._news:
             stream, self._next_stream = self._next_stream, self._next_stream + 2
             self._windows[stream] = self._first_window
@@ -160,7 +160,7 @@ class Connection:
         return stream
 
     def send_data(self, stream: int, data: bytes, *, end: bool = False, seconds: float = SECONDS) -> int:
-        """Sends data as the windows allow, and returns how many bytes were sent in time."""
+        """Sends data within the flow control windows. Returns the number of bytes that were sent in time."""
         sent, deadline = 0, time.monotonic() + seconds
         if not data:
             self.send(frame(Kind.DATA, END_STREAM if end else 0, stream))
@@ -194,13 +194,13 @@ class Connection:
             return End("CLOSED", self.closed) if self.closed else End("TIMEOUT")
 
     def ping(self, *, seconds: float = SECONDS) -> bool:
-        """Asks whether the server has read what was sent so far, and returns whether it said so in time."""
+        """Sends a PING. Returns whether the server replied in time, which it does after reading all earlier frames."""
         answered = len(self.pongs)
         self.send(frame(Kind.PING, 0, 0, bytes(8)))
         return self.await_(lambda: len(self.pongs) > answered, seconds=seconds)
 
     def await_(self, condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
-        """Awaits that something which the server says makes `condition` true."""
+        """Waits until a received frame makes `condition` true."""
         with self._news:
             return self._news.wait_for(condition, seconds)
 
@@ -210,7 +210,7 @@ class Connection:
         self.socket.close()
 
     def is_over(self, stream: int) -> bool:
-        """Returns whether a call has ended, or the connection."""
+        """Returns whether a call or its connection has ended."""
         return bool(self.closed) or stream in self.resets or "grpc-status" in self.headers.get(stream, {})
 
     def _may_send(self, stream: int) -> bool:
@@ -243,7 +243,7 @@ class Connection:
             elif kind == Kind.WINDOW_UPDATE:
                 self._raise_window(stream, int.from_bytes(payload, "big") & 0x7FFFFFFF)
             elif kind == Kind.HEADERS:
-                decoded = cast("Iterable[tuple[str, str]]", self._decoder.decode(payload))  # its stubs say bytes
+                decoded = cast("Iterable[tuple[str, str]]", self._decoder.decode(payload))  # its stubs declare bytes
                 self.headers.setdefault(stream, {}).update(decoded)
             elif kind == Kind.DATA:
                 self._take_data(stream, payload)

@@ -1,4 +1,4 @@
-"""Calls over HTTP: by the client of the standard library, and by hand."""
+"""Calls over HTTP: with the client of the standard library, and byte by byte."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Reply(NamedTuple):
-    """What a request was answered: the status, the headers by their names in lower case, and the JSON."""
+    """A response: the status, the headers by their lower-case names, and the JSON."""
 
     code: int
     headers: Mapping[str, str]
@@ -28,7 +28,7 @@ class Reply(NamedTuple):
 
 
 def find_http(server: ServerProcess) -> str:
-    """Returns where a server that was started with `--http-listen` speaks HTTP."""
+    """Returns the HTTP address of a server that was started with `--http-listen`."""
     (record,) = server.await_records(1, "listening for HTTP")
     return str(record["address"])
 
@@ -42,7 +42,7 @@ def request(
     *,
     context: ssl.SSLContext | None = None,
 ) -> Reply:
-    """Makes a request on a connection of its own."""
+    """Makes a request on a new connection."""
     host, _, port = address.rpartition(":")
     if context is None:
         connection = http.client.HTTPConnection(host, int(port), WAIT_SECONDS)
@@ -74,7 +74,7 @@ def post(
 def write_request(
     body: bytes = b"", *lines: bytes, path: str = INFER_PATH, method: str = "POST", length: int | None = None
 ) -> bytes:
-    """Returns the bytes of a request; `length` is what it says of its body, where that is not so."""
+    """Returns the bytes of a request. `length` overrides the Content-Length."""
     head = [
         f"{method} {path} HTTP/1.1".encode(),
         b"Host: localhost",
@@ -91,7 +91,7 @@ def connect(address: str) -> socket.socket:
 
 
 def receive_all(connection: socket.socket) -> bytes:
-    """Returns what comes until the end; a reset is one as well."""
+    """Returns all bytes until the connection is closed or reset."""
     received = b""
     try:
         while chunk := connection.recv(1 << 16):
@@ -102,7 +102,7 @@ def receive_all(connection: socket.socket) -> bytes:
 
 
 def read_answer(connection: socket.socket) -> tuple[int, bytes]:
-    """Returns the status and the body of the next answer on a connection that goes on."""
+    """Returns the status and the body of the next response on a connection that stays open."""
     response = http.client.HTTPResponse(connection)
     response.begin()
     return response.status, response.read()

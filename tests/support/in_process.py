@@ -1,4 +1,4 @@
-"""Servers inside this process: the real one with a backend of the test's own, and stock ones that misbehave."""
+"""Servers inside this process: the real server with a backend of the test, and stock servers that misbehave."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ class BlockedBackend:
     """A backend whose calls wait until they are released.
 
     Attributes:
-        entered: set when a call has arrived.
-        released: set to let all calls go on.
+        entered: set when a call has reached the backend.
+        released: set it to release all calls.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class BlockedBackend:
 
 
 class ThreadService(ReshapeService):
-    """Leaves every tensor to a thread: a backend that blocks must not block the thread that receives calls."""
+    """Processes every tensor on a worker thread, because a blocking backend must not block the receiving thread."""
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
         del operation, request
@@ -69,7 +69,7 @@ def run_runner(
     observers: Sequence[Observer] = (),
     gates: Sequence[Gate] = (),
 ) -> Iterator[Runner]:
-    """Runs the real server, with another backend, or a whole service, if one is given."""
+    """Runs the real server, with another backend or another service if one is given."""
     config = config or Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
     if service is None and backend is not reshape:
         service = ThreadService(config.limits, backend=backend, make_turns=FairLock)
@@ -83,7 +83,7 @@ def run_runner(
 
 @contextmanager
 def run_blocked(config: Config | None = None) -> Iterator[tuple[Runner, BlockedBackend]]:
-    """Runs the real server with calls that wait; they are released at the end."""
+    """Runs the real server with a backend whose calls wait. They are released at the end."""
     backend = BlockedBackend()
     with run_runner(config, backend) as runner:
         try:
@@ -93,7 +93,7 @@ def run_blocked(config: Config | None = None) -> Iterator[tuple[Runner, BlockedB
 
 
 def lose_once(response: bytes, received: list[Metadata]) -> Behavior:
-    """Returns a method that loses its first call, and answers all others; it adds what each was sent with."""
+    """Returns a method that loses its first call and responds to all others. It adds their metadata to `received`."""
 
     def answer(_: bytes, context: grpc.ServicerContext) -> bytes:
         received.append(context.invocation_metadata())
@@ -114,7 +114,7 @@ def run_stock(
     options: Sequence[tuple[str, int]] = (),
     host: str = "127.0.0.1",
 ) -> Iterator[str]:
-    """Runs a plain grpc server that answers with whatever bytes the methods return. Yields its address."""
+    """Runs a plain grpcio server that sends the bytes that the methods return. Yields its address."""
     server = grpc.server(ThreadPoolExecutor(max_workers=4), interceptors=interceptors, options=options)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(behavior) for name, behavior in methods.items()

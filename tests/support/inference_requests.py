@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol, as its clients write them."""
+"""Requests of the Open Inference Protocol, as clients write them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tensor_reshape.server.oip.messages import InferMessage, find_class, find_pa
 
 INFER = find_path("ModelInfer")
 SIX = b"".join(bytes((0, 0, number, 64)) for number in range(6))
-"""Six elements of FP32."""
+"""Six FP32 elements."""
 
 
 def build_request(
@@ -23,7 +23,7 @@ def build_request(
     special_zero: bool | None = False,
     **fields: Any,
 ) -> InferMessage:
-    """Returns a ModelInferRequest whose target is a parameter."""
+    """Returns a ModelInferRequest whose requested shape is a parameter."""
     parameter = find_class("InferParameter")
     texts = {} if target is None else {"shape": parameter(string_param=target)}
     flags = {} if special_zero is None else {"special_zero": parameter(bool_param=special_zero)}
@@ -45,13 +45,13 @@ def build_typed_request(
 
 
 def build_question(dims: Sequence[int], target: str, **fields: Any) -> InferMessage:
-    """Returns a ModelInferRequest for the shape of an output."""
+    """Returns a ModelInferRequest for an output shape."""
     data = {"name": "data_shape", "datatype": "INT64", "shape": [len(dims)]}
     return build_request("infer_shape", inputs=[data], payload=np.array(dims, "<i8").tobytes(), target=target, **fields)
 
 
 def send_request(channel: grpc.Channel, method: str, request: InferMessage, timeout: float = 20) -> InferMessage:
-    """Makes a call, by a stub of grpcio's own."""
+    """Makes a call with a plain grpcio stub."""
     call: grpc.UnaryUnaryMultiCallable[InferMessage, InferMessage] = channel.unary_unary(
         find_path(method), type(request).SerializeToString, find_class(f"{method}Response").FromString
     )

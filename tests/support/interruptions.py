@@ -1,4 +1,4 @@
-"""Servers that are restarted and killed under load, and what callers of the SDK notice."""
+"""Restarts and kills servers under load, and records the effect on callers with the SDK."""
 
 import asyncio
 import os
@@ -22,12 +22,12 @@ from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import Array
 
 RESTART_SECONDS, _KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
-# The port is nobody's while no server is there. Of this address, nobody else takes one.
+# The port is free while no server runs. No other program takes ports of this address.
 HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 _SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _CHUNK_BYTES = 1 << 16
 _TASKS = 4
-# A server that begins when its standard input ends.
+# A server that starts when its standard input ends.
 _PREPARED = """
 import sys
 
@@ -39,25 +39,25 @@ sys.stdin.read()
 serve(sys.argv[1:])
 """
 _LEAST_RESTARTS = 2
-_LEAST_UP_SECONDS = 0.5  # however slow this machine is
+_LEAST_UP_SECONDS = 0.5  # also on a slow machine
 REST_SECONDS = 0.002
 _LIMIT_SECONDS, _LOOK_SECONDS = 60.0, 0.02
-_MAX_DELAY_SECONDS = 1.0  # after a server is back, or while another is there
+_MAX_DELAY_SECONDS = 1.0  # after a server has started again, or while another one runs
 
 
 @dataclass
 class Figures:
-    """What came of a run; its methods may be called from any thread.
+    """The results of a run. Its methods may be called from any thread.
 
     Attributes:
-        interruptions: how often the server was restarted, or a worker killed.
-        calls: how many were answered, by the kind of caller.
-        slowest_seconds: the longest of these, by the kind of caller.
-        failures: the kind and the error of each call that failed.
-        stop_seconds: the longest time from the signal to the end of a server.
-        start_seconds: the longest time from there to the next server that listens.
-        lateness: how many times as long as usual the machine took for anything.
-        has_replica: whether another server is there meanwhile: then no call has to wait for the one that is away.
+        interruptions: number of restarts of the server, or of killed workers.
+        calls: number of successful calls, by the kind of caller.
+        slowest_seconds: duration of the slowest of them, by the kind of caller.
+        failures: the kind and the error of each failed call.
+        stop_seconds: longest time from the signal to the end of a server.
+        start_seconds: longest time from there until the next server listens.
+        lateness: factor by which the machine was slower than usual.
+        has_replica: whether another server runs at the same time, so that no call must wait for the missing one.
     """
 
     interruptions: int = 0
@@ -72,7 +72,7 @@ class Figures:
 
     @property
     def away_seconds(self) -> float:
-        """The longest that there was no server."""
+        """The longest time without a server."""
         return 0.0 if self.has_replica else self.stop_seconds + self.start_seconds
 
     def note_call(self, kind: str, seconds: float) -> None:
@@ -82,18 +82,18 @@ class Figures:
 
     @contextmanager
     def measure(self, kind: str) -> Iterator[None]:
-        """Counts the call that the block makes: it was answered, or it failed if anything was raised."""
+        """Counts the call of the block, which fails if the block raises an exception."""
         begin = time.monotonic()
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+        except Exception as error:  # noqa: BLE001 - every error is a failed call
             with self._lock:
                 self.failures.append(f"{kind}: {type(error).__name__}: {error}")
         else:
             self.note_call(kind, time.monotonic() - begin)
 
     def await_calls(self, count: int) -> None:
-        """Waits until so many more were answered."""
+        """Waits until `count` more calls have succeeded."""
         wanted, end = self.calls.total() + count, time.monotonic() + _LIMIT_SECONDS
         while self.calls.total() < wanted:
             assert time.monotonic() < end, self
@@ -105,7 +105,7 @@ class Figures:
         self.start_seconds = max(start_seconds, self.start_seconds)
 
     def find_problems(self) -> list[str]:
-        """Returns what is not as it must be: calls that failed, and calls that noticed late that a server was there."""
+        """Returns the problems: failed calls, and calls that found a running server too late."""
         away = self.away_seconds
         limit = away + _MAX_DELAY_SECONDS * self.lateness
         slow = [
@@ -119,9 +119,9 @@ class Figures:
 def run_restarts(
     seconds: float, *flags: str, every_seconds: float = RESTART_SECONDS, rest_seconds: float = REST_SECONDS
 ) -> Figures:
-    """Restarts a lone server, which has `flags`, every few seconds under load: SIGTERM, its end, and another.
+    """Restarts a single server with `flags` every few seconds under load: SIGTERM, its end, then a new server.
 
-    Between two calls of a caller there are `rest_seconds`.
+    A caller pauses for `rest_seconds` between two calls.
     """
     figures, end = Figures(), time.monotonic() + seconds
     with note_lateness(figures), ExitStack() as stack:
@@ -149,12 +149,12 @@ def note_lateness(figures: Figures) -> Iterator[None]:
 
 
 def run_kills(calls: int, *flags: str) -> Figures:
-    """Kills one of two workers with SIGKILL every few seconds, in turn, until so many calls were answered."""
+    """Kills one of two workers with SIGKILL every few seconds, in turn, until enough calls have succeeded."""
     figures = Figures()
     with run_server("--workers", "2", *flags) as server, keep_calling(server.address, figures):
         while figures.calls.total() < calls:
             time.sleep(_KILL_SECONDS)
-            server.await_records(figures.interruptions + 2, "worker serves")  # or both could be gone
+            server.await_records(figures.interruptions + 2, "worker serves")  # otherwise both could be dead
             latest = server.await_records(1, "worker serves", worker=figures.interruptions % 2 + 1)[-1]
             os.kill(latest["pid"], signal.SIGKILL)
             figures.interruptions += 1
@@ -163,7 +163,7 @@ def run_kills(calls: int, *flags: str) -> Figures:
 
 @contextmanager
 def prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
-    """Starts a process that has imported everything: how slowly this machine does that is not the subject."""
+    """Starts a server process that has already imported everything, so that slow imports are not measured."""
     command = [sys.executable, "-c", _PREPARED, "--listen", address, "--log-format", "json", *flags]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
@@ -179,7 +179,7 @@ def prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
 
 
 def let_listen(server: ServerProcess) -> None:
-    """Has a prepared server begin, and awaits that it listens."""
+    """Lets a prepared server start, and waits until it listens."""
     assert server.process.stdin is not None
     server.process.stdin.close()
     server.read_addresses(1)
@@ -192,10 +192,10 @@ def keep_calling(
     """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults.
 
     Args:
-        target: as `Client` takes it.
-        figures: where it is noted what came of the calls.
-        rest_seconds: between two calls of a caller: the machine is there for the server, too.
-        settings: of the clients, besides the defaults.
+        target: the target of the clients.
+        figures: receives the results of the calls.
+        rest_seconds: pause between two calls of a caller, so that the server gets processor time, too.
+        settings: settings of the clients in addition to the defaults.
     """
     load = _Load(target, figures, rest_seconds, settings)
     with keep_running((load.call, load.call, load.call_streams, load.call_tasks), load.finished):
@@ -204,7 +204,7 @@ def keep_calling(
 
 @contextmanager
 def keep_running(callers: Iterable[Callable[[], None]], finished: threading.Event) -> Iterator[None]:
-    """Runs each in a thread until the end of the block, which sets `finished`."""
+    """Runs each function in a thread until the end of the block, which sets `finished`."""
     threads = [threading.Thread(target=caller) for caller in callers]
     for thread in threads:
         thread.start()
@@ -218,7 +218,7 @@ def keep_running(callers: Iterable[Callable[[], None]], finished: threading.Even
 
 @dataclass(frozen=True)
 class _Load:
-    """What callers do until it is `finished`, each in a thread; the fields are those of `keep_calling`."""
+    """The callers, each in a thread until `finished` is set. The fields are those of `keep_calling`."""
 
     target: str
     figures: Figures
@@ -233,14 +233,14 @@ class _Load:
                     _judge(client.static_reshape(_SMALL, [3, 2], special_zero=False))
 
     def call_streams(self) -> None:
-        """Likewise, by streams."""
+        """The same with streams."""
         with Client(self.target, chunk_bytes=_CHUNK_BYTES, **self.settings) as client:
             while not self.finished.wait(self.rest_seconds):
                 with self.figures.measure("stream"):
                     _judge(client.reshape(_LARGE, [-1, 2], special_zero=False, transfer="stream"))
 
     def call_tasks(self) -> None:
-        """Calls in several tasks at once, in one of them by streams."""
+        """Calls in several tasks at once, one of them with streams."""
         asyncio.run(self._call_all())
 
     async def _call_all(self) -> None:

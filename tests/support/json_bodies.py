@@ -1,4 +1,4 @@
-"""Questions as JSON, for tests of what is served over HTTP."""
+"""Queries as JSON, for tests of HTTP."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ QUESTION: dict[str, Any] = {
 ANSWER: dict[str, Any] = {
     "shape": {"dims": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
 }
-"""Which is 2*N."""
+"""The response: 2*N."""
 
 
 def write_json(document: object) -> bytes:

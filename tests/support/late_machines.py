@@ -1,7 +1,7 @@
-"""How late a machine is whose cores many want: how much longer work takes there than if it had a core of its own.
+"""Measures the lateness of a busy machine: the factor by which work takes longer than on a free core.
 
-Run as a program, this module works for a moment now and then until its standard input ends, and writes each time when
-that was and how many times as long as its work it took.
+If you run this module as a program, it computes for a moment again and again until the end of its standard input. Each
+time it prints the time and the lateness.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
 
-_WORK_SECONDS, _REST_SECONDS = 0.02, 0.18  # a tenth of a core: what it measures it must not cause
+_WORK_SECONDS, _REST_SECONDS = 0.02, 0.18  # a tenth of a core, so that the meter itself adds little load
 
 
 class LatenessMeter:
@@ -27,10 +27,7 @@ class LatenessMeter:
         self._notes += self._process.communicate()[0].splitlines()
 
     def find_lateness(self, begin: float, end: float) -> float:
-        """Returns how many times as long work took on average from `begin` to `end` by `time.monotonic`: 1 or more.
-
-        It must have been stopped.
-        """
+        """Returns the average lateness between two times of `time.monotonic`, at least 1. Call `stop` first."""
         notes = [json.loads(note) for note in self._notes]
         times = [lateness for began, lateness in notes if begin <= began <= end]
         return max(1.0, sum(times) / len(times)) if times else 1.0
@@ -38,7 +35,7 @@ class LatenessMeter:
 
 @contextmanager
 def measure_lateness() -> Iterator[LatenessMeter]:
-    """Notices how late the machine is until the end of the block."""
+    """Measures the lateness of the machine until the end of the block."""
     meter = LatenessMeter()
     try:
         yield meter
@@ -47,7 +44,7 @@ def measure_lateness() -> Iterator[LatenessMeter]:
 
 
 def _work() -> float:
-    """Computes for a moment, and returns how many times as long as that it took."""
+    """Computes for a moment and returns the lateness: elapsed time divided by processor time."""
     began, work = time.monotonic(), time.process_time()
     while (worked := time.process_time() - work) < _WORK_SECONDS:
         pass

@@ -1,4 +1,4 @@
-"""The files that pin what is installed, as `scripts/lock` writes them."""
+"""The lock files that `scripts/lock` writes."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 def read_locked(name: str, folder: Path = ROOT) -> dict[str, list[str]]:
-    """Returns each requirement of a lock, as it is written there, with the hashes of its files."""
+    """Returns each requirement of a lock file with the hashes of its files."""
     entries = (folder / name).read_text().replace("\\\n", " ").splitlines()
     lines = [line for line in entries if line.strip() and not line.startswith("#")]
     return {line.partition(" --hash")[0].strip(): _HASH.findall(line) for line in lines}
 
 
 def read_pins(name: str) -> set[tuple[str, str]]:
-    """Returns name and version of everything in a lock, for whatever platform it is."""
+    """Returns the name and version of each package in a lock file, for all platforms."""
     requirements = map(Requirement, read_locked(name))
     return {(canonicalize_name(one.name), bound.version) for one in requirements for bound in one.specifier}

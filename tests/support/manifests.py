@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes as kustomize renders them, and the server that they ask for."""
+"""The manifests of deploy/kubernetes as kustomize renders them, and the configuration of their server."""
 
 import json
 import os
@@ -21,17 +21,17 @@ FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
 OVERLAYS = tuple(sorted(path.parent.name for path in FOLDER.glob("overlays/*/kustomization.yaml")))
 TLS_FOLDER = "/etc/tensor-reshape/tls"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-_LEAST_VERSION = 5  # of kustomize: that of kubectl before 1.27 knows neither components nor labels as these are written
+_LEAST_VERSION = 5  # of kustomize; the version in kubectl before 1.27 does not support these components and labels
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 @cache
 def find_renderer() -> tuple[str, ...]:
-    """Returns the command that renders a folder; empty where none is installed, or one that is too old."""
+    """Returns the command that renders a folder; empty if none is installed, or if it is too old."""
     if shutil.which("kustomize") and _parse_version(_run("kustomize", "version")) >= _LEAST_VERSION:
         return ("kustomize", "build")
     if shutil.which("kubectl"):
-        # Debian's, which is older than components, names no version of kustomize.
+        # Debian's kubectl is too old for components and prints no version of kustomize.
         versions = json.loads(_run("kubectl", "version", "--client", "--output=json"))
         if _parse_version(versions.get("kustomizeVersion", "v0")) >= _LEAST_VERSION:
             return ("kubectl", "kustomize")
@@ -40,7 +40,7 @@ def find_renderer() -> tuple[str, ...]:
 
 @cache
 def render(overlay: str) -> tuple[Manifest, ...]:
-    """Returns all objects of an overlay: one of deploy/kubernetes by its name, or another by its folder."""
+    """Returns all objects of an overlay, by its name in deploy/kubernetes or by its folder."""
     return tuple(yaml.safe_load_all(_run(*find_renderer(), str(FOLDER / "overlays" / overlay))))
 
 
@@ -50,21 +50,21 @@ def find(overlay: str, kind: str) -> Manifest:
 
 
 def find_pod(overlay: str) -> Manifest:
-    """Returns what the Deployment makes pods of."""
+    """Returns the pod template of the Deployment."""
     template = find(overlay, "Deployment")["spec"]["template"]
     assert isinstance(template, dict)
     return template
 
 
 def find_container(overlay: str) -> Manifest:
-    """Returns the one container of a pod."""
+    """Returns the container of a pod."""
     (container,) = find_pod(overlay)["spec"]["containers"]
     assert isinstance(container, dict)
     return container
 
 
 def find_variables(overlay: str) -> dict[str, str]:
-    """Returns the environment of the container: all of it comes from the one ConfigMap."""
+    """Returns the environment of the container, which comes from the ConfigMap."""
     config_map = find(overlay, "ConfigMap")
     assert find_container(overlay)["envFrom"] == [{"configMapRef": {"name": config_map["metadata"]["name"]}}]
     assert "env" not in find_container(overlay)
@@ -72,11 +72,11 @@ def find_variables(overlay: str) -> dict[str, str]:
 
 
 def read_config(overlay: str, tls_folder: Path) -> Config:
-    """Returns what the server makes of its arguments and its environment.
+    """Returns the configuration that follows from the arguments and the environment.
 
     Args:
-        overlay: which.
-        tls_folder: what stands for the volume with the certificates.
+        overlay: the overlay.
+        tls_folder: the folder that replaces the volume with the certificates.
     """
     variables = {name: value.replace(TLS_FOLDER, str(tls_folder)) for name, value in find_variables(overlay).items()}
     before = dict(os.environ)
@@ -91,11 +91,11 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
 
 
 def parse_arguments(arguments: Sequence[str]) -> Config:
-    """Returns what the server makes of the arguments of a container."""
+    """Returns the configuration that follows from the arguments of a container."""
     command, *flags = arguments
     assert command == "serve"
     values = serve.make_context("serve", list(flags)).params
-    values.pop("check_config")  # what is to be done, and no setting
+    values.pop("check_config")  # not a setting
     return Config(**values)
 
 
@@ -104,18 +104,18 @@ def list_ports(container: Manifest) -> dict[str, int]:
 
 
 def parse_bytes(quantity: str) -> int:
-    """Returns what a quantity of memory stands for."""
+    """Returns the bytes of a quantity of memory."""
     match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi)", quantity)
     assert match, quantity
     return int(match[1]) * _UNITS[match[2]]
 
 
 def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[str]:
-    """Yields what has podman run a container as the kubelet would.
+    """Yields the flags with which podman runs a container as the kubelet would.
 
     Args:
-        overlay: of which the container is.
-        secrets: folders that stand for the Secrets, by name.
+        overlay: the overlay of the container.
+        secrets: folders that replace the Secrets, by name.
     """
     pod, container = find_pod(overlay)["spec"], find_container(overlay)
     of_pod, of_container = pod["securityContext"], container["securityContext"]

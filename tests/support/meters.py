@@ -1,4 +1,4 @@
-"""What a process takes (memory, threads, file descriptors), as Linux accounts for it, and what a function allocates."""
+"""Measures memory, threads and file descriptors of a process on Linux, and the memory that a function allocates."""
 
 import threading
 import tracemalloc
@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 _Sample = TypeVar("_Sample")
-_LISTEN = "0A"  # a state in /proc/net/tcp
+_LISTEN = "0A"  # a value of the state in /proc/net/tcp
 
 
 class Sampler(Generic[_Sample]):
-    """Takes samples, on a thread of its own, while a block runs.
+    """Takes samples on a separate thread while a block runs.
 
     Attributes:
-        samples: the first is of the beginning of the block, the last of its end.
+        samples: the samples, from the beginning of the block to its end.
     """
 
     def __init__(self, take: Callable[[], _Sample], interval_seconds: float) -> None:
         """Starts with `with`.
 
         Args:
-            take: returns a sample; it is called on the thread of the block, too.
-            interval_seconds: between two samples.
+            take: returns a sample; the thread of the block also calls it.
+            interval_seconds: time between two samples.
         """
         self.samples: list[_Sample] = []
         self._take = take
@@ -39,7 +39,7 @@ class Sampler(Generic[_Sample]):
     def __exit__(self, *error: object) -> None:
         self._stopped.set()
         self._thread.join()
-        # The process that is looked at may be what ended the block: then its end is what is to be seen, not this one.
+        # The block may have ended because the measured process has ended. That error must be shown instead of this one.
         with suppress(OSError):
             self.samples.append(self._take())
 
@@ -50,7 +50,7 @@ class Sampler(Generic[_Sample]):
 
 
 def read_memory(pid: int, name: str) -> int:
-    """Returns VmRSS, or VmHWM: the most that it ever was; in bytes."""
+    """Returns VmRSS, or VmHWM (its maximum), in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
@@ -64,7 +64,7 @@ def count_descriptors(pid: int) -> int:
 
 
 def read_descriptors(pid: int) -> dict[int, str]:
-    """Returns what each descriptor of a process is: of one that runs, so some are closed meanwhile."""
+    """Returns the target of each descriptor of a process. Descriptors that are closed in between are skipped."""
     descriptors = dict[int, str]()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -80,7 +80,7 @@ def list_ports(pid: int) -> list[int]:
 
 
 def measure_peak(work: Callable[[], object]) -> int:
-    """Returns the most bytes that were allocated at one time."""
+    """Returns the largest number of bytes that were allocated at one time."""
     tracemalloc.start()
     try:
         work()
@@ -90,7 +90,7 @@ def measure_peak(work: Callable[[], object]) -> int:
 
 
 def list_children(pid: int) -> list[int]:
-    """Returns the processes that a process has started; none of one that has ended."""
+    """Returns the children of a process; none if it has ended."""
     try:
         texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
@@ -99,7 +99,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def read_total_memory(pid: int) -> int:
-    """Returns the VmRSS of a process and its children together, in bytes; those that have ended count for nothing."""
+    """Returns the sum of VmRSS of a process and its running children, in bytes."""
     total = 0
     for process in (pid, *list_children(pid)):
         with suppress(OSError, StopIteration):

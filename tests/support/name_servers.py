@@ -1,4 +1,4 @@
-"""A name server that knows one name, whose addresses change, as those of a headless Service do."""
+"""A name server with one name whose addresses change, like those of a headless Service."""
 
 import socketserver
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ _TTL_SECONDS = 1
 
 
 class NameServer(socketserver.UDPServer):
-    """Answers with the IPv4 addresses of `NAME`; whatever else it is asked for is there, and empty.
+    """Responds with the IPv4 addresses of `NAME`. For all other requests, the response is empty.
 
     Attributes:
-        hosts: the addresses; replaced as a whole, so that any thread may do so.
-        questions: how often these were asked for.
+        hosts: the addresses. Any thread may replace the whole list.
+        questions: number of requests for these addresses.
     """
 
     allow_reuse_address = True

@@ -1,4 +1,4 @@
-"""Requests as the generated classes write them, for calls that are made by hand."""
+"""Requests that the generated classes write, for calls without the SDK."""
 
 from collections.abc import Sequence
 
@@ -7,36 +7,36 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
 INFER, INFERRED = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", b"\x0a\x00"
-"""The shortest InferShape, of a scalar that stays one, and its answer."""
+"""The shortest InferShape request, for a scalar that stays a scalar, and its response."""
 
 
 def build_static_request(size: int = 24) -> bytes:
-    """Returns a StaticReshape that flattens `size` bytes of F32, all 0."""
+    """Returns a StaticReshape request that flattens `size` zero bytes of F32."""
     return build_request((size // 4,), bytes(size))
 
 
 def build_request(
     dims: Sequence[int], payload: bytes, *, strides: Sequence[int] = (), target: Sequence[int] = (-1,)
 ) -> bytes:
-    """Returns a StaticReshape of F32; nothing has to fit anything else."""
+    """Returns a StaticReshape request of F32, whose values may contradict each other."""
     return _make_request(dims, payload, strides, target).SerializeToString()
 
 
 def build_reshape(size: int, target: int = -1) -> bytes:
-    """Returns a Reshape of `size` bytes of U8, all 0, to one dim, which fits or not."""
+    """Returns a Reshape request of `size` zero bytes of U8 to one dim, which may not fit."""
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=target.to_bytes(1, "big", signed=True))
     return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
 
 
 def build_begin(dims: Sequence[int], *, strides: Sequence[int] = ()) -> bytes:
-    """Returns the message of a stream that begins a tensor, which is to be flattened."""
+    """Returns the message of a stream that begins a tensor and flattens it."""
     request = _make_request(dims, b"", strides, (-1,))
     return reshape_pb2.StreamReshapeRequest(static_reshape=request).SerializeToString()
 
 
 def build_chunk(offset: int, payload: bytes) -> bytes:
-    """Returns the message of a stream with a part of a tensor."""
+    """Returns the message of a stream with a chunk of a tensor."""
     return reshape_pb2.StreamReshapeRequest(offset=offset, chunk=payload).SerializeToString()
 
 

@@ -1,4 +1,4 @@
-"""Programs of Python that run beside a container, in its network, or within it."""
+"""Python programs that run in the network of a container, or inside it."""
 
 DESCRIBE_IMAGE = """
 import importlib.util, json, os, shutil, subprocess, sys
@@ -42,7 +42,7 @@ with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", [("grpc.enable_http_proxy
     response = stub.Check(health_pb2.HealthCheckRequest(service=sys.argv[3]), timeout=float(sys.argv[2]))
 print(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 """
-"""As the kubelet asks: in plain text, for the whole server."""
+"""Checks the health as the kubelet does: without TLS, for the whole server."""
 
 FLOOD = """
 import sys, time
@@ -72,7 +72,7 @@ def call(_):
 with ThreadPoolExecutor(CLIENTS) as pool:
     print(sum(pool.map(call, range(CLIENTS))))
 """
-"""Has clients with a connection each send the largest messages for some seconds; prints how many were answered."""
+"""Clients with a connection each send the largest messages for some seconds. It prints the number of responses."""
 
 COUNT_HITS = """
 from pathlib import Path
@@ -81,7 +81,7 @@ events, failures = Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/me
 lines = events.read_text().splitlines() if events.exists() else ["max " + failures.read_text()]
 print(*(count for name, count in map(str.split, lines) if name == "max"))
 """
-"""Prints how often the container that it runs in was at its limit of memory."""
+"""Prints how often its container has reached its memory limit."""
 
 IDENTIFY = """
 import sys, grpc
@@ -97,7 +97,7 @@ for pair, timeout in (((key, chain), 60), ((), 2)):
         except (UnavailableError, CallTimeoutError):
             print("rejected")
 """
-"""Calls with a certificate, then without one."""
+"""Makes a call with a certificate, then without one."""
 
 SCRAPE = """
 import sys, urllib.request
@@ -105,4 +105,4 @@ import sys, urllib.request
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 print(opener.open(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=60).read().decode())
 """
-"""As Prometheus asks."""
+"""Scrapes the metrics as Prometheus does."""

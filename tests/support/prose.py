@@ -69,14 +69,14 @@ def _list_docstrings(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for part in re.split(r"\n\s*\n|\n(?=\s*[-*]\s)|\n(?=\s*\w+: )", ast.get_docstring(node) or ""):
-                # The name of an argument or an error is not part of the sentence.
+                # The name of an argument or an error is not part of its sentence.
                 yield re.sub(
                     r"^\s*(?:[-*]\s+|(?:Args|Returns|Raises|Attributes|Yields):\s*)?(?:\*{0,2}\w+: )?", "", part
                 )
 
 
 def _list_comments(source: str) -> Iterator[str]:
-    """Yields each comment; lines of comments that follow each other are one."""
+    """Yields each comment. Consecutive comment lines are one comment."""
     block: list[str] = []
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -1,4 +1,4 @@
-"""HAProxy, nginx and Envoy with the files of deploy/proxies, on free ports, in front of servers of this machine."""
+"""Runs HAProxy, nginx and Envoy with the files of deploy/proxies, on free ports, in front of local servers."""
 
 import os
 import re
@@ -25,13 +25,13 @@ _START_SECONDS = _STOP_SECONDS = 30
 
 
 class Proxy(NamedTuple):
-    """A program that is put in front of servers.
+    """A proxy with its configuration file.
 
     Attributes:
-        name: of the program.
-        file: its configuration, in `FOLDER`.
-        build_command: what runs it with such a file.
-        pidfile: what it writes besides, so that no other one of the machine is disturbed; empty: nothing.
+        name: the name of the program.
+        file: the path of the file in `FOLDER`.
+        build_command: returns the command that runs it with a file.
+        pidfile: the path of its pid file, which must not conflict with other instances; empty: none.
     """
 
     name: str
@@ -40,19 +40,19 @@ class Proxy(NamedTuple):
     pidfile: str = ""
 
     def find_obstacle(self) -> str:
-        """Returns why it cannot run on this machine; empty where it can."""
+        """Returns why it cannot run on this machine; empty if it can."""
         if shutil.which(self.name) is None:
             return f"needs {self.name}"
         return "Debian's nginx writes to folders of root" if self.name == "nginx" and os.geteuid() else ""
 
     def require(self) -> Self:
-        """Returns it; skips the test on a machine where it cannot run."""
+        """Returns the proxy. If it cannot run on this machine, it skips the test."""
         if obstacle := self.find_obstacle():
             pytest.skip(obstacle)
         return self
 
     def find_version(self) -> str:
-        """Returns what the program says of itself, in a line."""
+        """Returns the version of the program in one line."""
         flag = "--version" if self.name == "envoy" else "-v"
         command = subprocess.run(
             [self.name, flag], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
@@ -80,11 +80,11 @@ EDGES = (
         lambda file: ["envoy", "--concurrency", "2", "--use-dynamic-base-id", "-c", str(file)],
     ),
 )
-"""Between one server and clients that nobody trusts."""
+"""Edge proxies between one server and untrusted clients."""
 
 
-def build_fixture(proxies: Sequence[Proxy]) -> Any:  # noqa: ANN401 - pytest's, whose type is not public
-    """Returns a fixture that is each of these proxies in turn; tests of those that cannot run here are skipped."""
+def build_fixture(proxies: Sequence[Proxy]) -> Any:  # noqa: ANN401 - its type is not public in pytest
+    """Returns a fixture that is each of these proxies in turn. Tests of a proxy that cannot run here are skipped."""
 
     @pytest.fixture(scope="module", params=proxies, ids=lambda proxy: proxy.name)
     def proxy(request: pytest.FixtureRequest) -> Proxy:
@@ -96,13 +96,13 @@ def build_fixture(proxies: Sequence[Proxy]) -> Any:  # noqa: ANN401 - pytest's, 
 
 @contextmanager
 def run_proxy(proxy: Proxy, addresses: list[str], folder: Path, *, certificate: Path | None = None) -> Iterator[str]:
-    """Runs a proxy in front of servers until the end of the block, which is given its address.
+    """Runs a proxy in front of servers until the end of the block. Yields its address.
 
     Args:
-        proxy: which one.
-        addresses: of as many servers as its file has.
-        folder: for the file with these addresses.
-        certificate: with its key, for TLS; None: plain text.
+        proxy: the proxy.
+        addresses: the addresses of the servers, as many as its file has.
+        folder: the folder for the file with these addresses.
+        certificate: the file with the certificate and its key; None: no TLS.
     """
     address = f"127.0.0.1:{find_free_port()}"
     text = proxy.read_file()
@@ -126,7 +126,7 @@ def run_proxy(proxy: Proxy, addresses: list[str], folder: Path, *, certificate: 
 
 
 def _move(text: str, old: str, new: str) -> str:
-    """Replaces an address, as Envoy writes it and as all others do."""
+    """Replaces an address in the form of Envoy and in the form of the other proxies."""
     before, after = ("address: {}, port_value: {}".format(*address.rsplit(":", 1)) for address in (old, new))
     return text.replace(old, new).replace(before, after)
 

@@ -1,4 +1,4 @@
-"""StreamReshape calls whose messages are sent one by one, also such as no SDK would send."""
+"""StreamReshape calls whose messages a test sends one by one, including invalid messages."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def begin(
     strides: Sequence[int] = (),
     data_type: "tensor_pb2.DataType.ValueType" = tensor_pb2.DATA_TYPE_U8,
 ) -> bytes:
-    """Returns the message that begins a tensor: Reshape without special zeros."""
+    """Returns the message that begins a tensor, for Reshape without special zeros."""
     shape = tensor_pb2.Tensor(
         data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
     )
@@ -36,7 +36,7 @@ def begin(
 
 
 STRIDED = begin((3, 2), (6,), (1, 3))
-"""Begins six bytes, which are to be gathered: they come out as 0, 3, 1, 4, 2, 5."""
+"""Begins a tensor of six bytes with strides, whose output is 0, 3, 1, 4, 2, 5."""
 
 
 def chunk(offset: int, payload: bytes) -> bytes:
@@ -47,7 +47,7 @@ class RawStream:
     """One call.
 
     Attributes:
-        call: as grpc returns it.
+        call: the call object of grpcio.
     """
 
     def __init__(self, channel: grpc.Channel, seconds: float, metadata: Metadata = ()) -> None:
@@ -63,13 +63,13 @@ class RawStream:
         self._requests.put(None)
 
     def accept(self) -> tuple[int, ...]:
-        """Awaits the answer to a header, and returns the output's dims."""
+        """Waits for the response to a header, and returns the dims of the output."""
         output = decode_stream_response(next(self.call))
         assert not isinstance(output, Chunk)
         return tuple(output.dims)
 
     def receive(self, size: int) -> bytes:
-        """Awaits so many bytes of the output, in chunks that follow each other."""
+        """Waits for `size` bytes of the output, in consecutive chunks."""
         received = b""
         while len(received) < size:
             message = decode_stream_response(next(self.call))
@@ -79,13 +79,13 @@ class RawStream:
         return received
 
     def finish(self) -> None:
-        """Awaits the end, which must be a good one, without any further answer."""
+        """Waits for the end of the call, which must succeed without further responses."""
         self.close()
         assert list(self.call) == []
         assert self.call.code() is grpc.StatusCode.OK
 
     def reject(self) -> TensorReshapeError:
-        """Awaits the end, which must be a bad one, and returns what the SDK makes of it."""
+        """Waits for the end of the call, which must fail, and returns the SDK's exception for it."""
         try:
             for _ in self.call:
                 pass

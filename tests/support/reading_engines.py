@@ -1,4 +1,4 @@
-"""Which engine of gRPC's core reads the connections of a server, as the kernel has it."""
+"""Finds out from the kernel which I/O engine of gRPC reads the connections of a server."""
 
 import re
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 from meters import read_descriptors
 
 _LISTENING_TCP, _LISTENING_UNIX = "0A", "00010000"
-_STATE_COLUMN, _INODE_COLUMN = 3, 9  # of /proc/net/tcp
-_FLAGS_COLUMN, _UNIX_INODE_COLUMN = 3, 6  # of /proc/net/unix
+_STATE_COLUMN, _INODE_COLUMN = 3, 9  # columns of /proc/net/tcp
+_FLAGS_COLUMN, _UNIX_INODE_COLUMN = 3, 6  # columns of /proc/net/unix
 
 
 def find_engine(pid: int) -> str:
-    """Returns the engine that waits for all connections to a process, by the core's two epoll instances.
+    """Returns the engine that waits for the connections of a process. gRPC's core has an epoll instance for each.
 
-    The polling engine has made its own when grpc was imported, the event engine when the server was made: so the lower
-    descriptor is the polling engine's.
+    The polling engine makes its instance when grpc is imported, and the event engine when the server is created. So the
+    lower descriptor belongs to the polling engine.
     """
     descriptors = read_descriptors(pid)
     listening = {number for number, what in descriptors.items() if what in _list_listening(pid)}
@@ -27,12 +27,12 @@ def find_engine(pid: int) -> str:
 
 
 def _list_watched(pid: int, epoll: int) -> set[int]:
-    """Returns the descriptors that an epoll instance waits for."""
+    """Returns the descriptors for which an epoll instance waits."""
     return set(map(int, re.findall(r"^tfd:\s+(\d+)", Path(f"/proc/{pid}/fdinfo/{epoll}").read_text(), re.MULTILINE)))
 
 
 def _list_listening(pid: int) -> set[str]:
-    """Returns the sockets that listen in the process's network, as links name them."""
+    """Returns the listening sockets in the network of a process, named as in the links of its descriptors."""
     tcp = [row for name in ("tcp", "tcp6") for row in _read_rows(pid, name)]
     found = {row[_INODE_COLUMN] for row in tcp if row[_STATE_COLUMN] == _LISTENING_TCP}
     found |= {row[_UNIX_INODE_COLUMN] for row in _read_rows(pid, "unix") if row[_FLAGS_COLUMN] == _LISTENING_UNIX}

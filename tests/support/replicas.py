@@ -1,4 +1,4 @@
-"""Two servers behind one target, of which one after the other is restarted or killed under load."""
+"""Two servers with one target, which are restarted or killed under load, one after another."""
 
 import json
 import signal
@@ -30,15 +30,15 @@ from plain_requests import INFER, INFERRED
 from server_processes import ServerProcess, run_server
 from tensor_reshape.wire.methods import SERVICE
 
-_LEAST_INTERRUPTIONS = 2  # one of each
+_LEAST_INTERRUPTIONS = 2  # one of each server
 _STOCK_CALLERS = 4
 _STOCK_SECONDS = 30.0
-_SOON = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 300))  # as the SDK connects anew
-# A target of several addresses is no name that a certificate could have.
+_SOON = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 300))  # the SDK's settings
+# A certificate cannot contain a target of several addresses.
 _ONE_NAME = (("grpc.ssl_target_name_override", "localhost"),)
 _ROUND_ROBIN: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
 _HEALTH: dict[str, Any] = {**_ROUND_ROBIN, "healthCheckConfig": {"serviceName": SERVICE}}
-# As most clients have it.
+# The settings of most clients.
 _RETRIES: dict[str, Any] = {
     **_ROUND_ROBIN,
     "methodConfig": [
@@ -55,18 +55,18 @@ _RETRIES: dict[str, Any] = {
     ],
 }
 STOCK_CONFIGS = {"stock": _ROUND_ROBIN, "stock, watches health": _HEALTH, "stock, retries": _RETRIES}
-"""What channels of grpcio that know nothing of the SDK are told: to go round the servers alone, or besides."""
+"""Options of grpcio channels without the SDK: only round_robin, or additional settings."""
 
 
 @dataclass
 class Pair:
-    """The servers, each on a port that stays its own.
+    """The servers, each on a fixed port.
 
     Attributes:
-        flags: of each.
-        stack: ends them.
-        servers: those that serve now.
-        rest_seconds: how long both serve before one is ended.
+        flags: the flags of each server.
+        stack: stops them at the end.
+        servers: the running servers.
+        rest_seconds: time for which both run before one is stopped.
     """
 
     flags: Sequence[str]
@@ -76,11 +76,11 @@ class Pair:
 
     @property
     def target(self) -> str:
-        """Both, as a client takes them."""
+        """The target of a client with both addresses."""
         return "ipv4:" + ",".join(server.address for server in self.servers)
 
     def replace(self, number: int, ending: signal.Signals, figures: Figures) -> None:
-        """Ends one with a signal after a while, and has another take its port."""
+        """After a while, ends one server with a signal, and starts another one on its port."""
         following = self.stack.enter_context(prepare_server(self.servers[number].address, *self.flags))
         time.sleep(self.rest_seconds)
         begin = time.monotonic()
@@ -100,15 +100,15 @@ def run_replicas(
     rest_seconds: float = REST_SECONDS,
     **settings: Any,
 ) -> Figures:
-    """Ends one of two servers after the other under load, and starts another in its place.
+    """Ends two servers in turn under load, and replaces each of them.
 
     Args:
-        endings: how, in turn: SIGTERM restarts a server in good order, SIGKILL is a loss.
-        seconds: how long; each server is ended once at least.
-        flags: of the servers.
-        every_seconds: how long both are there in between.
-        rest_seconds: as of `keep_calling`.
-        settings: of the clients, besides the SDK's defaults.
+        endings: the signals, in turn: SIGTERM for a graceful restart, SIGKILL for a loss.
+        seconds: the duration; each server is ended at least once.
+        flags: the flags of the servers.
+        every_seconds: time for which both run in between.
+        rest_seconds: see `keep_calling`.
+        settings: settings of the clients in addition to the SDK's defaults.
     """
     figures, end = Figures(has_replica=True), time.monotonic() + seconds
     with (
@@ -122,7 +122,7 @@ def run_replicas(
 
 
 def run_stock_callers(seconds: float, settings: Mapping[str, Any], *flags: str) -> Figures:
-    """As `run_replicas` with SIGTERM, with callers that know nothing of the SDK."""
+    """Like `run_replicas` with SIGTERM, but with callers that do not use the SDK."""
     figures, end = Figures(has_replica=True), time.monotonic() + seconds
     with note_lateness(figures), _run_pair(flags) as pair, _keep_stock_callers(pair.target, settings, figures):
         _replace_all(pair, (signal.SIGTERM,), end, figures)

@@ -1,8 +1,8 @@
-"""Many clients that call at a steady pace while their server rejects every call, and what that costs it.
+"""Many clients call at a steady rate while their server rejects every call, and the retries are counted.
 
-Run as a program, this module is the clients: it writes a line when all are connected, and reads from when until when
-they call. Each begins a call whenever its time has come, whatever became of the others; then it writes what became of
-them, one call a line.
+If you run this module as a program, it is the clients. It prints a line when all are connected, and reads the start and
+end of their calls. Each client begins its calls at fixed times, independent of the results of other calls. At the end,
+it prints the result of each call in a line.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.runner import Runner
 
 CALM_SECONDS = 2.0
-"""How long calls are answered before the server is busy, and how long clients go on after that."""
+"""Seconds before the server is busy, and seconds for which the clients continue afterwards."""
 
 _PROCESSES = 2
 _CONNECTED = "connected\n"
@@ -32,7 +32,7 @@ _RECOVERY_SECONDS = 1.0
 
 
 class Call(NamedTuple):
-    """One call of the SDK: when it was begun and ended, by `time.monotonic`, and why it was not answered."""
+    """One call of the SDK: its start and end by `time.monotonic`, and its error."""
 
     began: float
     ended: float
@@ -44,32 +44,32 @@ class Call(NamedTuple):
 
 
 class Turnstile:
-    """A gate that rejects every call while the server is said to be busy, and counts all that come."""
+    """A gate that rejects every call while the server is busy, and records all attempts."""
 
     def __init__(self) -> None:
         self.is_busy = threading.Event()
         self.attempts: list[float] = []
 
     def admit(self, head: CallHead) -> None:
-        """Counts a call, and rejects it where the server is busy."""
+        """Records a call, and rejects it while the server is busy."""
         del head
-        self.attempts.append(time.monotonic())  # in one step: from any thread
+        self.attempts.append(time.monotonic())  # atomic, because any thread may call it
         if self.is_busy.is_set():
             raise LimitError.of(Reason.SERVER_BUSY, "busy for a while")
 
     def leave(self, head: CallHead) -> None:
-        """Nothing is counted at the end."""
+        """Does nothing at the end of a call."""
 
 
 @dataclass
 class FloodFigures:
-    """What came of a run.
+    """The results of a run.
 
     Attributes:
-        calls: of all clients.
-        attempts: when each reached the server.
-        busy_from: when it began to reject them.
-        busy_until: when it took them again.
+        calls: the calls of all clients.
+        attempts: the time at which each attempt reached the server.
+        busy_from: the time at which the server began to reject calls.
+        busy_until: the time at which it accepted calls again.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -79,35 +79,35 @@ class FloodFigures:
 
     @property
     def attempts_per_call(self) -> float:
-        """How often a call was sent while the server was busy, those that were begun before included."""
+        """The average number of attempts of a call while the server was busy, including calls that began before."""
         return self._count_attempts(self.busy_from, self.busy_until) / self._count_calls(
             self.busy_from, self.busy_until
         )
 
     @property
     def retries(self) -> int:
-        """How many attempts there were in all beyond the first of each call."""
+        """The number of retries of all calls."""
         return len(self.attempts) - len(self.calls)
 
     @property
     def settled_attempts_per_call(self) -> float:
-        """The same in the second half of that time."""
+        """The average number of attempts in the second half of that time."""
         half = (self.busy_from + self.busy_until) / 2
         return self._count_attempts(half, self.busy_until) / self._count_calls(half, self.busy_until)
 
     @property
     def lost_after(self) -> list[str]:
-        """Why calls that were begun when the server took calls again were not answered."""
+        """The errors of calls that began after the server accepted calls again."""
         return [call.failure for call in self.calls if call.began > self.busy_until and call.failure]
 
     @property
     def slowest_after_seconds(self) -> float:
-        """The longest that such a call took."""
+        """The duration of the slowest of these calls."""
         return max(call.ended - call.began for call in self.calls if call.began > self.busy_until)
 
     @property
     def recovered_share(self) -> float:
-        """How many calls were answered in the first second after the server was busy, of those in the last before."""
+        """Successful calls in the first second after the busy time, relative to the last second before it."""
         after = self._count_answers(self.busy_until, self.busy_until + _RECOVERY_SECONDS)
         return after / max(1, self._count_answers(self.busy_from - _RECOVERY_SECONDS, self.busy_from))
 
@@ -125,9 +125,9 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> Flo
     """Runs a server that is busy for some seconds, and clients with the SDK's defaults.
 
     Args:
-        clients: how many, each with a retry budget of its own.
-        calls_per_second: that each of them begins.
-        busy_seconds: how long the server rejects every call.
+        clients: the number of clients, each with its own retry budget.
+        calls_per_second: the rate of calls of each client.
+        busy_seconds: the time for which the server rejects every call.
     """
     turnstile, figures = Turnstile(), FloodFigures()
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0), gates=[turnstile])
@@ -141,7 +141,7 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> Flo
             turnstile.is_busy.set()
             _sleep_until(begin + CALM_SECONDS + busy_seconds)
             turnstile.is_busy.clear()
-            figures.busy_until = time.monotonic()  # only now: this thread may be held up in between
+            figures.busy_until = time.monotonic()  # read again, because this thread may be late
             figures.calls = finish()
     finally:
         hurry_stop(runner)
@@ -153,15 +153,15 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> Flo
 def _run_clients(
     address: str, clients: int, calls_per_second: float
 ) -> Iterator[tuple[Callable[[float, float], None], Callable[[], list[Call]]]]:
-    """Runs the clients in processes of their own, and awaits that all are connected.
+    """Runs the clients in separate processes, and waits until all are connected.
 
-    Yields what has them call from one time until another, and what awaits their end and returns their calls.
+    Yields a function that starts their calls, with the start and end time, and a function that returns the calls.
     """
     shares = [clients // _PROCESSES + (number < clients % _PROCESSES) for number in range(_PROCESSES)]
     with ExitStack() as stack:
         processes = [stack.enter_context(_start_clients(address, share, calls_per_second)) for share in shares]
         for process in processes:
-            stack.callback(process.kill)  # before it is awaited; one that has ended does not mind
+            stack.callback(process.kill)  # registered before the wait; killing an ended process has no effect
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == _CONNECTED
@@ -215,7 +215,7 @@ async def _call_all(address: str, count: int, calls_per_second: float) -> list[C
         begin, end = map(float, sys.stdin.readline().split())
         async with asyncio.TaskGroup() as group:
             for number, client in enumerate(clients):
-                group.create_task(keep_beginning(client, begin + number / count / calls_per_second, end))  # one by one
+                group.create_task(keep_beginning(client, begin + number / count / calls_per_second, end))  # spread
     return calls
 
 

@@ -1,4 +1,4 @@
-"""What a server shows to Prometheus."""
+"""The metrics that a server serves to Prometheus."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 class Scrape:
     def __init__(self, page: str) -> None:
-        """Reads `page`; raises ValueError where it is not in the format."""
+        """Parses `page`. Raises ValueError if its format is invalid."""
         self._samples = {
             (sample.name, frozenset(sample.labels.items())): sample.value
             for family in text_string_to_metric_families(page)
@@ -22,27 +22,27 @@ class Scrape:
         }
 
     def find(self, name: str, **labels: str) -> float:
-        """Returns the value of one sample, whose labels are exactly these; 0 where it is not there."""
+        """Returns the value of the sample with exactly these labels; 0 if there is none."""
         return self._samples.get((name, frozenset(labels.items())), 0.0)
 
     def sum(self, name: str, **labels: str) -> float:
-        """Returns the sum of all samples that have these labels, and perhaps others."""
+        """Returns the sum of all samples that have these labels and possibly others."""
         wanted = labels.items()
         return sum(value for (one, found), value in self._samples.items() if one == name and wanted <= found)
 
     def list_calls(self) -> dict[frozenset[tuple[str, str]], float]:
-        """Returns how many calls have ended, by all labels."""
+        """Returns the number of finished calls, by all labels."""
         return {
             labels: value for (name, labels), value in self._samples.items() if name == "tensor_reshape_calls_total"
         }
 
     def list_values(self, label: str) -> set[str]:
-        """Returns the values that a label has anywhere."""
+        """Returns all values of a label."""
         return {value for _, labels in self._samples for name, value in labels if name == label}
 
 
 def find_metrics(server: ServerProcess) -> str:
-    """Returns the URL where a server that was started with `--metrics-listen` shows its metrics."""
+    """Returns the URL of the metrics of a server that was started with `--metrics-listen`."""
     (record,) = server.await_records(1, "listening for metrics")
     return f"http://{record['address']}/metrics"
 
@@ -53,7 +53,7 @@ def scrape(url: str) -> Scrape:
 
 
 def await_scrape(url: str, is_awaited: Callable[[Scrape], bool]) -> Scrape:
-    """Reads pages until one is as awaited: what they show may be a second or two old."""
+    """Scrapes until `is_awaited` accepts a page, because values may be up to two seconds old."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_awaited(page := scrape(url)):
         assert time.monotonic() < deadline, page.list_calls()

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, as users run them."""
+"""Servers in separate processes, as users run them."""
 
 import json
 import os
@@ -21,8 +21,8 @@ class ServerProcess:
 
     Attributes:
         process: the process itself.
-        addresses: where it listens, with real ports, in the order of the `--listen` flags.
-        records: its log so far, whole once the process has ended.
+        addresses: the addresses with their bound ports, in the order of the `--listen` flags.
+        records: the log so far; complete when the process has ended.
     """
 
     process: subprocess.Popen[str]
@@ -47,7 +47,7 @@ class ServerProcess:
         return code
 
     def read_addresses(self, count: int) -> None:
-        """Awaits `count` addresses, then keeps reading the log in the background."""
+        """Waits for `count` addresses, and then reads the log in the background."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self._add_record(line)
@@ -60,7 +60,7 @@ class ServerProcess:
         self._reader.start()
 
     def await_records(self, count: int, message: str, **fields: object) -> list[Record]:
-        """Awaits so many records with this message and these fields."""
+        """Waits for `count` records with this message and these fields."""
         wanted = {"message": message, **fields}
 
         def find() -> list[Record]:
@@ -85,7 +85,7 @@ class ServerProcess:
 
 
 def _parse(line: str) -> Record:
-    # The C core of gRPC writes lines of its own to stderr, which are no JSON.
+    # gRPC's core also writes lines to stderr, which are not JSON.
     try:
         record: Record = json.loads(line)
     except ValueError:
@@ -101,14 +101,14 @@ def run_server(
     command: tuple[str, ...] = ("tensor_reshape.server",),
     prefix: tuple[str, ...] = (),
 ) -> Iterator[ServerProcess]:
-    """Runs a server until the end of the block: `python -m` with a command and these arguments, `prefix` before it."""
+    """Runs a server until the end of the block, with `prefix` in front of `python -m` and the arguments."""
     flags = [flag for address in listen for flag in ("--listen", address)]
     defaults = ["--log-format", "json", "--drain-seconds", "0"]
     process = subprocess.Popen(
         [*prefix, sys.executable, "-m", *command, *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        errors="backslashreplace",  # those lines may hold what a caller sent
+        errors="backslashreplace",  # those lines may contain bytes from a client
         env={**os.environ, **(env or {})},
     )
     server = ServerProcess(process)
@@ -117,7 +117,7 @@ def run_server(
         yield server
     finally:
         if process.poll() is None:
-            process.kill()  # a test that wants an orderly end has stopped it by now
+            process.kill()  # a test that needs a graceful end has already stopped it
         server.wait()
         assert process.stderr is not None
         process.stderr.close()

@@ -1,4 +1,4 @@
-"""Requests that hold a tensor, for hypothesis: mostly lawful, over all that the contract can say."""
+"""Hypothesis strategies for requests with a tensor, mostly valid, over the whole API."""
 
 from collections.abc import Sequence
 from math import prod
@@ -21,7 +21,7 @@ _TINY = st.sampled_from([1, 1, 1, 2, 3, 5])
 
 
 def _bound(dims: Sequence[int]) -> list[int]:
-    """Returns the dims, those from where they are too many elements as 1."""
+    """Returns the dims. From the first one that would give too many elements, all are 1."""
     bounded: list[int] = []
     for dim in dims:
         bounded.append(dim if prod(bounded) * dim <= MAX_ELEMENTS else 1)
@@ -44,7 +44,7 @@ DIMS_OF_DATA = FULL_DIMS | EMPTY_DIMS
 
 
 def _choose_targets(dims: list[int]) -> st.SearchStrategy[list[int]]:
-    """Chooses targets most of which the rules allow."""
+    """Chooses requested shapes that are mostly valid."""
     empty = st.lists(HUGE | _TINY, max_size=11).map(lambda others: [*others, 0])
     return st.one_of(
         st.just([-1]),
@@ -57,14 +57,14 @@ def _choose_targets(dims: list[int]) -> st.SearchStrategy[list[int]]:
 
 
 def _choose_strides(dims: list[int]) -> st.SearchStrategy[tuple[int, ...] | None]:
-    """Chooses column-major strides now and then, and seldom some that fit nothing."""
+    """Sometimes chooses column-major strides, and rarely invalid strides."""
     columns = tuple(min(prod(dims[:axis]), 2**63 - 1) for axis in range(len(dims)))
     return st.sampled_from([None, None, None, columns, (0,) * len(dims), (1, 2)])
 
 
 @st.composite
 def reshape_calls(draw: st.DrawFn, operation: Operation | None = None) -> tuple[ReshapeCall, TensorView | None]:
-    """Draws a question with its data, and its target as a tensor where the operation takes one."""
+    """Draws a query with its data, and its requested shape as a tensor if the operation needs one."""
     operation = operation or draw(st.sampled_from(list(OPERATIONS.values())))
     data_type = draw(st.sampled_from(sorted(operation.data_types)))
     dims = draw(DIMS_OF_DATA)
@@ -85,7 +85,7 @@ def reshape_calls(draw: st.DrawFn, operation: Operation | None = None) -> tuple[
 
 
 def view_target(operation: Operation, target: Sequence[int]) -> TensorView | None:
-    """Returns the target as a tensor; of one for DynamicReshape what is above its type is the largest."""
+    """Returns the requested shape as a tensor. For DynamicReshape, too large values become the largest i32."""
     if operation is STATIC_RESHAPE:
         return None
     data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
@@ -95,7 +95,7 @@ def view_target(operation: Operation, target: Sequence[int]) -> TensorView | Non
 
 
 def make_packable(data_type: DataType, numbers: Array) -> Array:
-    """Returns elements of a packed type that has arrays, each with the lowest bits of a number."""
+    """Returns elements of a packed type that numpy supports. Each element has the lowest bits of a number."""
     values = numbers.astype(np.int64) % 2**data_type.bits
     sign = 2 ** (data_type.bits - 1) if data_type.kind is ElementKind.SIGNED else 0
     array: Array = ((values ^ sign) - sign).astype(np.int8).view(DTYPES[data_type])

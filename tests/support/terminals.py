@@ -1,4 +1,4 @@
-"""Programs on a terminal: what they draw there, as a person would see it."""
+"""Runs programs on a terminal and returns the text that a person would see."""
 
 import fcntl
 import os
@@ -14,17 +14,17 @@ from pathlib import Path
 def run_on_terminal(
     *command: str | Path, columns: int = 100, env: Mapping[str, str] | None = None, stdout: int | None = None
 ) -> tuple[int, str]:
-    """Runs a program on a terminal of so many columns; returns its exit code and what it wrote.
+    """Runs a program on a terminal with this width. Returns its exit code and its output.
 
     Args:
         command: the program and its arguments.
         columns: the width of the terminal.
-        env: besides this process's own.
-        stdout: where standard output goes instead.
+        env: environment variables in addition to those of this process.
+        stdout: another file for standard output.
     """
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    # As on a person's machine, whatever the tests run on: xterm, and nothing that says otherwise.
+    # An xterm without other settings, independent of the terminal of the tests.
     quiet = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "CI", "TTY_COMPATIBLE"}
     own = {name: value for name, value in os.environ.items() if name not in quiet}
     with subprocess.Popen(
@@ -44,10 +44,10 @@ def run_on_terminal(
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # EIO: nobody has it open any more
+    except OSError:  # EIO: the terminal was closed
         return b""
 
 
 def strip_styles(text: str) -> str:
-    """Returns what is left of a text without its colours and its weights."""
+    """Returns a text without its colours and styles."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -1,7 +1,7 @@
-"""What an engine was told and what it answered, as lines of text: to print a failing call, and to replay it in a test.
+"""Transcripts of an engine: its events and their outcomes as lines of text, to print and to replay in a test.
 
-A line is a JSON object: the time, the event (a method of the engine), the number of the call, the other arguments, and
-what came back. Sizes take the place of answers, and endings are pairs of text.
+A line is a JSON object with the time, the event (a method of the engine), the number of the call, the other arguments,
+and the outcome. Responses are replaced by their sizes, and endings by pairs of text.
 """
 
 import json
@@ -24,10 +24,10 @@ EVENTS = (
 
 
 class RecordedEngine(Engine):
-    """An engine that keeps a transcript.
+    """An engine that records a transcript.
 
     Attributes:
-        lines: of it.
+        lines: the lines of the transcript.
     """
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class RecordedEngine(Engine):
 
 
 class _Nobody:
-    """What serves a call that is replayed: nothing."""
+    """The handler of a replayed call, which does nothing."""
 
     def start_read(self) -> None:
         pass
@@ -82,7 +82,7 @@ class _Nobody:
 
 
 def replay(lines: Iterable[str], config: Config) -> list[str]:
-    """Has an engine of that configuration do what a transcript says, and returns the transcript of that."""
+    """Replays a transcript with a new engine of this configuration, and returns the new transcript."""
     times = iter([0.0, *(json.loads(line)["at"] for line in lines)])
     engine = RecordedEngine(config, lambda: next(times))
     calls: dict[int, Lifecycle] = {}
@@ -90,7 +90,7 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
         noted = json.loads(line)
         args = [_read(each, calls) for each in noted["args"]]
         options = {name: value for name, value in noted.items() if name not in {"at", "event", "args", "outcome"}}
-        with suppress(ReshapeError):  # it is in the transcript
+        with suppress(ReshapeError):  # the transcript contains it
             getattr(engine, noted["event"])(*args, **options)
     return engine.lines
 

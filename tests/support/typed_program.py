@@ -1,6 +1,6 @@
-"""What a user's program may look like to type checkers: mypy checks it with all else, pyright in `test_types`.
+"""A program that uses the API rightly and wrongly, for type checkers: mypy in scripts/check, pyright in `test_types`.
 
-Law: what an ignore covers is an error to both, and nothing else is one.
+Invariant: both type checkers report an error in exactly the lines with `type: ignore`.
 """
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 

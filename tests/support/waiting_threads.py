@@ -1,4 +1,4 @@
-"""Threads that wait for a fair lock, which tests wait for in turn."""
+"""Waits for threads that wait for a fair lock."""
 
 import threading
 
@@ -6,7 +6,7 @@ from tensor_reshape.server.engine.fair_locks import FairLock
 
 
 def wait_for_waiting(turns: FairLock, count: int) -> None:
-    """Waits until so many threads wait for their turn."""
+    """Waits until `count` threads wait for their turn."""
     pause = threading.Event()
     while len(turns._waiting) < count:
         pause.wait(0.001)

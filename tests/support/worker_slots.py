@@ -1,4 +1,4 @@
-"""A slot of a worker without a process, and with time that a test lets pass."""
+"""A slot with a fake process and a fake clock."""
 
 import errno
 import signal
@@ -13,7 +13,7 @@ ORDER = Order(number=1, config=Config(drain_seconds=1, shutdown_grace_seconds=8)
 
 
 class FakeProcess(WorkerProcess):
-    """A process that only keeps what is asked of it."""
+    """A fake process that records its calls."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -45,7 +45,7 @@ class FakeProcess(WorkerProcess):
 
 
 class Room:
-    """One slot, and the processes that have been started for it."""
+    """A slot and its fake processes."""
 
     def __init__(self, *, full: bool = False) -> None:
         self.full = full
@@ -81,6 +81,6 @@ class Room:
             self.wait(1)
 
     def exit(self, code: int = 1) -> None:
-        """Has the process end, and the slot notice."""
+        """Ends the process and lets the slot notice it."""
         self.process.code = code
         assert self.slot.advance(0)

@@ -1,4 +1,4 @@
-"""Questions about shapes as people write them: `write_question(RESHAPE, "N 4 2..8", "0 -1", True)`."""
+"""Queries in short text form: `write_question(RESHAPE, "N 4 2..8", "0 -1", True)`."""
 
 from tensor_reshape.rules.dims import AnyDim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
@@ -10,7 +10,7 @@ from tensor_reshape.rules.questions import AnyQuestion, Question
 
 
 def read_shape(text: str | None) -> list[AnyDim] | None:
-    """Reads a shape; None: its rank is unknown."""
+    """Parses a shape; None: its rank is unknown."""
     return None if text is None else [parse_dim(dim) for dim in text.split()]
 
 
@@ -21,7 +21,7 @@ def write_question(
 
 
 def describe_answer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS) -> str:
-    """Returns the output's dims as text, or the reason and the field of the rejection."""
+    """Returns the dims of the output as text, or the reason and the field of the rejection."""
     try:
         return format_dims(infer(question, limits).dims)
     except ReshapeError as error:

@@ -1,7 +1,8 @@
-"""Polite clients in processes of their own, who call at a steady pace and write down how long each call took.
+"""Well-behaved clients that call at a steady rate and record how long each call took.
 
-What an attack does to others is what they see. A client is a process: an attacker must not slow it down by holding the
-interpreter of the test. Run as a program, this module is one of them, with the arguments ADDRESS KIND CALLS_PER_SECOND.
+They show the effect of an attack on other clients. Each client is a process, so that an attacker in the interpreter of
+the test cannot slow it down. If you run this module as a program, it is one client, with the arguments ADDRESS KIND
+CALLS_PER_SECOND.
 """
 
 import json
@@ -19,13 +20,13 @@ STOP_SECONDS = 60.0
 CALL_SECONDS = 10.0
 
 
-class PoliteCall(NamedTuple):
+class SteadyCall(NamedTuple):
     """One call.
 
     Attributes:
-        began: by `time.monotonic`, which is one clock for all processes of a machine.
-        seconds: how long it took.
-        failure: what it ended with; empty where it is an answer.
+        began: the time of `time.monotonic`, which is the same in all processes of a machine.
+        seconds: the duration.
+        failure: the error; empty if the call succeeded.
     """
 
     began: float
@@ -35,16 +36,16 @@ class PoliteCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """What one client saw."""
+    """The calls of one client."""
 
-    calls: tuple[PoliteCall, ...]
+    calls: tuple[SteadyCall, ...]
 
     def since(self, begin: float) -> "Figures":
-        """Returns what it saw of the calls that began after a time."""
+        """Returns the calls that began after a time."""
         return Figures(tuple(call for call in self.calls if begin <= call.began))
 
     def during(self, begin: float, end: float) -> "Figures":
-        """Returns what it saw of the calls that were under way in a time, also such as began before."""
+        """Returns the calls that ran at any time between `begin` and `end`, also those that began before."""
         return Figures(tuple(call for call in self.calls if call.began < end and call.began + call.seconds > begin))
 
     @property
@@ -52,15 +53,15 @@ class Figures:
         return [call.failure for call in self.calls if call.failure]
 
     def find_quantile(self, share: float) -> float:
-        """Returns the seconds within which this share of the calls was over."""
+        """Returns the duration in seconds that this share of the calls does not exceed."""
         ordered = sorted(call.seconds for call in self.calls)
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-class PoliteClient:
+class SteadyClient:
     def __init__(self, address: str, kind: str, calls_per_second: float) -> None:
         self.kind = kind
-        self._calls: list[PoliteCall] = []
+        self._calls: list[SteadyCall] = []
         self._news = Condition()
         self._process = subprocess.Popen(
             [sys.executable, __file__, address, kind, str(calls_per_second)],
@@ -69,12 +70,12 @@ class PoliteClient:
             text=True,
         )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline(), f"the polite client ended with {self._process.wait()}"
+        assert self._process.stdout.readline(), f"the client ended with {self._process.wait()}"
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def await_call(self, condition: Callable[[PoliteCall], bool]) -> None:
-        """Awaits a call for which `condition` holds."""
+    def await_call(self, condition: Callable[[SteadyCall], bool]) -> None:
+        """Waits for a call that fulfils `condition`."""
         with self._news:
             assert self._news.wait_for(lambda: any(map(condition, self._calls)), STOP_SECONDS), self._calls[-5:]
 
@@ -95,23 +96,23 @@ class PoliteClient:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             with self._news:
-                self._calls.append(PoliteCall(*json.loads(line)))
+                self._calls.append(SteadyCall(*json.loads(line)))
                 self._news.notify_all()
 
 
-class PoliteClients:
-    """Several clients beside an attack.
+class SteadyClients:
+    """Several clients.
 
     Attributes:
-        figures: what each saw, by its kind; there when the block has ended.
+        figures: the calls of each client, by its kind; empty before the block has ended.
     """
 
-    def __init__(self, clients: list[PoliteClient]) -> None:
+    def __init__(self, clients: list[SteadyClient]) -> None:
         self._clients = clients
         self.figures: dict[str, Figures] = {}
 
-    def await_call(self, condition: Callable[[PoliteCall], bool]) -> None:
-        """Awaits that each client has made a call for which `condition` holds."""
+    def await_call(self, condition: Callable[[SteadyCall], bool]) -> None:
+        """Waits until each client has made a call that fulfils `condition`."""
         for client in self._clients:
             client.await_call(condition)
 
@@ -125,19 +126,19 @@ class PoliteClients:
 
 
 @contextmanager
-def run_polite_clients(
+def run_steady_clients(
     address: str, kinds: tuple[str, ...] = ("raw", "sdk", "health"), *, calls_per_second: float = 20.0
-) -> Iterator[PoliteClients]:
-    """Runs a client of each kind until the end of the block; all of them have been answered once when it begins.
+) -> Iterator[SteadyClients]:
+    """Runs a client of each kind until the end of the block. Each has made one call when the block begins.
 
     Args:
-        address: of the server.
-        kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "mib" (the SDK, 1 MiB).
-        calls_per_second: the pace of each.
+        address: the address of the server.
+        kinds: "raw" (a plain channel without retries), "sdk", "health" (a plain channel), "mib" (the SDK with 1 MiB).
+        calls_per_second: the rate of each client.
     """
-    # At once: each is slow to import what it needs.
+    # In parallel, because each needs seconds for its imports.
     with ThreadPoolExecutor(len(kinds)) as threads:
-        clients = PoliteClients(list(threads.map(lambda kind: PoliteClient(address, kind, calls_per_second), kinds)))
+        clients = SteadyClients(list(threads.map(lambda kind: SteadyClient(address, kind, calls_per_second), kinds)))
     try:
         yield clients
     finally:
@@ -145,18 +146,18 @@ def run_polite_clients(
 
 
 def _call_steadily(make_call: Callable[[], object], calls_per_second: float) -> None:
-    """Calls until standard input ends; each call is written as soon as it is over."""
+    """Calls until the end of standard input, and prints each call as soon as it is over."""
     stopped = Thread(target=sys.stdin.read, daemon=True)
     stopped.start()
     make_call()
     print("ready", flush=True)
-    # A call that takes long delays the next ones: what is measured is one caller, not a queue of callers.
+    # A slow call delays the next ones, because this measures one client and not a queue of clients.
     due = time.monotonic()
     while stopped.is_alive():
         began, failure = time.monotonic(), ""
         try:
             make_call()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the client saw
+        except Exception as error:  # noqa: BLE001 - every error is a result
             failure = _name(error)
         print(json.dumps([began, time.monotonic() - began, failure]), flush=True)
         due = max(due + 1 / calls_per_second, time.monotonic())
@@ -170,7 +171,7 @@ def _name(error: Exception) -> str:
 
 
 def _build_call(address: str, kind: str) -> Callable[[], object]:
-    # Here, so that tests which only start processes do not import a channel.
+    # Imported here, because a test that only starts such processes does not need these modules.
     import grpc  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
 

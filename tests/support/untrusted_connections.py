@@ -1,4 +1,4 @@
-"""Connections without HTTP/2, and calls that nobody has to answer at once."""
+"""Connections of untrusted clients, and helpers that wait until a server responds again."""
 
 import socket
 import time
@@ -11,13 +11,15 @@ SECONDS = 60.0
 
 
 def connect(address: str, content: bytes = b"") -> socket.socket:
+    """Returns a TCP connection on which `content` was sent."""
     host, _, port = address.rpartition(":")
-    stranger = socket.create_connection((host, int(port)), SECONDS)
-    stranger.sendall(content)
-    return stranger
+    connection = socket.create_connection((host, int(port)), SECONDS)
+    connection.sendall(content)
+    return connection
 
 
 def retry(condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
+    """Checks a condition again and again. Returns whether it became true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -26,8 +28,8 @@ def retry(condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
     return False
 
 
-def call_anew(address: str) -> bool:
-    """Returns whether a call on a new connection is answered."""
+def can_call(address: str) -> bool:
+    """Returns whether a call on a new connection succeeds."""
     try:
         with Connection(address) as connection:
             return connection.call(STATIC_RESHAPE, build_static_request()).is_ok
