@@ -158,7 +158,7 @@ def remove_useless(graph: Graph, shapes: Mapping[str, InferredShape]) -> Graph:
 
 
 def is_named(dim: int | Dim | None) -> bool:
-    """Whether equal dimensions have one value, as numbers and names have. Two dimensions from 1 to 8 may differ."""
+    """Whether equal dimensions always have the same value. Numbers and names do; two dimensions from 1 to 8 may not."""
     return isinstance(dim, int) or (dim is not None and dim.expression is not None)
 
 
