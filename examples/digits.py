@@ -1,7 +1,7 @@
-"""Sends scikit-learn's digits, 1797 images of 8 x 8, through a server and checks every element that comes back.
+"""Sends scikit-learn's digits, 1797 images of 8 x 8, through a server and compares every element of the results.
 
-Run it against a server of your own (`python examples/digits.py HOST:PORT`), or without an argument: it then starts one
-in a process of its own, on a unix socket.
+Run it with the address of your server: `python examples/digits.py HOST:PORT`. Without an argument, the program starts a
+server in another process, on a unix socket.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ from tensor_reshape.client import Client
 
 @contextmanager
 def run_server() -> Iterator[str]:
-    """Runs a server until the end of the block and gives its address."""
+    """Runs a server until the end of the block, and yields its address."""
     with tempfile.TemporaryDirectory() as folder:
         address = f"unix:{Path(folder, 'server.sock')}"
         process = subprocess.Popen([sys.executable, "-m", "tensor_reshape.server", "--listen", address])
@@ -32,26 +32,26 @@ def run_server() -> Iterator[str]:
 
 
 def push_digits(client: Client, dtype: type[np.generic]) -> None:
-    """Flattens the images, restores them, and sends them as a channels-last view; each answer is checked."""
+    """Flattens the images, restores them, sends them as a channels-last view, and compares each result."""
     images = load_digits().images.astype(dtype)
 
     rows = client.static_reshape(images, [0, -1], special_zero=True)
     np.testing.assert_array_equal(rows, images.reshape(len(images), 64))
 
-    target = np.array(images.shape, np.int32)  # known at run time only
-    restored = client.dynamic_reshape(rows, target, special_zero=False)
+    shape = np.array(images.shape, np.int32)  # known only at run time
+    restored = client.dynamic_reshape(rows, shape, special_zero=False)
     np.testing.assert_array_equal(restored, images)
 
-    # One image of 1797 channels, stored channels-last: a view, sent as it lies in memory.
+    # One image with 1797 channels, stored channels-last: the SDK sends this view with its strides, without a copy.
     channels_last = images.transpose(1, 2, 0).copy().transpose(2, 0, 1)
     flat = client.static_reshape(channels_last, [-1], special_zero=False)
     np.testing.assert_array_equal(flat, images.reshape(-1))
 
-    print(f"{dtype.__name__}: {images.shape} -> {rows.shape} -> {restored.shape}, every element as it was")
+    print(f"{dtype.__name__}: {images.shape} -> {rows.shape} -> {restored.shape}, all elements are equal")
 
 
 def main() -> None:
-    """Pushes the digits in each type that StaticReshape takes."""
+    """Sends the digits in each type that StaticReshape supports."""
     if len(sys.argv) > 1:
         _push_all(sys.argv[1])
     else:

@@ -1,10 +1,10 @@
-"""A pass of a graph compiler: reshapes are checked, chains of them folded, and those without effect removed.
+"""A pass of a graph compiler that checks reshapes, merges chains of them, and removes those without effect.
 
-The batch size is not known when a model is compiled, so shapes have names in them. One batch of questions with links
-(`data_from`) tells the shape of every node, or which reshape is wrong and why. What the pass rewrites is asked again
-before it is believed: a folded reshape has to have the very shape of the chain that it stands for.
+The batch size is unknown when a model is compiled, so shapes contain names. One batch of dependent queries
+(`data_from`) returns the shape of every node, or names each wrong reshape with the reason. The pass verifies its own
+work: a merged reshape must have the same output shape as the chain that it replaces.
 
-Run it against a server: `python examples/graph_compiler.py [HOST:PORT]`.
+Run it with a running server: `python examples/graph_compiler.py [HOST:PORT]`.
 """
 
 import sys
@@ -22,31 +22,31 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Input:
-    """What is fed to the graph; dims that are not known yet have names."""
+    """An input of the graph. Unknown dimensions have names."""
 
     shape: tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
 class Constant:
-    """What is known when the graph is compiled."""
+    """An array that is known when the graph is compiled."""
 
     value: Array
 
 
 @dataclass(frozen=True)
 class Relu:
-    """An operation on each element: its output has the shape of its data."""
+    """An operation on each element. Its output has the shape of its data."""
 
     data: str
 
 
 @dataclass(frozen=True)
 class Reshape:
-    """OpenVINO's and ONNX's: a 0 copies."""
+    """The Reshape of OpenVINO and ONNX. A 0 in the requested shape copies a dimension."""
 
     data: str
-    target: tuple[int, ...]
+    shape: tuple[int, ...]
 
 
 Node: TypeAlias = Input | Constant | Relu | Reshape
@@ -54,88 +54,88 @@ Node: TypeAlias = Input | Constant | Relu | Reshape
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by their names, each behind those that it reads, and the names of those that are read from outside."""
+    """Nodes by name, each after the nodes that it reads, and the names of the output nodes."""
 
     nodes: Mapping[str, Node]
     outputs: tuple[str, ...]
 
 
 class CompileError(Exception):
-    """Some nodes of a graph cannot be: a line for each."""
+    """A graph has wrong nodes. The message has a line for each."""
 
 
 def compile_graph(graph: Graph, client: Client) -> Graph:
     """Returns a graph that computes the same outputs with fewer reshapes.
 
     Raises:
-        CompileError: a node is rejected, whatever the named dims are.
+        CompileError: a node fails for all values of the named dimensions.
     """
     shapes = infer_shapes(graph, client)
     graph = fold_chains(graph, shapes, client)
-    graph = remove_idle(graph, shapes)
-    return remove_unread(fold_constants(graph, client))
+    graph = remove_useless(graph, shapes)
+    return remove_unused(fold_constants(graph, client))
 
 
 def infer_shapes(graph: Graph, client: Client) -> dict[str, InferredShape]:
-    """Returns the shape of each node, by one call for the whole graph."""
-    queries, places = list[ShapeQuery](), dict[str, int]()
+    """Returns the shape of each node, with one call for the whole graph."""
+    queries, indexes = list[ShapeQuery](), dict[str, int]()
     for name, node in graph.nodes.items():
         if isinstance(node, Relu):
-            places[name] = places[node.data]
+            indexes[name] = indexes[node.data]
             continue
-        places[name] = len(queries)
-        queries.append(write_query(node, places))
-    answers = client.infer_shapes(queries)
-    asked = {name: places[name] for name, node in graph.nodes.items() if not isinstance(node, Relu)}
-    wrong = [f"{name}: {answers[place]}" for name, place in asked.items() if is_to_blame(answers[place])]
+        indexes[name] = len(queries)
+        queries.append(write_query(node, indexes))
+    results = client.infer_shapes(queries)
+    queried = {name: indexes[name] for name, node in graph.nodes.items() if not isinstance(node, Relu)}
+    wrong = [f"{name}: {results[index]}" for name, index in queried.items() if is_wrong(results[index])]
     if wrong:
         raise CompileError("\n".join(wrong))
-    return {name: answer for name, place in places.items() if isinstance(answer := answers[place], InferredShape)}
+    return {name: result for name, index in indexes.items() if isinstance(result := results[index], InferredShape)}
 
 
-def write_query(node: Input | Constant | Reshape, places: Mapping[str, int]) -> ShapeQuery:
-    """Returns the question whose answer is the shape of a node."""
+def write_query(node: Input | Constant | Reshape, indexes: Mapping[str, int]) -> ShapeQuery:
+    """Returns the query for the shape of a node."""
     if isinstance(node, Reshape):
         return ShapeQuery(
-            data_from=places[node.data], shape=node.target, special_zero=True, operation="reshape", explain=True
+            data_from=indexes[node.data], shape=node.shape, special_zero=True, operation="reshape", explain=True
         )
-    # Its own shape, with every dim copied: so all shapes are told in one form, and what follows can be linked to it.
+    # A reshape that copies every dimension: all results then have one form, and later queries can refer to this one.
     shape = node.shape if isinstance(node, Input) else node.value.shape
     return ShapeQuery(data_shape=shape, shape=(0,) * len(shape), special_zero=True, operation="reshape")
 
 
-def is_to_blame(answer: InferredShape | ReshapeError) -> bool:
-    """Whether a node is wrong by itself, and not only because one before it is."""
-    return isinstance(answer, ReshapeError) and answer.reason != "BATCH_DEPENDENCY_FAILED"
+def is_wrong(result: InferredShape | ReshapeError) -> bool:
+    """Whether the node itself is wrong, and not only a node before it."""
+    return isinstance(result, ReshapeError) and result.reason != "BATCH_DEPENDENCY_FAILED"
 
 
 def fold_chains(graph: Graph, shapes: Mapping[str, InferredShape], client: Client) -> Graph:
-    """Returns the graph where a reshape of a reshape reads what the first one reads."""
+    """Returns the graph in which a reshape of a reshape reads the data of the first one."""
     folded = dict(list_folded(graph, shapes))
     queries = [
-        ShapeQuery(data_shape=shapes[node.data].dims, shape=node.target, special_zero=True, operation="reshape")
+        ShapeQuery(data_shape=shapes[node.data].dims, shape=node.shape, special_zero=True, operation="reshape")
         for node in folded.values()
     ]
-    answers = zip(folded, client.infer_shapes(queries), strict=True)
-    kept = {name: folded[name] for name, answer in answers if answer == shapes[name]}  # a rejection equals no shape
+    results = zip(folded, client.infer_shapes(queries), strict=True)
+    kept = {name: folded[name] for name, result in results if result == shapes[name]}  # an error equals no shape
     return replace(graph, nodes={**graph.nodes, **kept})
 
 
 def list_folded(graph: Graph, shapes: Mapping[str, InferredShape]) -> Iterator[tuple[str, Reshape]]:
-    """Yields what each reshape of a reshape may become."""
+    """Yields a candidate for each reshape of a reshape."""
     for name, node in graph.nodes.items():
         if not isinstance(node, Reshape):
             continue
         start = node.data
         while isinstance(before := graph.nodes[start], Reshape):
             start = before.data
-        target = write_target(shapes[start], shapes[name])
-        if start != node.data and target is not None:
-            yield name, Reshape(start, target)
+        shape = write_shape(shapes[start], shapes[name])
+        if start != node.data and shape is not None:
+            yield name, Reshape(start, shape)
 
 
-def write_target(data: InferredShape, output: InferredShape) -> tuple[int, ...] | None:
-    """Returns a target that makes `output` of `data`; None where numbers, copies and one -1 cannot say it."""
+def write_shape(data: InferredShape, output: InferredShape) -> tuple[int, ...] | None:
+    """Returns the items that reshape `data` to `output`, or None if numbers, copies and one -1 cannot express it."""
     items = list[int]()
     for index, dim in enumerate(output):
         if isinstance(dim, int) and dim > 0:
@@ -145,8 +145,8 @@ def write_target(data: InferredShape, output: InferredShape) -> tuple[int, ...] 
     return None if items.count(-1) > 1 else tuple(items)
 
 
-def remove_idle(graph: Graph, shapes: Mapping[str, InferredShape]) -> Graph:
-    """Returns the graph without the reshapes whose output has the shape of their data."""
+def remove_useless(graph: Graph, shapes: Mapping[str, InferredShape]) -> Graph:
+    """Returns the graph without reshapes that do not change the shape of their data."""
     nodes, stands_for = dict[str, Node](), dict[str, str]()
     for name, node in graph.nodes.items():
         moved = replace(node, data=stands_for.get(node.data, node.data)) if isinstance(node, Relu | Reshape) else node
@@ -158,22 +158,22 @@ def remove_idle(graph: Graph, shapes: Mapping[str, InferredShape]) -> Graph:
 
 
 def is_named(dim: int | Dim | None) -> bool:
-    """Whether equal dims are one dim: numbers and names are, but two that lie between 1 and 8 may differ."""
+    """Whether equal dimensions always have the same value. Numbers and names do; two dimensions from 1 to 8 may not."""
     return isinstance(dim, int) or (dim is not None and dim.expression is not None)
 
 
 def fold_constants(graph: Graph, client: Client) -> Graph:
-    """Returns the graph where reshapes of constants are constants."""
+    """Returns the graph in which reshapes of constants are constants."""
     nodes = dict(graph.nodes)
     for name, node in nodes.items():
         data = nodes[node.data] if isinstance(node, Reshape) else None
         if isinstance(node, Reshape) and isinstance(data, Constant):
-            nodes[name] = Constant(client.reshape(data.value, node.target, special_zero=True))
+            nodes[name] = Constant(client.reshape(data.value, node.shape, special_zero=True))
     return replace(graph, nodes=nodes)
 
 
-def remove_unread(graph: Graph) -> Graph:
-    """Returns the graph with the nodes that its outputs need."""
+def remove_unused(graph: Graph) -> Graph:
+    """Returns the graph with only the nodes that its outputs need."""
     needed = set(graph.outputs)
     for name, node in reversed([*graph.nodes.items()]):
         if name in needed and isinstance(node, Relu | Reshape):
@@ -192,7 +192,7 @@ def run_graph(graph: Graph, feeds: Mapping[str, Array], client: Client) -> list[
         elif isinstance(node, Relu):
             values[name] = np.maximum(values[node.data], 0)
         else:
-            values[name] = client.reshape(values[node.data], node.target, special_zero=True)
+            values[name] = client.reshape(values[node.data], node.shape, special_zero=True)
     return [values[name] for name in graph.outputs]
 
 
@@ -202,9 +202,9 @@ def describe(graph: Graph) -> str:
 
 
 def describe_node(node: Node) -> str:
-    """Returns a node as people write one."""
+    """Returns the text of a node."""
     if isinstance(node, Reshape):
-        return f"reshape({node.data}, {list(node.target)})"
+        return f"reshape({node.data}, {list(node.shape)})"
     if isinstance(node, Relu):
         return f"relu({node.data})"
     return (
@@ -218,19 +218,19 @@ EXAMPLE = Graph(
     {
         "images": Input(("N", 3, 16, 16)),
         "rows": Reshape("images", (0, -1)),
-        "planes": Reshape("rows", (0, 3, -1)),  # of a reshape: `rows` is not needed
+        "planes": Reshape("rows", (0, 3, -1)),  # a reshape of a reshape: `rows` is not needed
         "active": Relu("planes"),
-        "same": Reshape("active", (-1, 3, 256)),  # [N, 3, 256] already
+        "same": Reshape("active", (-1, 3, 256)),  # `active` already has the shape [N, 3, 256]
         "back": Reshape("same", (0, 0, 16, 16)),
         "weights": Constant(np.arange(12, dtype=np.float32)),
-        "matrix": Reshape("weights", (3, -1)),  # of a constant
+        "matrix": Reshape("weights", (3, -1)),  # a reshape of a constant
     },
     ("back", "matrix"),
 )
 
 
 def main(address: str) -> None:
-    """Compiles a graph, compares it with itself before, and shows what a wrong one is rejected with."""
+    """Compiles a graph, compares its outputs with those of the original, and prints the error of a wrong graph."""
     with Client(address) as client:
         compiled = compile_graph(EXAMPLE, client)
         print(f"before:\n{describe(EXAMPLE)}\nafter:\n{describe(compiled)}")

@@ -1,10 +1,11 @@
-"""A pipeline of two models, where the output of one is reshaped for the next.
+"""A pipeline of two models: the output of the first is reshaped for the second.
 
-The first model looks at patches of 4 x 4 pixels and describes each by a few numbers. The second recognizes digits, by
-what is said of the four patches of an image. Between them lies a reshape: from a row for each patch to a row for each
-image. It is checked for every batch size before anything is trained: the models fit, or it is said why not.
+The first model describes each patch of 4 x 4 pixels by a few numbers. The second model recognizes digits from the
+numbers of the four patches of an image. A reshape between them turns a row for each patch into a row for each image.
+Before the training, the program checks this reshape for every batch size. If the models do not fit together, the error
+names the reason.
 
-Run it against a server: `python examples/two_models.py [HOST:PORT]`.
+Run it with a running server: `python examples/two_models.py [HOST:PORT]`.
 """
 
 import sys
@@ -22,20 +23,20 @@ Array: TypeAlias = npt.NDArray[Any]
 
 SIDE, PATCH = 8, 4  # pixels
 PATCHES = (SIDE // PATCH) ** 2  # of an image
-NUMBERS = 8  # that the first model says of a patch
-TRAINED = 1200  # images; the others are for the test
+NUMBERS = 8  # for each patch, from the first model
+TRAINED = 1200  # images for the training; the others are for the test
 
 
 def check_shapes(client: Client) -> None:
-    """Follows N images through the pipeline without any image.
+    """Infers the shapes of N images in the pipeline, without any image.
 
     Raises:
-        InvalidRequestError: the models do not fit together; it says where.
+        InvalidRequestError: the models do not fit together; the error names the wrong item.
     """
     grid = client.infer_shape(
         ["N", SIDE, SIDE], [0, SIDE // PATCH, PATCH, SIDE // PATCH, PATCH], special_zero=True, operation="reshape"
     )
-    # The grid is transposed on the way, so that the pixels of a patch are neighbours.
+    # The pipeline transposes the grid, so that the pixels of a patch are neighbours.
     swapped = [grid[axis] for axis in (0, 1, 3, 2, 4)]
     patches = client.infer_shape(swapped, [-1, PATCH * PATCH], special_zero=False, operation="reshape")
     described = [patches[0], NUMBERS]
@@ -50,23 +51,23 @@ def check_shapes(client: Client) -> None:
 
 
 def cut_patches(client: Client, images: Array) -> Array:
-    """Returns a row for each patch, those of an image behind each other."""
+    """Returns a row for each patch; the patches of an image follow each other."""
     grid = client.reshape(images, [0, SIDE // PATCH, PATCH, SIDE // PATCH, PATCH], special_zero=True)
-    # A view with strides: it is sent as it lies, and gathered by the server.
+    # A view with strides: the SDK sends it without a copy, and the server gathers its elements.
     return client.reshape(grid.transpose(0, 1, 3, 2, 4), [-1, PATCH * PATCH], special_zero=False)
 
 
 class Pipeline:
-    """Two models, and the reshape between them."""
+    """Two models and the reshape between them."""
 
     def __init__(self, client: Client) -> None:
-        """Makes two models that know nothing yet."""
+        """Creates two untrained models."""
         self._client = client
         self._first = PCA(NUMBERS, random_state=0)
         self._second = LogisticRegression(max_iter=1000)
 
     def train(self, images: Array, digits: Array) -> None:
-        """Trains the first model, and then the second with what the first says."""
+        """Trains the first model, and then the second one with the output of the first."""
         self._first.fit(cut_patches(self._client, images))
         self._second.fit(self._describe(images), digits)
 
@@ -76,7 +77,7 @@ class Pipeline:
         return predicted
 
     def _describe(self, images: Array) -> Array:
-        """Returns a row for each image: what the first model says of its patches."""
+        """Returns a row for each image, with the output of the first model for its patches."""
         described: Array = self._first.transform(cut_patches(self._client, images))
         return self._client.reshape(described, [-1, PATCHES * NUMBERS], special_zero=False)
 

@@ -1,12 +1,12 @@
-"""A web service that calls tensor-reshape: images come in by HTTP, as rows they go through a model.
+"""A web service that calls tensor-reshape. It receives images over HTTP, reshapes them to rows and runs a model.
 
-What matters in a service of your own:
+Do the same in your own service:
 
-- one `AsyncClient` for the application, made and closed by its lifespan: its channel serves all requests at once;
-- the caller's deadline is passed on: what the request has taken so far is subtracted, and the rest bounds the call;
-- what the caller did wrong is told to the caller, with the reason; what is wrong behind the service is not.
+- Create one `AsyncClient` for the application in its lifespan. Its channel serves all requests at once.
+- Pass on the deadline of the request: subtract the time that has passed, and use the rest as timeout.
+- If the request is wrong, return the reason. If the error is on the side of the service, return no details.
 
-Run it: `python examples/web_service.py [SERVER [PORT]]`, then
+Run it with `python examples/web_service.py [SERVER [PORT]]`, then send a request:
 
     head -c 96 /dev/zero | curl --data-binary @- 'http://127.0.0.1:8000/means?shape=2,3,4'
 """
@@ -47,7 +47,7 @@ def build_app(server: str) -> Starlette:
 
     @asynccontextmanager
     async def run_client(app: Starlette) -> AsyncIterator[None]:
-        # In here, as a client belongs to the event loop that it was made in.
+        # Created here, because a client belongs to the event loop in which it was created.
         async with AsyncClient(server) as client:
             app.state.client = client
             yield
@@ -57,14 +57,14 @@ def build_app(server: str) -> Starlette:
 
 
 async def answer_means(request: Request) -> JSONResponse:
-    """Takes float32 images as they lie in memory, `?shape=` of all of them, and returns the mean of each."""
+    """Returns the mean of each image. The body has the float32 elements, and `?shape=` the shape of all images."""
     deadline = read_deadline(request)
     shape = read_shape(request)
     body = await read_body(request)
     if len(body) % np.dtype("<f4").itemsize:
-        raise HTTPException(400, "the body is no row of float32")
+        raise HTTPException(400, "the body is not a sequence of float32 elements")
     client: AsyncClient = request.app.state.client
-    # What is wrong with the shape is found by the rules: nobody here compares it with the body.
+    # The reshape finds a wrong shape, so the service need not compare the shape with the body.
     images = await client.static_reshape(
         np.frombuffer(body, "<f4"), shape, special_zero=False, timeout=find_rest(deadline)
     )
@@ -73,7 +73,7 @@ async def answer_means(request: Request) -> JSONResponse:
 
 
 async def answer_shape(request: Request) -> JSONResponse:
-    """Says which rows images of a shape make, without any image: `?shape=2,3,4`."""
+    """Returns the shape of the rows for images of a shape (`?shape=2,3,4`), without any image."""
     client: AsyncClient = request.app.state.client
     rows = await client.infer_shape(
         read_shape(request), [0, -1], special_zero=True, timeout=find_rest(read_deadline(request))
@@ -82,7 +82,7 @@ async def answer_shape(request: Request) -> JSONResponse:
 
 
 async def answer_error(_request: Request, error: Exception) -> JSONResponse:
-    """Returns what the caller is told of a call that failed."""
+    """Returns the response for a failed call."""
     retry_seconds = error.retry_seconds if isinstance(error, LimitError) else None
     headers = {} if retry_seconds is None else {"retry-after": str(max(1, round(retry_seconds)))}
     if isinstance(error, InvalidRequestError):
@@ -92,7 +92,7 @@ async def answer_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def find_status(error: Exception) -> tuple[int, str]:
-    """Returns the status of an error that is not the caller's, and what of it is nobody's secret."""
+    """Returns the status and the public text of an error that the request did not cause."""
     if isinstance(error, LimitError):
         return (413, "too large") if error.retry_seconds is None else (429, "too busy")
     if isinstance(error, CallTimeoutError):
@@ -101,18 +101,18 @@ def find_status(error: Exception) -> tuple[int, str]:
 
 
 def read_deadline(request: Request) -> float:
-    """Returns until when the caller waits, by the monotonic clock; `x-request-timeout` says how many seconds."""
+    """Returns the deadline of the request on the monotonic clock, from the seconds in `x-request-timeout`."""
     try:
         seconds = float(request.headers.get("x-request-timeout", DEFAULT_SECONDS))
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= MAX_SECONDS:  # nor is it NaN
-        raise HTTPException(400, f"x-request-timeout is a number of seconds up to {MAX_SECONDS:g}")
+    if not 0 < seconds <= MAX_SECONDS:  # also rejects NaN
+        raise HTTPException(400, f"x-request-timeout must be a number of seconds up to {MAX_SECONDS:g}")
     return time.monotonic() + seconds
 
 
 def find_rest(deadline: float) -> float:
-    """Returns the seconds that are left of a deadline."""
+    """Returns the seconds until the deadline."""
     rest = deadline - time.monotonic()
     if rest <= 0:
         raise HTTPException(504, "the deadline passed")
@@ -123,25 +123,25 @@ def read_shape(request: Request) -> list[int]:
     """Returns the shape in the query string."""
     text = request.query_params.get("shape", "")
     if len(text) > MAX_SHAPE_CHARACTERS:
-        raise HTTPException(400, f"shape has up to {MAX_SHAPE_CHARACTERS} characters")
+        raise HTTPException(400, f"shape must have at most {MAX_SHAPE_CHARACTERS} characters")
     try:
         return [int(item) for item in text.split(",")]
     except ValueError:
-        raise HTTPException(400, "shape is numbers with commas between them") from None
+        raise HTTPException(400, "shape must be numbers separated by commas") from None
 
 
 async def read_body(request: Request) -> bytes:
-    """Returns the body, and reads no more of it than the service takes."""
+    """Returns the body. Reads at most as many bytes as the service accepts."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"a body has up to {MAX_BODY_BYTES} bytes")
+            raise HTTPException(413, f"the body must have at most {MAX_BODY_BYTES} bytes")
     return bytes(body)
 
 
 def main(server: str = "localhost:50051", port: str = "8000") -> None:
-    """Serves until it is interrupted."""
+    """Runs the service until it is interrupted."""
     uvicorn.run(build_app(server), host="127.0.0.1", port=int(port))
 
 

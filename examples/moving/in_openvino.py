@@ -1,4 +1,4 @@
-"""A Reshape-1 of OpenVINO, in this process: executed, and asked for a shape."""
+"""Executes a Reshape-1 of OpenVINO in this process, and infers a shape."""
 
 import numpy as np
 import openvino

@@ -1,4 +1,4 @@
-// A StaticReshape of oneDNN Graph, in this process.
+// Executes a StaticReshape of oneDNN Graph in this process.
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
 #include <iostream>

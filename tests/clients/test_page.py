@@ -1,4 +1,4 @@
-"""The pages on clients show the shortest call of each, which does what its comments say."""
+"""The pages on clients show the shortest call of each client, and the call prints what its comments say."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from documents import ROOT
 from server_processes import ServerProcess
 from verification.clients.programs import Program, find_programs
 
-PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("clients*.md"))
+PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("*.md"))
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 

@@ -83,5 +83,5 @@ def test_answer_may_say_less_than_a_case():
 def test_each_case_has_an_id_of_its_own_and_a_source():
     cases = [case for path in FILES for case in CASES[path]]
     assert len({case["id"] for case in cases}) == len(cases)
-    sources = ("oneDNN Graph", "OpenVINO", "this contract")
+    sources = ("oneDNN Graph", "OpenVINO", "this project")
     assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []

@@ -8,11 +8,16 @@ from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import SettingOption, serve
-from verification.document.commands import build_commands
+from verification.document.commands import CONNECTION, build_commands
 from verification.document.configuration import build_configuration
 from verification.document.explanations import EXPLANATIONS
 
 SETTINGS = [option for option in serve.params if isinstance(option, SettingOption)]
+
+
+def read_sections() -> dict[str, str]:
+    """Returns the sections on commands, by their headings."""
+    return dict(re.findall(r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", "\n".join(build_commands()), re.M | re.S))
 
 
 def test_configuration_has_a_row_with_the_help_of_each_setting():
@@ -24,16 +29,23 @@ def test_configuration_has_a_row_with_the_help_of_each_setting():
 
 
 def test_commands_have_a_section_with_each_option():
-    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", "\n".join(build_commands()), re.M | re.S))
-    shared = {option.name for option in SETTINGS}
+    settings = {option.name for option in SETTINGS}
+    sections = read_sections()
 
     assert [
         (name, option.opts)
         for name, command in load_all(LAZY_COMMANDS).items()
         for option in command.params
-        if isinstance(option, click.Option) and not option.hidden and option.name not in shared
-        if f"`{option.opts[0]}`" not in sections[name]
+        if isinstance(option, click.Option) and not option.hidden and option.name not in settings - CONNECTION
+        if f"`{option.opts[0]}`" not in sections["Connection options" if option.name in CONNECTION else name]
     ] == []
+
+
+def test_commands_that_call_a_server_link_to_the_connection_options():
+    commands = load_all(LAZY_COMMANDS).items()
+    calling = {name for name, command in commands if {option.name for option in command.params} >= CONNECTION}
+
+    assert {name for name, text in read_sections().items() if "(#connection-options)" in text} == calling
 
 
 def test_every_reason_has_an_explanation():

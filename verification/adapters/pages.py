@@ -1,6 +1,6 @@
-"""The page of what libraries answer, from the results that are committed.
+"""The page on the conformance of libraries, from the committed results.
 
-- Each difference is told once: with the first deviation of its library that explains it, or as not explained.
+- Each difference is listed once: with the first deviation of its library that explains it, or as not explained.
 """
 
 import json
@@ -18,46 +18,56 @@ from verification.adapters.results import list_differences
 from verification.document.tables import join_cells
 
 _INTRODUCTION = """\
-# What libraries answer
+# Conformance of libraries
 
 <!-- Written by scripts/site from conformance/results, which scripts/verify adapters writes. -->
 
-The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
-how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
-has all three operations. Versions and dates are in the section of each. `scripts/verify adapters NAME` asks one again
-(`conformance/adapters/README.md`).
+Look up how your library deviates from the specifications of the operations. The table has the most serious deviation of
+each library:
+"""
 
-## Rule by rule
+_METHOD = """\
 
-How many of the questions are answered as the kit answers them, or tighter, of those that the implementation was asked:
-all of the sizes of the kit that are told, but for what it does not offer. A dash: it offers nothing of the kind. Rows
-of different sizes do not compare: the core is a few cases of each boundary, the others are many of the same kind.
+To get these results, the [conformance suite](how-to/conformance.md) was run with each library in its own environment.
+No library has all three operations; queries that it does not support are not counted. The section of each library has
+the versions and dates. To test a library again, run `scripts/verify adapters NAME` (`conformance/adapters/README.md`).
+To test your own implementation, see [Test your own implementation](how-to/conformance.md).
+
+## How to read the tables
+
+- **Correct answers** has the number of correct answers and the number of supported queries, over all tested interfaces
+  of the library.
+- **Matters** is the worst effect of a deviation. From the worst, the effects are: wrong memory (the library reads or
+  writes bytes outside the tensor), a crash, a wrong shape, a missing error, a needless rejection, and a weaker answer
+  (correct, but wider than possible).
+- **Another definition** is not a defect: the library documents another behaviour, or no specification decides.
+- **Example** is the smallest query that shows the deviation. `?` is an unknown dimension, `2..4` is a dimension from 2
+  to 4, and `[...]` is a shape of unknown rank.
+"""
+
+_MATRIX = """\
+## Correct answers for each rule
+
+A cell has the number of correct answers and the number of queries that the library supports. `-` means that it supports
+none. Do not compare rows of different sizes: `core` has a few cases of each boundary, and the other sizes have many
+similar cases. The [rules](how-to/conformance.md) are those of the suite.
 """
 
 _VERDICTS = """\
 
-## Verdict by verdict
+## Number of answers for each verdict
 
-How many questions had which answer. A **weaker** answer is right, and says less than could be known. A **tighter** one
-says more than the kit, and no instance contradicts it.
+A **weaker** answer is correct but wider than possible. A **tighter** answer is narrower than that of the suite, and no
+concrete case contradicts it.
 """
 
 _REPORTS = """\
 
 ## Reports
 
-One for each defect, ready to be sent: what happens, the smallest program, and the sentence that expects otherwise.
-Each program was run, and printed what the report says. Those about wrong memory are for the private channel that the
-library's security policy names, before they are for its public tracker.
-"""
-
-_MATTERS = """\
-
-**Matters** tells the worst that comes of a deviation, the worst first: wrong memory (bytes are read or written
-that are not the tensor's), a crash, a wrong shape, a missing error, a needless rejection, a weaker answer. Where a
-library documents that it means something else, or no sentence decides, that is another definition, and no defect. The
-example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, and `[...]` an
-unknown rank.
+Each defect has a report for the developers of the library: what happens, the smallest program, and the sentence of the
+documentation that expects another result. Each program was run and printed what the report shows. Before you publish a
+report about wrong memory, send it to the private channel that the library's security policy names.
 """
 
 _UNEXPLAINED = "Not explained"
@@ -72,7 +82,7 @@ _SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TI
 
 
 class Asked(NamedTuple):
-    """An implementation, and what it answered."""
+    """An implementation and its results."""
 
     library: Library
     implementation: Implementation
@@ -87,22 +97,24 @@ def build(libraries: Sequence[Library], results: Mapping[str, Results]) -> str:
         for implementation in library.implementations
         if implementation.name in results
     ]
-    told = [library for library in libraries if any(one.library is library for one in asked)]
+    shown = [library for library in libraries if any(one.library is library for one in asked)]
     lines = [
         _INTRODUCTION,
+        *_build_summary(shown, asked),
+        _METHOD,
+        *(line for library in shown for line in _build_section(library, asked)),
+        _MATRIX,
         *_build_matrix(asked),
         _VERDICTS,
         *_build_verdicts(asked),
-        _MATTERS,
-        *(line for library in told for line in _build_section(library, asked)),
         _REPORTS,
-        *_build_reports(told),
+        *_build_reports(shown),
     ]
     return "\n".join(lines) + "\n"
 
 
 def explain(library: Library, differences: Iterable[Difference]) -> dict[Deviation | None, list[Difference]]:
-    """Returns the differences of each deviation that has some, the worst first; None: those that nothing explains."""
+    """Returns the differences of each deviation, the worst first; the key None has those without an explanation."""
     sorted_out: dict[Deviation | None, list[Difference]] = {deviation: [] for deviation in (*library.deviations, None)}
     for difference in differences:
         sorted_out[find_cause(library, difference)].append(difference)
@@ -111,8 +123,27 @@ def explain(library: Library, differences: Iterable[Difference]) -> dict[Deviati
 
 
 def find_cause(library: Library, difference: Difference) -> Deviation | None:
-    """Returns the first deviation that explains a difference; None: nothing does."""
+    """Returns the first deviation that explains a difference, or None."""
     return next((deviation for deviation in library.deviations if deviation.explains(difference)), None)
+
+
+def _build_summary(libraries: Sequence[Library], asked: Sequence[Asked]) -> Iterator[str]:
+    """Yields a row for each library, with its most serious deviation."""
+    yield "| library | correct answers | most serious deviation | matters |"
+    yield "|---|---:|---|---|"
+    for library in libraries:
+        results = [one.results for one in asked if one.library is library]
+        found = explain(library, (one for each in results for one in list_differences(each)))
+        worst = next(filter(None, found), None)
+        cells = (worst.title, str(worst.matter)) if worst else ("none", "")
+        yield join_cells((f"[{library.title}](#{library.title.lower()})", _sum_share(results), *cells))
+
+
+def _sum_share(results: Sequence[Results]) -> str:
+    """Returns the number of correct answers and of supported queries, over all implementations of a library."""
+    right = sum(one.count(verdict) for one in results for verdict in (Verdict.AGREES, Verdict.TIGHTER))
+    supported = right + sum(one.count(verdict) for one in results for verdict in Verdict if verdict.is_difference)
+    return f"{right}/{supported}"
 
 
 def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
@@ -134,7 +165,7 @@ def _format_share(verdicts: Mapping[str, int]) -> str:
 
 
 def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
-    yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not offered"))
+    yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not supported"))
     yield f"|---|{'---:|' * (len(_SHOWN) + 1)}"
     for one in asked:
         counts = [one.results.count(verdict) for verdict in (*_SHOWN, Verdict.UNSUPPORTED)]
@@ -148,14 +179,15 @@ def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
         results, asked_for = one.results, one.implementation.asked
         versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
         sizes = ", ".join(f"`{size}`" for size in results.sizes)
-        yield f"- `{results.implementation}`: {asked_for} Asked on {results.date}, {versions}: the cases of {sizes}."
-    yield from ("", f"Not offered: {library.lacks}", "")
+        tested = f"Tested on {results.date} with {versions} and the cases of {sizes}."
+        yield f"- `{results.implementation}`: {asked_for} {tested}"
+    yield from ("", f"Not supported: {library.lacks}", "")
     differences = [difference for one in of_library for difference in list_differences(one.results)]
     if not differences:
-        yield from ("It answers as the kit does wherever it was asked.", "")
+        yield from ("Every answer is correct.", "")
         return
     explained = explain(library, differences)
-    yield "| deviation | matters | rules | of | smallest example | its answer | right |"
+    yield "| deviation | matters | rules | implementations | example | its answer | correct answer |"
     yield "|---|---|---|---|---|---|---|"
     for deviation, found in explained.items():
         yield _build_row(deviation, found)
@@ -187,11 +219,11 @@ def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> s
     smallest = find_example(deviation, found)
     report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
     why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
-    return f"- **{why}{report} The example is `{smallest.case}`. {smallest.because}"
+    return f"- **{why}{report} Example `{smallest.case}`: {smallest.because}"
 
 
 def find_example(deviation: Deviation | None, found: Sequence[Difference]) -> Difference:
-    """Returns the shortest of those that show how much a deviation matters, or of all where no verdict shows it."""
+    """Returns the shortest difference that shows the effect of a deviation, or the shortest of all if none shows it."""
     verdict = _SHOWN_BY.get(deviation.matter) if deviation else None
     shown = [difference for difference in found if difference.verdict == verdict]
     return min(shown or found, key=lambda difference: len(json.dumps(difference.asked)))

@@ -15,7 +15,7 @@ A program is a folder of `tests/clients/programs`:
   writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
   `reason` and `metadata` as the client decodes them from the details of the status.
 - `page`: runs the shortest call, with an address. It is the file that `about.json` calls `page`:
-  docs/how-to/clients*.md shows it, with what it prints as comments.
+  a page of docs/how-to shows it, with what it prints as comments.
 
 Environments are in `.venv-clients`, and stay: one is made again when what it is made of has changed.
 """
@@ -70,7 +70,7 @@ class Program:
         title: for people.
         tables: the protocols that it speaks.
         server: the flags that its server is started with besides.
-        page: the file in the repository that docs/how-to/clients*.md shows; empty: none.
+        page: the file in the repository that a page of docs/how-to shows; empty: none.
         row_calls: how many calls of a row `scripts/test` makes of it; None: all, as `scripts/verify clients` does.
         exceptions: by row, how it must differ.
     """

@@ -1,9 +1,9 @@
-"""Writes the parts of the site that follow from the code.
+"""Writes the parts of the site that are generated from the code.
 
-- The tables and sections of reference pages go to `.reference/`, which is not in git: pages of `docs/` include them.
-  The reasons of rejections are provoked from real servers, so that their table shows what a caller gets.
-- `docs/conformance.md` and the drawings are in git. With `--check` they are not written: the program ends with status
-  1 if one is not what would be written.
+- The tables and sections of reference pages go to `.reference/`, which is not in git. Pages of `docs/` include them.
+  The examples of errors come from real servers, so they are the messages that clients get.
+- `docs/conformance.md` and the drawings are in git. With `--check`, the program does not write them. It ends with
+  status 1 if a file differs from the generated one.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from verification.document.drawings import draw_all
 from verification.document.explanations import EXPLANATIONS
 from verification.document.provocations import provoke
 from verification.document.servers import Servers, run_servers
-from verification.document.tables import join_cells
+from verification.document.tables import anchor, join_cells
 from verification.lemmas import LEMMAS
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ DOCS, REFERENCE = ROOT / "docs", ROOT / ".reference"
 def main() -> None:
     """Writes the parts, or checks those that are in git."""
     parser = argparse.ArgumentParser("python -m verification.document", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="leave what is in git; status 1 if that would change")
+    parser.add_argument("--check", action="store_true", help="do not write files in git; status 1 if one would change")
     check: bool = parser.parse_args().check
     REFERENCE.mkdir(exist_ok=True)
     for name, lines in build_parts().items():
@@ -46,7 +46,7 @@ def main() -> None:
     for page in stale:
         if not check:
             page.write_text(pages[page])
-        print(f"{page.relative_to(ROOT)} {'is not what follows from the code' if check else 'is written'}")
+        print(f"{page.relative_to(ROOT)} {'differs from the generated file' if check else 'is written'}")
     sys.exit(bool(check and stale))
 
 
@@ -64,24 +64,23 @@ def build_parts() -> dict[str, Iterable[str]]:
 
 
 def build_errors(servers: Servers) -> Iterator[str]:
-    """Yields the table of the reasons."""
+    """Yields the table of error reasons."""
     yield "| reason | code | rule | retry | when | what to do | example |"
     yield "|---|---|---|---|---|---|---|"
     for reason in Reason:
         rule = "" if reason.rule is None else str(reason.rule)
         retry = "yes" if reason.is_retryable else ""
-        yield join_cells(
-            (f"`{reason}`", reason.code_name, rule, retry, *EXPLANATIONS[reason], provoke(reason, servers))
-        )
+        name = f"`{reason}`{anchor(reason)}"
+        yield join_cells((name, reason.code_name, rule, retry, *EXPLANATIONS[reason], provoke(reason, servers)))
 
 
 def build_metrics() -> Iterator[str]:
-    """Yields the table of what a server shows to Prometheus."""
+    """Yields the table of metrics."""
     yield "| metric | kind | labels | meaning |"
     yield "|---|---|---|---|"
     for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES):
         labels = " ".join(f"`{label}`" for label in family.labels)
-        yield join_cells((f"`{family.shown_name}`", family.kind, labels, family.help))
+        yield join_cells((f"`{family.shown_name}`{anchor(family.shown_name)}", family.kind, labels, family.help))
     names = f"`{PROCESS_PREFIX}_process_*`"
     yield join_cells((names, GAUGE, "`worker`", "Memory, processor time and file descriptors of each worker."))
     yield join_cells(("`process_*`", GAUGE, "", "The same for the process with the metrics port."))

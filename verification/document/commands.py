@@ -1,4 +1,4 @@
-"""The reference of the command line: what `--help` of every command says, from click itself."""
+"""The reference of the command line, from the help texts of click."""
 
 import inspect
 from collections.abc import Iterator
@@ -7,21 +7,41 @@ import click
 
 from tensor_reshape.cli.__main__ import COMMANDS, commands
 from tensor_reshape.cli.lazy_commands import load_all
+from tensor_reshape.cli.parameters import connection_options
 from tensor_reshape.server.__main__ import SettingOption
 from verification.document.tables import collapse_lines, escape, join_cells
 
 PROGRAM = "tensor-reshape"
 
 
+@click.command
+@connection_options
+def _connect() -> None:
+    """Has only the connection options, which most commands share."""
+
+
+CONNECTION = frozenset(str(option.name) for option in _connect.params)
+
+
 def build_commands() -> Iterator[str]:
-    """Yields a section for each command."""
+    """Yields the table of connection options, and a section for each command."""
     parent = click.Context(commands, info_name=PROGRAM)
+    yield from ("## Connection options", "", *_build_connection_options(click.Context(_connect, parent=parent)), "")
     for name, command in sorted(load_all(COMMANDS).items()):
         yield from _build_command(name, command, parent)
 
 
+def _build_connection_options(context: click.Context) -> Iterator[str]:
+    """Yields the table of the connection options, with their environment variables."""
+    yield from ("Every command that calls a server has these options. A flag overrides its variable.", "")
+    yield from ("| option | variable | default | meaning |", "|---|---|---|---|")
+    for option in _connect.params:
+        if isinstance(option, click.Option):
+            yield join_cells(_list_cells(option, context, f"`{option.envvar}`" if option.envvar else ""))
+
+
 def _build_command(name: str, command: click.Command, parent: click.Context) -> Iterator[str]:
-    """Yields the section of a command, and those of the commands that it has."""
+    """Yields the section of a command and of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent)
     path = context.command_path.removeprefix(f"{PROGRAM} ")
     yield from (f"## {path}", "", "```text", f"{PROGRAM} {path} {' '.join(command.collect_usage_pieces(context))}")
@@ -40,20 +60,24 @@ def _build_paragraphs(text: str | None) -> Iterator[str]:
 
 
 def _build_options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yields the table of what a command takes, but for settings of the server: they have a page."""
+    """Yields the table of a command's options, without the settings of the server and the connection options."""
     options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
-    rows = [_build_row(option, context) for option in options if not isinstance(option, SettingOption)]
-    if len(rows) < len(options):
-        yield from ("And every setting of [the configuration](configuration.md) as a flag.", "")
-    if rows:
+    own = [option for option in options if not (isinstance(option, SettingOption) or option.name in CONNECTION)]
+    if own:
+        rows = (join_cells(_list_cells(option, context)) for option in own)
         yield from ("| option | default | meaning |", "|---|---|---|", *rows, "")
+    if any(isinstance(option, SettingOption) for option in options):
+        yield from ("You can also pass every setting of [the configuration](configuration.md) as a flag.", "")
+    if {option.name for option in options} >= CONNECTION:
+        yield from ("You can also pass the [connection options](#connection-options).", "")
 
 
-def _build_row(option: click.Option, context: click.Context) -> str:
+def _list_cells(option: click.Option, context: click.Context, *more: str) -> tuple[str, ...]:
+    """Returns the cells of an option: its flags, further cells, its default, and its help."""
     flags = " ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
     value = "" if option.is_flag or option.count else f" {option.make_metavar(context)}"
     default = "required" if option.required else _describe_default(option, context)
-    return join_cells((flags + value, default, escape(collapse_lines(option.help or ""))))
+    return flags + value, *more, default, escape(collapse_lines(option.help or ""))
 
 
 def _describe_default(option: click.Option, context: click.Context) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tensor_reshape.rules.sizes import format_size
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from verification.document.tables import collapse_lines, join_cells
+from verification.document.tables import anchor, collapse_lines, join_cells
 
 # A dataclass takes the fields of its bases in the reverse order: this is the order of `--help`.
 GROUPS = Config.__bases__[::-1]
@@ -27,11 +27,12 @@ def _build_row(setting: Setting) -> str:
     flags = f"`{setting.flag}`"
     if setting.type is bool:
         flags += f" `--no-{setting.flag.removeprefix('--')}`"
+    flags += anchor(setting.flag.removeprefix("--"))
     return join_cells((flags, describe_values(setting), describe_default(setting), setting.declaration.help))
 
 
 def describe_values(setting: Setting) -> str:
-    """Returns which values a setting takes."""
+    """Returns the allowed values of a setting."""
     declared = setting.declaration
     if not setting.is_size:
         return " ".join(f"`{choice}`" for choice in declared.choices) or setting.bounds
@@ -40,7 +41,7 @@ def describe_values(setting: Setting) -> str:
 
 
 def describe_default(setting: Setting) -> str:
-    """Returns the default as people write it, or in words where the system decides it."""
+    """Returns the default as text, or in words if it depends on the system."""
     if setting.declaration.system_default:
         return setting.declaration.system_default
     default = setting.default

@@ -1,4 +1,4 @@
-"""The drawings of the concept pages that follow from the rules: `explorer.drawings` draws what is asked in each."""
+"""The drawings of the concept pages, drawn by `explorer.drawings` from queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from tensor_reshape.rules.shape_parser import parse_shape
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A question as it is typed.
+    """A query as text.
 
     Attributes:
-        data: the data shape.
-        shape: the target.
+        data: the input shape.
+        shape: the requested shape.
         special_zero: whether a 0 copies.
-        operation: whose rules answer.
-        expected: the expected shape; None: none is declared.
+        operation: the operation whose rules apply.
+        expected: the expected output shape, or None.
     """
 
     data: str
@@ -30,7 +30,7 @@ class Asked:
     expected: str | None = None
 
     def read(self) -> AnyQuestion:
-        """Returns the question."""
+        """Returns the query."""
         expected = None if self.expected is None else parse_shape(self.expected, "expected_shape")
         data, target = parse_shape(self.data, "data"), parse_shape(self.shape, "shape")
         return Question(self.operation, data, target, self.special_zero, None, expected)

@@ -1,4 +1,4 @@
-"""For each error reason: when the server rejects a request with it, and what the caller should do."""
+"""For each error reason: its condition, and what the client should do."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class Explanation(NamedTuple):
 
     Attributes:
         when: the condition.
-        action: what the caller should do.
+        action: what the client should do.
     """
 
     when: str
@@ -24,42 +24,46 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.SHAPE_DATA_TYPE_UNSUPPORTED: Explanation(
         "The operation does not support the data type of the shape tensor.",
-        "Convert the shape tensor to an integer type of the operation.",
+        "Convert the shape tensor to an integer type that the error lists.",
     ),
     Reason.SHAPE_RANK_INVALID: Explanation("The shape tensor does not have rank 1.", "Send a shape tensor of rank 1."),
     Reason.SPECIAL_ZERO_MISSING: Explanation("`special_zero` is not set.", "Set `special_zero` to true or false."),
     Reason.RANK_UNSUPPORTED: Explanation(
-        "StaticReshape or DynamicReshape has a data shape or target shape of a rank above 12.",
+        "StaticReshape or DynamicReshape has an input shape or a requested shape with more than 12 dimensions.",
         "Use `reshape`, which supports ranks up to 64.",
     ),
     Reason.DIM_OUT_OF_RANGE: Explanation(
-        "A data dimension or a bound of an interval is not in 0 to 2^63 - 1, or an expression has only larger values.",
+        "An input dimension or a bound of an interval is not from 0 to 2^63 - 1, or every value of an expression is"
+        " above 2^63 - 1.",
         "Correct the dimension. For an unknown dimension use `None` or `?`.",
     ),
     Reason.INVALID_TARGET_VALUE: Explanation(
-        "A target value is below -1 or above 2^63 - 1.", "Use a size, 0, or one -1."
+        "An item of the requested shape is below -1 or above 2^63 - 1.", "Use a dimension, 0, or one -1."
     ),
     Reason.COPY_INDEX_OUT_OF_RANGE: Explanation(
-        "A 0 in the target copies a dimension that the data does not have.",
-        "Write the size instead of the 0, or move the 0.",
+        "A 0 in the requested shape copies a dimension that the data does not have.",
+        "Write the dimension instead of the 0, or move the 0.",
     ),
-    Reason.MULTIPLE_MINUS_ONE: Explanation("The target has more than one -1.", "Keep only one -1."),
+    Reason.MULTIPLE_MINUS_ONE: Explanation("The requested shape has more than one -1.", "Keep only one -1."),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: Explanation(
-        "The other target dimensions have the product 0, so -1 cannot be inferred.", "Write the size instead of -1."
+        "The product of the other items is 0, so -1 cannot be inferred.", "Write the dimension instead of -1."
     ),
     Reason.NOT_DIVISIBLE: Explanation(
-        "The number of elements is not divisible by the product of the other target dimensions.",
-        "Change the target. The error suggests values.",
+        "The number of elements is not divisible by the product of the other items.",
+        "Use one of the values that the error suggests.",
     ),
-    Reason.DIM_OVERFLOW: Explanation("The inferred dimension exceeds 2^63 - 1.", "Change the target."),
+    Reason.DIM_OVERFLOW: Explanation(
+        "The inferred dimension exceeds 2^63 - 1.", "Split the dimension into several items."
+    ),
     Reason.VOLUME_MISMATCH: Explanation(
-        "The target shape has another number of elements than the data.", "Change the target, or use -1 once."
+        "The requested shape has another number of elements than the data.",
+        "Use one of the values that the error suggests, or write -1 for one item.",
     ),
     Reason.EXPECTED_SHAPE_MISMATCH: Explanation(
         "The output shape differs from `expected_shape`.", "Correct the request or `expected_shape`."
     ),
     Reason.STRIDES_UNSUPPORTED: Explanation(
-        "Data with elements smaller than one byte has strides.", "Send such data without strides."
+        "The data has strides, and its elements are smaller than one byte.", "Send such data without strides."
     ),
     Reason.STRIDES_RANK_MISMATCH: Explanation(
         "The number of strides differs from the number of dimensions.", "Send one stride for each dimension."
@@ -79,7 +83,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     Reason.FIELD_MISSING: Explanation("A required field is not set.", "Set the field that the error names."),
     Reason.OPERATION_UNSPECIFIED: Explanation("InferShape has no operation.", "Set `operation`."),
     Reason.DIM_UNKNOWN: Explanation(
-        "A dimension is of a kind that this server does not support.", "Update the server, or use an older kind."
+        "A dimension has a kind that this server does not support, because the client is newer.",
+        "Update the server, or use an older kind.",
     ),
     Reason.INTERVAL_EMPTY: Explanation(
         "The upper bound of an interval is less than the lower bound.", "Correct the bounds."
@@ -90,22 +95,22 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.SYMBOL_CONFLICT: Explanation(
         "The bounds of a symbol, or its uses in several places, exclude every value.",
-        "Make the statements about the symbol consistent.",
+        "Correct the bounds of the symbol, or use different names.",
     ),
     Reason.DIM_SYNTAX_INVALID: Explanation(
         "A text is not a valid dimension. The SDK and the command line report this.",
         "Write a number, an interval such as `2..8`, `?`, or a symbol such as `N`.",
     ),
     Reason.BATCH_REFERENCE_INVALID: Explanation(
-        "`data_from` of a batch item is not the index of an earlier item, or the item also has data.",
-        "Refer to an earlier item, and omit the data.",
+        "`data_from` of a batch item is not the index of an earlier item, or the item also has an input shape.",
+        "Refer to an earlier item, and omit the input shape.",
     ),
     Reason.BATCH_DEPENDENCY_FAILED: Explanation(
         "The batch item that `data_from` refers to was rejected.", "Correct the earlier item."
     ),
     Reason.INTERNAL_ERROR: Explanation(
         "The server has a bug that affected this batch item. Its log has the traceback, and other items have results."
-        " In Python it is a `ReshapeError` of neither subclass.",
+        " In Python it is a `ReshapeError` itself, not one of its subclasses.",
         "Report the bug with the server's log.",
     ),
     Reason.MODEL_UNKNOWN: Explanation(
@@ -121,7 +126,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Correct the requested output.",
     ),
     Reason.PARAMETER_INVALID: Explanation(
-        "A parameter has the wrong type or cannot be parsed, or the target shape is given twice.",
+        "A parameter has the wrong type or cannot be parsed, or the request has the requested shape twice.",
         "Correct the parameter that the error names.",
     ),
     Reason.SHARED_MEMORY_DISABLED: Explanation(
@@ -129,8 +134,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Send the bytes in the message, or set `--shared-memory-dir`.",
     ),
     Reason.REGION_INVALID: Explanation(
-        "A region has a name that is in use, empty or too long, a key that is not a file name in the directory, or no"
-        " bytes.",
+        "The name of a region is in use, empty or too long, its key is not a file name in the directory, or its size is"
+        " 0.",
         "Register it with another name, a file name and a size.",
     ),
     Reason.REGION_UNKNOWN: Explanation("No region with this name is registered.", "Register the region first."),
@@ -145,8 +150,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.REGION_LIMIT_EXCEEDED: Explanation("1,024 regions are already registered.", "Unregister unused regions."),
     Reason.CHUNK_UNEXPECTED: Explanation(
-        "A chunk is empty or does not belong to a tensor, or the first message of a tensor already has payload.",
-        "Begin a tensor without payload, and then send its chunks.",
+        "A chunk is empty or does not belong to a tensor, or the message that begins a tensor already has its bytes.",
+        "Begin a tensor without bytes, and then send its chunks.",
     ),
     Reason.CHUNK_OUT_OF_ORDER: Explanation(
         "The offset of a chunk is not the end of the previous chunk.", "Send the chunks in order."
@@ -156,15 +161,15 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Send a valid token.",
     ),
     Reason.PERMISSION_DENIED: Explanation(
-        "The caller is authenticated, but may not call this method or this server.",
+        "The client is authenticated, but may not call this method or this server.",
         "Ask the operator for the permission.",
     ),
     Reason.VIEW_IMPOSSIBLE: Explanation(
-        '`transfer="view", copy="never"` with strides that do not allow a view. The SDK reports this.',
+        'The strides of the array do not allow a view (`transfer="view", copy="never"`). The SDK reports this.',
         'Use `copy="if_needed"`.',
     ),
     Reason.RANK_LIMIT_EXCEEDED: Explanation(
-        "Reshape has a data shape or target shape of a rank above 64.", "Merge dimensions."
+        "Reshape has an input shape or a requested shape with more than 64 dimensions.", "Merge dimensions."
     ),
     Reason.OUTPUT_TOO_LARGE: Explanation(
         "The output of a broadcast, or the results of a batch, exceed `--max-message-bytes`.",
@@ -175,7 +180,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Use fewer and shorter fields.",
     ),
     Reason.BATCH_TOO_LARGE: Explanation(
-        "A batch has more than 4 MiB or 65,536 items, or exceeds its limit of computation steps.", "Split the batch."
+        "A batch has more than 4 MiB or 65,536 items, or exceeds its budget of computation steps.", "Split the batch."
     ),
     Reason.MESSAGE_TOO_LARGE: Explanation(
         "The message exceeds `--max-message-bytes`. gRPC rejects it without details, and the SDK adds the reason.",
@@ -187,13 +192,13 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.SERVER_BUSY: Explanation(
         "The memory budget is used up, or the number of running calls has reached `--max-calls`.",
-        "Retry after the delay, or add servers.",
+        "Retry after the delay. If it happens often, add servers or raise the limit that the message names.",
     ),
     Reason.STALLED: Explanation(
         "The call made no progress for `--stall-timeout-seconds`.", "Send and read without long pauses."
     ),
     Reason.QUOTA_EXCEEDED: Explanation(
-        "The caller has more running calls, or starts more calls per second, than `--max-calls-per-caller` or"
+        "The client has more running calls, or starts more calls per second, than `--max-calls-per-caller` or"
         " `--max-calls-per-caller-per-second` allows.",
         "Retry after the delay, or make fewer calls.",
     ),

@@ -1,6 +1,6 @@
-"""A request for each error reason that a real server rejects with this reason.
+"""For each error reason, a request that a real server rejects with this reason.
 
-So docs/reference/errors.md shows messages that callers receive. `tests/e2e/test_reasons.py` has the same messages.
+docs/reference/errors.md therefore shows real messages. `tests/e2e/test_reasons.py` checks the same requests.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +87,7 @@ def _infer(
     operation: str = "static_reshape",
     **more: Any,
 ) -> Callable[[Servers], object]:
-    """Asks for a shape, and for an explanation of the rejection."""
+    """Returns a function that infers a shape with an explanation."""
 
     def ask(servers: Servers) -> object:
         return servers.client.infer_shape(
@@ -98,12 +98,12 @@ def _infer(
 
 
 def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
-    """Asks a batch, for the answer of its last question."""
+    """Returns a function that infers a batch and returns the result of its last query."""
     return lambda servers: servers.client.infer_shapes(queries)[-1]
 
 
 def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
-    """Sends a message of the Open Inference Protocol."""
+    """Returns a function that sends a request of the Open Inference Protocol."""
     return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
 
 
@@ -124,7 +124,7 @@ def _register_too_many(servers: Servers) -> None:
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
-    """Sends a message as any language would."""
+    """Returns a function that sends a request without the SDK."""
 
     def ask(servers: Servers) -> object:
         raw = request if isinstance(request, bytes) else request.SerializeToString()
@@ -135,7 +135,7 @@ def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: AN
 
 
 def _stream(*messages: bytes) -> Callable[[Servers], object]:
-    """Sends the messages of a stream."""
+    """Returns a function that sends the messages of a stream."""
 
     def ask(servers: Servers) -> object:
         with open_stream(servers.channel, *messages) as stream:
@@ -203,8 +203,8 @@ _FAILED_LINK = (
     ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False),
     ShapeQuery(data_from=0, shape=[-1], special_zero=False),
 )
-_LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # field 501, which nobody knows
-_FUTURE_DIM = b"\x08\x01\x10\x00\x1a\x06\x12\x04\x0a\x02\x28\x01\x22\x00"  # whose kind is field 5
+_LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # the unknown field 501
+_FUTURE_DIM = b"\x08\x01\x10\x00\x1a\x06\x12\x04\x0a\x02\x28\x01\x22\x00"  # a dim with the unknown kind 5
 
 PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.DATA_TYPE_UNSUPPORTED: Provocation(_infer([2, 3], [6], data_type=DataType.F64)),

@@ -1,4 +1,4 @@
-"""The servers that provocations are sent to: each has little of something, or demands something."""
+"""The servers for provocations. Each has a low limit or requires credentials."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,10 +13,10 @@ from tensor_reshape.client import Client
 from tensor_reshape.wire.methods import SERVICE
 
 MAX_MESSAGE_BYTES = 2**20
-"""What the server of `Servers.client` takes."""
+"""The message limit of the server of `Servers.client`."""
 
 TOKEN = "of-nobody-but-this-program-" * 2
-"""What the server of `Servers.guarded` knows."""
+"""The token of the server of `Servers.guarded`."""
 
 _LIMITS = ("--max-message-bytes", str(MAX_MESSAGE_BYTES))
 _FULL = ("--max-calls", "2")
@@ -25,15 +25,15 @@ _IMPATIENT = ("--stall-timeout-seconds", "0.2")
 
 
 class Servers(NamedTuple):
-    """What is asked.
+    """Connections to the servers.
 
     Attributes:
-        client: of a server with small limits, which shares a directory with callers: it has a `file` of 16 bytes.
-        channel: to the same.
-        full: to a server that has as many calls under way as it takes.
-        impatient: to one that gives calls up soon.
-        strict: to one that allows each caller few calls.
-        guarded: to one that knows a token, and lets whoever shows it ask for shapes alone.
+        client: a client of a server with small limits and a shared directory, which has a `file` of 16 bytes.
+        channel: a channel to the same server.
+        full: a channel to a server with a low limit of running calls.
+        impatient: a channel to a server with a short stall timeout.
+        strict: a channel to a server with a low quota for each caller.
+        guarded: a channel to a server that requires a token and permits only InferShape.
     """
 
     client: Client
@@ -59,7 +59,7 @@ def run_servers() -> Iterator[Servers]:
 
 
 def _guard(folder: Path) -> tuple[str, ...]:
-    """Writes the files of who may call, and returns the flags that name them."""
+    """Writes the token file and the authorization file, and returns the flags for them."""
     tokens, authorization = folder / "tokens", folder / "authorization.toml"
     tokens.write_text(f"viewer:{TOKEN}\n")
     authorization.write_text(f'[callers]\n"token:viewer" = ["/{SERVICE}/InferShape"]\n')

@@ -13,8 +13,13 @@ def join_cells(cells: Iterable[str]) -> str:
     return f"|{'|'.join(padded)}|"
 
 
+def anchor(name: str) -> str:
+    """Returns an anchor, so that a link can lead to a row of a table."""
+    return f'<span id="{name}"></span>'
+
+
 def escape(text: str) -> str:
-    """Returns text of a source as Markdown that shows it as it is; code in backticks stays code."""
+    """Returns the text as Markdown that shows it unchanged; code in backticks stays code."""
     pieces = _CODE.split(text)
     return "".join(piece if piece.startswith("`") else _SPECIAL.sub(r"\\\1", piece) for piece in pieces)
 

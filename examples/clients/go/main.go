@@ -1,4 +1,4 @@
-// Reshapes six numbers, and shows what a rejection says: go run . localhost:50051
+// Reshapes six numbers, then prints the reason of a rejected request. Run it with: go run . localhost:50051
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	pb "tensor-reshape.internal/protos/tensor_reshape/v1"
 )
 
-const maxAnswerBytes = 64 << 20 // grpc-go receives at most 4 MiB unless it is told otherwise
+const maxResponseBytes = 64 << 20 // the default of grpc-go is 4 MiB
 
 func main() {
 	connection, err := grpc.Dial(os.Args[1], grpc.WithInsecure(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)))
 	if err != nil {
 		log.Fatal(err)
 	}

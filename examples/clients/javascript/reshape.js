@@ -14,7 +14,7 @@ const data = { dataType: DataType.F32, dims: [2n, 3n], data: new Uint8Array(elem
 const shape = { items: [3n, -1n] };
 const { output } = await client.staticReshape({ shape, specialZero: false, data }, { timeoutMs: 10_000 });
 console.log(output.dims.join()); // 3,2
-// A copy of its own: bytes of an answer may begin at an odd place, where no Float32Array can.
+// Copy the bytes: a Float32Array must begin at a multiple of 4, and received bytes may begin elsewhere.
 console.log(new Float32Array(output.data.slice().buffer).join()); // 1,2,3,4,5,6
 
 try {

@@ -14,7 +14,7 @@ int main(int count, char** values) {
   auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   auto client = ReshapeService::NewStub(channel);
 
-  const float elements[] = {1, 2, 3, 4, 5, 6};  // little-endian, as every machine in use is
+  const float elements[] = {1, 2, 3, 4, 5, 6};  // little-endian, as on every common machine
   StaticReshapeRequest request;
   request.set_special_zero(false);
   request.mutable_data()->set_data_type(DATA_TYPE_F32);

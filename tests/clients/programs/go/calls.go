@@ -20,7 +20,7 @@ import (
 	pb "tensor-reshape.internal/protos/tensor_reshape/v1"
 )
 
-const maxAnswerBytes = 64 << 20
+const maxResponseBytes = 64 << 20
 
 type call struct {
 	Service  string
@@ -47,7 +47,7 @@ func main() {
 	lines := bufio.NewReader(os.Stdin)
 	read(lines, &opening)
 	connection, err := grpc.Dial(opening.Address, grpc.WithInsecure(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)))
 	check(err)
 	clients := map[string]reflect.Value{
 		"tensor_reshape.v1.ReshapeService": reflect.ValueOf(pb.NewReshapeServiceClient(connection)),

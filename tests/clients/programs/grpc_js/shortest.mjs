@@ -10,7 +10,7 @@ const client = new ReshapeService(address, grpc.credentials.createInsecure(), {
   'grpc.max_receive_message_length': 32 * 2 ** 20,
 });
 
-// grpc-js leaves the details of an error as bytes: of google.rpc, these are what is needed to read them.
+// grpc-js returns the details of an error as bytes. These messages of google.rpc decode them.
 const { root } = protobuf.parse(`
   syntax = "proto3";
   message Any { string type_url = 1; bytes value = 2; }
@@ -25,15 +25,15 @@ const readErrorInfo = (error) => {
 
 const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
 const data = { data_type: 'DATA_TYPE_F32', dims: [2, 3], data: Buffer.from(elements.buffer) };
-const ask = (items, receive) =>
-  client.StaticReshape({ shape: { items }, special_zero: false, data }, { deadline: Date.now() + 10_000 }, receive);
+const reshape = (items, callback) =>
+  client.StaticReshape({ shape: { items }, special_zero: false, data }, { deadline: Date.now() + 10_000 }, callback);
 
-ask([3, -1], (error, { output } = {}) => {
+reshape([3, -1], (error, { output } = {}) => {
   if (error) throw error;
   console.log(output.dims.join()); // 3,2
-  // A copy of its own: a Buffer may begin at an odd place, where no Float32Array can.
+  // Copy the bytes: a Float32Array must begin at a multiple of 4, and a Buffer may begin elsewhere.
   console.log(new Float32Array(Uint8Array.from(output.data).buffer).join()); // 1,2,3,4,5,6
-  ask([4, -1], (rejection) => {
+  reshape([4, -1], (rejection) => {
     const { reason, metadata } = readErrorInfo(rejection);
     console.log(grpc.status[rejection.code], reason, metadata.divisor); // INVALID_ARGUMENT NOT_DIVISIBLE 4
     client.close();

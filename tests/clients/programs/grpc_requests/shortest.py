@@ -11,7 +11,7 @@ address = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
 client = Client(address, channel_options=[("grpc.max_receive_message_length", 32 * 2**20)])
 service = "tensor_reshape.v1.ReshapeService"
 
-elements = np.arange(1, 7, dtype="<f4")  # bytes travel as base64, and 64-bit integers as text
+elements = np.arange(1, 7, dtype="<f4")  # bytes are sent as base64, and 64-bit integers as text
 data = {"data_type": "DATA_TYPE_F32", "dims": [2, 3], "data": base64.b64encode(elements.tobytes()).decode()}
 request = {"shape": {"items": [3, -1]}, "special_zero": False, "data": data}
 output = client.request(service, "StaticReshape", request, timeout=10)["output"]

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 
-# Without this import, grpclib says "Unknown" of each detail of an error.
+# Without this import, grpclib shows each detail of an error as "Unknown".
 from google.rpc import error_details_pb2
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError

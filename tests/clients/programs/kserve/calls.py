@@ -35,7 +35,7 @@ async def ask(client: InferenceGRPCClient, request: Json, seconds: float) -> Jso
 
 
 async def main() -> None:
-    logging.disable()  # it logs what it raises
+    logging.disable()  # kserve also logs the errors that it raises
     address, calls = read_calls()
     async with InferenceGRPCClient(address, retries=0) as client:
         await answer_calls(calls, lambda call: ask(client, call["requests"][0], call["seconds"]))

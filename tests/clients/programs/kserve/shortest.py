@@ -8,7 +8,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from kserve import InferenceGRPCClient, InferInput, InferRequest
 
-logging.disable()  # it logs what it raises
+logging.disable()  # kserve also logs the errors that it raises
 
 
 async def main(address: str) -> None:

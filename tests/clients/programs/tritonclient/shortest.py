@@ -15,7 +15,7 @@ with triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localho
     try:
         client.infer("reshape", [data], parameters={"shape": "[4,-1]", "special_zero": False}, client_timeout=10)
     except InferenceServerException as error:
-        # It has the text alone; the details are those of the error of gRPC that it was raised from.
+        # The error of tritonclient has only the text. The gRPC error that caused it has the details.
         info = error_details_pb2.ErrorInfo()
         for detail in rpc_status.from_call(error.__context__).details:
             if detail.Unpack(info):

@@ -12,7 +12,7 @@ data.set_shared_memory("both", elements.nbytes)
 output = triton.InferRequestedOutput("output")
 output.set_shared_memory("both", elements.nbytes, offset=elements.nbytes)
 
-# The server was started with --shared-memory-dir /dev/shm, by the same user.
+# The same user has started the server with --shared-memory-dir /dev/shm.
 with triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:50051") as client:
     client.register_system_shared_memory("both", "/reshape-both", 2 * elements.nbytes)
     result = client.infer("reshape", [data], outputs=[output], parameters={"shape": "[3,-1]", "special_zero": False})
@@ -21,5 +21,5 @@ with triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localho
     print(array.tolist())  # [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     client.unregister_system_shared_memory("both")
 
-del array  # a view, without which the memory can be closed
+del array  # the memory can be closed only if no view of it is left
 shared_memory.destroy_shared_memory_region(memory)
