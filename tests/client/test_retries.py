@@ -68,18 +68,18 @@ def count_grants(budget: RetryBudget, failures: int) -> int:
 def test_permanent_error_ends_the_call(error: TensorReshapeError):
     attempts = begin()
     assert attempts.plan_pause(error) is None
-    assert attempts.build_failure(error) is error
+    assert attempts.choose_end(error) is error
     if error is not TIME_IS_UP:  # nor does a rejection before it hide it
         attempts = begin()
         attempts.plan_pause(BUSY)
-        assert attempts.build_failure(error) is error
+        assert attempts.choose_end(error) is error
 
 
 def test_a_call_rejected_until_its_timeout_ends_with_the_rejection():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.plan_pause(TIME_IS_UP)
-    end = attempts.build_failure(TIME_IS_UP)
+    end = attempts.choose_end(TIME_IS_UP)
     assert isinstance(end, LimitError)
     assert (end.args, end.reason, end.retry_seconds) == (BUSY.args, BUSY.reason, BUSY.retry_seconds)
 
@@ -88,7 +88,7 @@ def test_accepted_stream_after_a_rejection_ends_with_its_timeout():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.note_progress()
-    assert attempts.build_failure(TIME_IS_UP) is TIME_IS_UP
+    assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
 
 
 def test_rejected_attempts_keep_no_reference_to_the_array():
@@ -111,11 +111,11 @@ def test_rejected_attempts_keep_no_reference_to_the_array():
 def test_a_call_that_lost_its_server_waits_for_one(error: TensorReshapeError):
     attempts = begin()
     assert plan(attempts, error).is_for_server
-    assert attempts.build_failure(error) is error
+    assert attempts.choose_end(error) is error
     attempts = begin()
     for failure in (BUSY, error, TIME_IS_UP):
         attempts.plan_pause(failure)
-    assert attempts.build_failure(TIME_IS_UP) is TIME_IS_UP
+    assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
 
 
 @pytest.mark.parametrize("error", LOST, ids=repr)

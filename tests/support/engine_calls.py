@@ -36,6 +36,21 @@ class Clock:
         return self.now
 
 
+class Idle:
+    """A call that ignores all effects."""
+
+    def start_read(self) -> None:
+        pass
+
+    start_send = start_work = start_read
+
+    def abort(self, rejection: LimitError, state: State) -> None:
+        pass
+
+    def drop(self, rejection: LimitError | None) -> None:
+        pass
+
+
 class Caller:
     """A call that has been entered, and what follows from its moves.
 

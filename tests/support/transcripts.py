@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from engine_calls import Idle
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import Effect
 from tensor_reshape.server.engine.engine import EndDecision, Engine
-from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle, ServedCall
+from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle
 from tensor_reshape.server.engine.sources import Source
 
 EVENTS = (
@@ -66,10 +67,6 @@ class RecordedEngine(Engine):
         return value
 
 
-class _Idle(ServedCall):
-    """A replayed call, which ignores all effects."""
-
-
 def replay(lines: Iterable[str], config: Config) -> list[str]:
     """Has an engine of that configuration do what a transcript says, and returns the transcript of that."""
     times = iter([0.0, *(json.loads(line)["at"] for line in lines)])
@@ -87,7 +84,7 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
 def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - of JSON
     match value:
         case {"call": int(number)}:
-            return calls.setdefault(number, Lifecycle(_Idle(), "/a.service/Method"))
+            return calls.setdefault(number, Lifecycle(Idle(), "/a.service/Method"))
         case {"bytes": int(size)}:
             return bytes(size)
         case {"source": [str(address), str(connection)]}:

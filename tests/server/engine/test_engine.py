@@ -44,13 +44,13 @@ def test_call_without_memory_waits_for_another_to_end():
     assert (second.reads, second.waits, second.life.state) == (1, False, State.RECEIVING)
 
 
-def answer_at_once(caller: Caller) -> None:
-    is_first, effects = caller.engine.answer_at_once(caller.life, 10, 8)
-    assert is_first
+def respond_at_once(caller: Caller) -> None:
+    effects = caller.engine.respond_at_once(caller.life, 10, 8)
+    assert effects is not None
     caller.perform(effects)
 
 
-@pytest.mark.parametrize("answer", [answer_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
+@pytest.mark.parametrize("answer", [respond_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
 def test_small_response_fits_the_receive_reservation(answer: Callable[[Caller], None]):
     engine = make(1)
     first, second = call_all(engine, range(2))
@@ -137,7 +137,7 @@ def test_only_the_first_end_counts():
     caller = Caller(engine).arrive()
     assert engine.end(caller.life, OK, 5).is_first
     assert not engine.end(caller.life, OK, 5).is_first
-    assert not engine.answer_at_once(caller.life, 5, 5).is_first
+    assert engine.respond_at_once(caller.life, 5, 5) is None
 
 
 def test_ended_call_is_not_taken_up():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine_calls import Idle
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.lifecycle import (
     READ_BELOW_UNSENT,
@@ -15,7 +16,6 @@ from tensor_reshape.server.engine.lifecycle import (
     Event,
     IllegalEventError,
     Lifecycle,
-    ServedCall,
     State,
 )
 
@@ -72,10 +72,6 @@ MOVES: dict[State, dict[State, set[Event]]] = {
     S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.RESPOND, E.END}},
     S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END, E.OVER}},
 }
-
-
-class Idle(ServedCall):
-    """A call that ignores all effects."""
 
 
 class Notes:

@@ -18,8 +18,7 @@ def clock() -> Clock:
 
 
 def make_info(peer: str = ONE, identity: str = "") -> CallInfo:
-    info = CallInfo("/a/B", ())
-    info.name_caller(peer, dict)
+    info = CallInfo("/a/B", (), peer)
     info.identity = identity
     return info
 

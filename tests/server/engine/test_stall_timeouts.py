@@ -57,7 +57,7 @@ def test_abort_effect_has_the_previous_state(clock: Clock):
     caller = Caller(engine)
     clock.now += 5.1
     (effect,) = engine.sweep()
-    assert (effect.kind, effect.life, effect.state) == (Kind.ABORT, caller.life, State.RECEIVING)
+    assert (effect.kind, effect.life, effect.arguments[1]) == (Kind.ABORT, caller.life, State.RECEIVING)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
     engine, life = caller.engine, caller.life
     moves: tuple[Callable[[], object], ...] = (
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
-        lambda: engine.answer_at_once(life, 7, 40),
+        lambda: engine.respond_at_once(life, 7, 40),
         lambda: caller.work(10),
         caller.take_up,
         lambda: caller.respond(rng.randrange(9)),

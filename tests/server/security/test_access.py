@@ -45,8 +45,8 @@ def ask(
     access: Access, token: str | None = None, tls: Mapping[str, Sequence[bytes]] | None = None, method: str = INFER
 ) -> str | Reason:
     """Returns the identity that a call has behind the gate, or the reason for which it is rejected."""
-    info = CallInfo(method, [] if token is None else [("authorization", f"Bearer {token}")])
-    info.name_caller("ipv4:127.0.0.1:1", lambda: tls or {})
+    metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+    info = CallInfo(method, metadata, "ipv4:127.0.0.1:1", lambda: tls or {})
     (gate,) = access.gates
     try:
         gate.admit(info)

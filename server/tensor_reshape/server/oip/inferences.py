@@ -63,7 +63,7 @@ class Inference:
         self._cache = AnswerCache()
         self.statistics = Statistics()
 
-    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+    def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the response to a request."""
         return b"".join(self.find_pieces(raw, is_over))
 

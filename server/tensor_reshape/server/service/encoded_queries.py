@@ -45,7 +45,7 @@ class EncodedQueries:
         self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_ANSWERS, MAX_CACHED_ANSWER_BYTES)
         self._unsolved: dict[bytes, Unsolved] = {}  # queries that pass from the serving thread to another
 
-    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+    def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the result of a query.
 
         Raises:

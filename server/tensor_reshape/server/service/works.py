@@ -9,7 +9,7 @@ class Work(Enum):
     """The kinds of long work. Each has its own threads, so that no kind blocks another."""
 
     TENSORS = auto()
-    QUESTIONS = auto()
+    QUERIES = auto()
     """Single queries, which wait for each other."""
     BATCHES = auto()
     """Batches of queries, which wait for each other."""
