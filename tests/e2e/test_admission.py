@@ -22,7 +22,7 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine import stalls
+from tensor_reshape.server.engine import stall_timeouts
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
@@ -92,7 +92,7 @@ def run_patient(max_calls: int) -> Iterator[Runner]:
         shutdown_grace_seconds=0,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stalls, "MIN_PRESSURE_SECONDS", AGES)
+        patch.setattr(stall_timeouts, "MIN_PRESSURE_SECONDS", AGES)
         with run_runner(config) as runner:
             yield runner
 

@@ -113,7 +113,7 @@ def test_json_snippet_is_the_same_query(typed: TypedQuestion):
     ]
     message = json_format.Parse(words[5], reshape_pb2.InferShapeRequest())
     try:
-        outcome = str(InferredShape(decode_infer_response(SERVICE.questions.answer(message.SerializeToString()))))
+        outcome = str(InferredShape(decode_infer_response(SERVICE.queries.respond(message.SerializeToString()))))
     except ReshapeError as error:
         outcome = str(error.reason)
     assert outcome == find_outcome(record)

@@ -47,7 +47,7 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
     """Returns the answers of one question, by who gives it."""
     raw = build_infer_request(request).SerializeToString()
     answers: dict[str, Result | Exception | None] = {}
-    for name, ask in (("by a thread", service.questions.answer), ("at once", service.questions.answer_light)):
+    for name, ask in (("by a thread", service.queries.respond), ("at once", service.queries.respond_light)):
         try:
             response = ask(raw)
             if response is not None:

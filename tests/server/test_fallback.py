@@ -16,7 +16,7 @@ from raw_streams import begin as begin_tensor
 from tensor_reshape.server import transports
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.stalls import reject_busy
+from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.fallback import FallbackServer
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE

@@ -21,8 +21,8 @@ from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Hea
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import CORE, PUBLIC, Config
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
@@ -126,24 +126,24 @@ class Book:
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
-        self.over = SimpleQueue[CallHead]()
+        self.over = SimpleQueue[CallInfo]()
 
-    def admit(self, head: CallHead) -> None:
-        self.addresses.append(head.address)
+    def admit(self, info: CallInfo) -> None:
+        self.addresses.append(info.address)
 
-    def leave(self, head: CallHead) -> None:
-        self.over.put(head)
+    def leave(self, info: CallInfo) -> None:
+        self.over.put(info)
 
 
 class Closed:
     """A gate that lets nobody in."""
 
-    def admit(self, head: CallHead) -> None:
-        del head
+    def admit(self, info: CallInfo) -> None:
+        del info
         raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, "not you")
 
-    def leave(self, head: CallHead) -> None:
-        raise AssertionError(head)
+    def leave(self, info: CallInfo) -> None:
+        raise AssertionError(info)
 
 
 def test_gate_rejects_calls(build: Build):

@@ -21,9 +21,9 @@ SECONDS = 60.0
 STALL_SECONDS = 0.5
 RESHAPE, STREAM = f"{SERVICE_PATH}Reshape", f"{SERVICE_PATH}StreamReshape"
 GOOD, LONG = build_reshape(24), build_reshape(2 * LIGHT_BYTES)
-BEGINS = "ENTER ASK READ ARRIVE"
-QUEUES = "QUEUE ROOM TAKE_UP"
-ACCEPTS = f"{BEGINS} ANSWER ASK READ"
+BEGINS = "ENTER REQUEST READ ARRIVE"
+QUEUES = "QUEUE GRANT TAKE_UP"
+ACCEPTS = f"{BEGINS} RESPOND REQUEST READ"
 
 
 def pack(*messages: bytes) -> bytes:
@@ -62,14 +62,16 @@ CASES = {
     "a large rejection": Case(
         RESHAPE, pack(build_reshape(2 * LIGHT_BYTES, 7)), f"{BEGINS} {QUEUES} END OVER", *_MISMATCH
     ),
-    "no message": Case(RESHAPE, b"", "ENTER ASK READ HALF_CLOSE END OVER", *_MALFORMED),
-    "half a message": Case(RESHAPE, pack(bytes(100))[:50], "ENTER ASK READ HALF_CLOSE END OVER", *_MALFORMED),
-    "a silent call": Case(RESHAPE, b"", "ENTER ASK READ GIVE_UP OVER", *_STALLED),
-    "a stream": Case(STREAM, pack(begin(), chunk(0, SIX)), f"{ACCEPTS} ARRIVE ANSWER ASK READ HALF_CLOSE END OVER"),
+    "no message": Case(RESHAPE, b"", "ENTER REQUEST READ HALF_CLOSE END OVER", *_MALFORMED),
+    "half a message": Case(RESHAPE, pack(bytes(100))[:50], "ENTER REQUEST READ HALF_CLOSE END OVER", *_MALFORMED),
+    "a silent call": Case(RESHAPE, b"", "ENTER REQUEST READ ABORT OVER", *_STALLED),
+    "a stream": Case(
+        STREAM, pack(begin(), chunk(0, SIX)), f"{ACCEPTS} ARRIVE RESPOND REQUEST READ HALF_CLOSE END OVER"
+    ),
     "a stream of strides": Case(
         STREAM,
         pack(STRIDED, chunk(0, SIX)),
-        f"{ACCEPTS} ARRIVE QUEUE TAKE_UP ANSWER ASK READ HALF_CLOSE END OVER",
+        f"{ACCEPTS} ARRIVE QUEUE TAKE_UP RESPOND REQUEST READ HALF_CLOSE END OVER",
     ),
     "a rejected stream": Case(
         STREAM,
@@ -87,7 +89,7 @@ CASES = {
         Reason.DATA_SIZE_MISMATCH,
         "data.data",
     ),
-    "a stream that stands still": Case(STREAM, pack(begin()), f"{ACCEPTS} GIVE_UP OVER", *_STALLED),
+    "a stream that stands still": Case(STREAM, pack(begin()), f"{ACCEPTS} ABORT OVER", *_STALLED),
 }
 
 

@@ -1,7 +1,7 @@
 """Calls of an engine that only record their effects."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
@@ -10,7 +10,7 @@ from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
-from tensor_reshape.server.engine.stalls import Patience
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 from tensor_reshape.server.engine.statuses import OK
 
 MESSAGE = 1024
@@ -34,6 +34,21 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Idle:
+    """A call that ignores all effects."""
+
+    def start_read(self) -> None:
+        pass
+
+    start_send = start_work = start_read
+
+    def abort(self, rejection: LimitError, state: State) -> None:
+        pass
+
+    def drop(self, rejection: LimitError | None) -> None:
+        pass
 
 
 class Caller:
@@ -63,7 +78,7 @@ class Caller:
     def start_work(self) -> None:
         self.works += 1
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         del state
         self.rejections.append(rejection)
 
@@ -83,8 +98,8 @@ class Caller:
         self.engine.take_up(self.life)
         return self
 
-    def answer(self, *sizes: int, moved: int | None = None) -> Self:
-        self.perform(self.engine.answer(self.life, [bytes(size) for size in sizes], moved))
+    def respond(self, *sizes: int, moved: int | None = None) -> Self:
+        self.perform(self.engine.respond(self.life, [bytes(size) for size in sizes], moved))
         return self
 
     def sent(self, size: int) -> Self:
@@ -118,9 +133,9 @@ def make(
     message: int = MESSAGE,
     stall_timeout_seconds: float = 30.0,
     max_calls: int = 1024,
-    journal: Journal | None = None,
+    journals: Sequence[Journal] = (),
     clock: Callable[[], float] = time.monotonic,
-    patience: Patience | None = None,
+    timeouts: StallTimeouts | None = None,
 ) -> Engine:
     """Makes an engine with memory for this many messages. A quarter is reserved for addresses that hold little."""
     config = Config(
@@ -131,7 +146,7 @@ def make(
     )
     # Less than the smallest valid budget, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
-    return Engine(config, journal, clock=clock, patience=patience)
+    return Engine(config, journals, clock=clock, timeouts=timeouts)
 
 
 def call_all(engine: Engine, hosts: range) -> list[Caller]:

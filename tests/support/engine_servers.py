@@ -13,7 +13,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.lifecycle import Ending, Event, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import CallResult, Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
@@ -30,13 +30,13 @@ class Watcher:
     def __init__(self) -> None:
         self.news = threading.Condition()
         self.seen: list[tuple[Event, State]] = []
-        self.endings: list[str] = []
+        self.results: list[str] = []
 
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         del before, size
         with self.news:
             self.seen.append((event, life.state))
-            self.endings += [ending.code] if ending else []
+            self.results += [result.code] if result else []
             self.news.notify_all()
 
     def await_event(self, event: Event, count: int = 1) -> None:
@@ -118,16 +118,9 @@ def serve_engine(
 ) -> Iterator[EngineServer]:
     """Runs a server until the end of the block."""
     config, watcher = config or Config(), Watcher()
-    engine = Engine(config, watcher, Gates(gates), clock or time.monotonic)
+    engine = Engine(config, (watcher,), Gates(gates), clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
-    service = Service(
-        engine,
-        build_perform(None),
-        Sources(config.trusted_proxy),
-        methods,
-        pools or own,
-        config.max_calls,
-    )
+    service = Service(engine, build_perform(None), Sources(config.trusted_proxy), methods, pools or own)
     server = build((service, *others), options)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()

@@ -20,7 +20,7 @@ from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.client import AsyncClient, LimitError
 from tensor_reshape.rules.errors import Reason, TensorReshapeError
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.runner import Runner
 
 CALM_SECONDS = 2.0
@@ -50,15 +50,15 @@ class Turnstile:
         self.is_busy = threading.Event()
         self.attempts: list[float] = []
 
-    def admit(self, head: CallHead) -> None:
-        """Records a call, and rejects it while the server is busy."""
-        del head
-        self.attempts.append(time.monotonic())  # atomic, because any thread may call it
+    def admit(self, info: CallInfo) -> None:
+        """Counts a call, and rejects it where the server is busy."""
+        del info
+        self.attempts.append(time.monotonic())  # in one step: from any thread
         if self.is_busy.is_set():
             raise LimitError.of(Reason.SERVER_BUSY, "busy for a while")
 
-    def leave(self, head: CallHead) -> None:
-        """Does nothing at the end of a call."""
+    def leave(self, info: CallInfo) -> None:
+        """Nothing is counted at the end."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Transcripts of an engine: its events and their outcomes as lines of text, to print and to replay in a test.
 
-A line is a JSON object with the time, the event (a method of the engine), the number of the call, the other arguments,
-and the outcome. Responses are replaced by their sizes, and endings by pairs of text.
+A line is a JSON object: the time, the event (a method of the engine), the number of the call, the other arguments, and
+what came back. Sizes take the place of answers, and results are pairs of text.
 """
 
 import json
@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from tensor_reshape.rules.errors import LimitError, ReshapeError
+from engine_calls import Idle
+from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import Effect
-from tensor_reshape.server.engine.engine import End, Engine
-from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.engine.engine import EndDecision, Engine
+from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle
 from tensor_reshape.server.engine.sources import Source
 
 EVENTS = (
-    "enter", "message_received", "answer_at_once", "request_work", "take_up", "answer", "sent", "reserve", "end",
+    "enter", "message_received", "respond_at_once", "request_work", "take_up", "respond", "sent", "reserve", "end",
     "release", "sweep", "close",
 )  # fmt: skip
 
@@ -59,26 +60,11 @@ class RecordedEngine(Engine):
             return {"bytes": len(value)}
         if isinstance(value, Effect):
             return f"{self._numbers[value.life]} {value.kind.name}"
-        if isinstance(value, Source | Ending):
+        if isinstance(value, Source | CallResult):
             return {type(value).__name__.lower(): list(value)}
-        if isinstance(value, list | tuple | End):
+        if isinstance(value, list | tuple | EndDecision):
             return [self._describe(each) for each in value]
         return value
-
-
-class _Nobody:
-    """The handler of a replayed call, which does nothing."""
-
-    def start_read(self) -> None:
-        pass
-
-    start_send = start_work = start_read
-
-    def give_up(self, rejection: LimitError, state: State) -> None:
-        pass
-
-    def drop(self, rejection: LimitError | None) -> None:
-        pass
 
 
 def replay(lines: Iterable[str], config: Config) -> list[str]:
@@ -98,13 +84,13 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
 def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - of JSON
     match value:
         case {"call": int(number)}:
-            return calls.setdefault(number, Lifecycle(_Nobody(), "/a.service/Method"))
+            return calls.setdefault(number, Lifecycle(Idle(), "/a.service/Method"))
         case {"bytes": int(size)}:
             return bytes(size)
         case {"source": [str(address), str(connection)]}:
             return Source(address, connection)
-        case {"ending": [str(code), str(reason)]}:
-            return Ending(code, reason)
+        case {"callresult": [str(code), str(reason)]}:
+            return CallResult(code, reason)
         case list():
             return [_read(each, calls) for each in value]
     return value

@@ -68,12 +68,12 @@ def compare_answers(
     warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
 ) -> Iterator[Difference | str]:
     """Asks a fresh server once, the warm one twice and on a stream; yields differences, and what the answer was."""
-    fresh = ask(lambda: make_inference(limits).answer(raw).removeprefix(_EMPTY_ID))
+    fresh = ask(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
     yield str(fresh[0])
     if fresh[0] == "failed":
         yield "the answer", fresh, "an answer or a rejection"
     for what in ("the answer of a warm service", "the second answer of a warm service"):
-        have = ask(lambda: (warm.answer_light(raw) or warm.answer(raw)).removeprefix(_EMPTY_ID))
+        have = ask(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
         if have != fresh:
             yield what, have, fresh
     if reading[0] == "rejected" and fresh[:-1] != reading:

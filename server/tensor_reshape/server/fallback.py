@@ -19,11 +19,11 @@ from typing import NoReturn
 import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.engine.call_logs import log_bad_end
-from tensor_reshape.server.engine.heads import CallHead, note_answer
-from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.engine.call_info import CallInfo, record_response
+from tensor_reshape.server.engine.call_logs import log_failure
+from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.statuses import OK, End, choose_end, reject_empty_call
+from tensor_reshape.server.engine.statuses import OK, Failure, build_failure, reject_empty_call
 from tensor_reshape.server.service.method_tables import Method, StreamMethod, WatchMethod
 
 _THREADS = 128
@@ -36,10 +36,10 @@ class FallbackCall:
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
         """Creates a call that has not entered the engine."""
         self._engine, self._perform, self._context = service.engine, service.perform, context
-        self._head = _build_head(method, context)
+        self._info = _build_info(method, context)
         self.life = Lifecycle(self, method)
-        self.life.head = self._head
-        self._source = service.sources.find(self._head.peer, self._head.metadata)
+        self.life.info = self._info
+        self._source = service.sources.find(self._info.peer, self._info.metadata)
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the call may continue
 
     def enter(self) -> None:
@@ -52,8 +52,8 @@ class FallbackCall:
             self._on_over()
         self._perform(self._engine.enter(self.life, self._source))
         self.wait()
-        if self._head.trailing:
-            self._context.set_trailing_metadata(self._head.trailing)
+        if self._info.trailing:
+            self._context.set_trailing_metadata(self._info.trailing)
 
     def wait(self) -> None:
         """Waits until the engine lets the call continue.
@@ -65,7 +65,7 @@ class FallbackCall:
         if rejection is not None:
             raise rejection
 
-    def answer_unary(self, method: Method, raw: bytes) -> bytes:
+    def respond_unary(self, method: Method, raw: bytes) -> bytes:
         """Returns the response of a unary call.
 
         Raises:
@@ -73,18 +73,18 @@ class FallbackCall:
         """
         self.enter()
         self.take(raw)
-        response = method.answer_light(raw)
+        response = method.respond_light(raw)
         if response is None:
             self._perform(self._engine.request_work(self.life))
             self.wait()
             if not self._engine.take_up(self.life):
                 self.wait()
-            response = method.answer(raw, lambda: self.life.is_over)
-        note_answer(self._head, response)
+            response = method.respond(raw, lambda: self.life.is_over)
+        record_response(self._info, response)
         self._perform(self._engine.end(self.life, OK, len(response)).effects)
         return response
 
-    def answer_stream(self, stream: StreamMethod, requests: Iterator[bytes]) -> Iterator[bytes]:
+    def respond_stream(self, stream: StreamMethod, requests: Iterator[bytes]) -> Iterator[bytes]:
         """Yields the responses to the messages of a stream.
 
         Raises:
@@ -94,9 +94,10 @@ class FallbackCall:
         self.enter()
         for raw in requests:
             self.take(raw)
-            answers = list(session.receive(raw))
-            note_answer(self._head, *answers[:1])
-            self._perform(self._engine.answer(self.life, answers, None if session.is_between_tensors else len(raw)))
+            responses = list(session.receive(raw))
+            record_response(self._info, *responses[:1])
+            moved = None if session.is_between_tensors else len(raw)
+            self._perform(self._engine.respond(self.life, responses, moved))
             while self.life.outbox:
                 message = self.life.outbox.popleft()
                 yield message
@@ -106,7 +107,7 @@ class FallbackCall:
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
 
-    def tell(self, method: WatchMethod, raw: bytes | None) -> Iterator[bytes]:
+    def serve_watch(self, method: WatchMethod, raw: bytes | None) -> Iterator[bytes]:
         """Yields the messages of a watch until it ends or the client disconnects.
 
         Raises:
@@ -117,24 +118,24 @@ class FallbackCall:
             self._engine.message_received(self.life, None)
             raise reject_empty_call()
         self.take(b"")  # the message needs no memory any more
-        news = threading.Event()
+        changed = threading.Event()
         with closing(method.open(raw)) as watch:
-            watch.begin(news.set, self._source)
+            watch.begin(changed.set, self._source)
             self._perform(self._engine.request_work(self.life, 0))  # releases the memory of the message
             self.wait()
             if not self._engine.take_up(self.life):
                 self.wait()
-            self._context.add_callback(news.set)
+            self._context.add_callback(changed.set)
             try:
                 while True:
-                    news.clear()  # before the check, so that a change during the check sets it again
-                    latest = watch.find_news() if self._context.is_active() else None
+                    changed.clear()  # before the check, so that a change during the check sets it again
+                    latest = watch.find_update() if self._context.is_active() else None
                     if latest is not None:
                         yield latest
                     elif watch.is_over or not self._context.is_active():
                         break
                     else:
-                        news.wait()
+                        changed.wait()
             finally:  # also if grpcio closes this generator because the client has disconnected
                 self._perform(self._engine.end(self.life, OK).effects)
 
@@ -159,12 +160,12 @@ class FallbackCall:
 
     def reject(self, error: Exception) -> NoReturn:
         """Ends the call with the status of `error`."""
-        end = choose_end(error, self._head)
-        ended = self._engine.end(self.life, end.ending)
+        failure = build_failure(error, self._info)
+        ended = self._engine.end(self.life, failure.result)
         self._perform(ended.effects)
         if ended.is_first:
-            log_bad_end(self._head, end.ending, self.life.began, end.field)
-        _abort(self._context, end)
+            log_failure(self._info, failure.result, self.life.began, failure.field)
+        _abort(self._context, failure)
 
     def start_read(self) -> None:
         """Wakes the thread; see `ServedCall`."""
@@ -175,9 +176,9 @@ class FallbackCall:
     def start_send(self) -> None:
         """Does nothing, because the thread of the call sends; see `ServedCall`."""
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error; see `ServedCall`."""
-        log_bad_end(self._head, Ending(rejection.code_name, str(rejection.reason)), self.life.began)
+        log_failure(self._info, CallResult(rejection.code_name, str(rejection.reason)), self.life.began)
         self._signals.put(rejection)
         if state is State.RECEIVING:
             self._context.cancel()  # the only way to end a read; the client gets CANCELLED
@@ -185,7 +186,7 @@ class FallbackCall:
     def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
         if rejection is not None:
-            log_bad_end(self._head, Ending("CANCELLED", str(rejection.reason)), self.life.began)
+            log_failure(self._info, CallResult("CANCELLED", str(rejection.reason)), self.life.began)
         self._context.cancel()
 
     def _on_over(self) -> None:
@@ -214,13 +215,13 @@ class FallbackServer(grpc.GenericRpcHandler):
                 serve = partial(_serve_unary, service, unary)
                 self._handlers[unary.name] = grpc.stream_unary_rpc_method_handler(serve)
             for stream in service.methods.streams:
-                answer_stream = partial(_serve_stream, service, stream)
-                self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(answer_stream)
+                serve_stream = partial(_serve_stream, service, stream)
+                self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(serve_stream)
             for watch in service.methods.watches:
-                tell = partial(_serve_watch, service, watch)
-                self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(tell)
+                serve_watch = partial(_serve_watch, service, watch)
+                self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(serve_watch)
         self._stopped: threading.Event | None = None
-        most = sum(service.max_calls for service in services) or None
+        most = sum(service.engine.max_calls for service in services) or None
         # Keyword arguments, because instrumentations add their own.
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
@@ -269,7 +270,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
             call.enter()  # gates and observers see every call
             service.engine.message_received(call.life, None)
             raise reject_empty_call()
-        return call.answer_unary(method, raw)
+        return call.respond_unary(method, raw)
 
 
 def _serve_stream(
@@ -277,7 +278,7 @@ def _serve_stream(
 ) -> Iterator[bytes]:
     call = FallbackCall(stream.name, service, context)
     with call.ended_by_failures():
-        yield from call.answer_stream(stream, requests)
+        yield from call.respond_stream(stream, requests)
 
 
 def _serve_watch(
@@ -285,16 +286,14 @@ def _serve_watch(
 ) -> Iterator[bytes]:
     call = FallbackCall(method.name, service, context)
     with call.ended_by_failures():
-        yield from call.tell(method, next(requests, None))
+        yield from call.serve_watch(method, next(requests, None))
 
 
-def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:
-    head = CallHead(method, context.invocation_metadata())
-    head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
-    return head
+def _build_info(method: str, context: grpc.ServicerContext) -> CallInfo:
+    return CallInfo(method, context.invocation_metadata(), context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
 
 
-def _abort(context: grpc.ServicerContext, end: End) -> NoReturn:
+def _abort(context: grpc.ServicerContext, failure: Failure) -> NoReturn:
     """Ends a call. `abort` raises an exception that leaves the handler."""
-    context.set_trailing_metadata(end.status.trailing_metadata)
-    context.abort(end.status.code, end.status.details)
+    context.set_trailing_metadata(failure.status.trailing_metadata)
+    context.abort(failure.status.code, failure.status.details)

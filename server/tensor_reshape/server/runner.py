@@ -24,7 +24,7 @@ from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES, FairLock
 from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.observers import JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.observers import Observer, ObserverJournal
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
@@ -148,7 +148,7 @@ class Runner:
     def count_into(self, counters: SharedCounters) -> None:
         """Counts calls into `counters`, which was created with `list_methods()`. Call it before `start`."""
         calls, engine = CallCounters(counters, list_methods()), self._engine
-        engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
+        engine.journals = (*engine.journals, calls)
         self._count_unknown = calls.count_other
         gauges = GaugeWriter(counters, engine.list_calls, list_streams(), self._lookups)
         connections = (
@@ -218,7 +218,7 @@ class Runner:
     def _is_resting(self) -> bool:
         """Whether no call needs frequent checks. Open health watches and idle reflection streams do not need them."""
         return self._engine.is_idle and not any(
-            service.engine.is_waited_for for service in (*self._builtin, *self._extra_listeners.services)
+            service.engine.has_waiting_calls for service in (*self._builtin, *self._extra_listeners.services)
         )
 
     def _sweep(self) -> None:
@@ -240,12 +240,11 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
     """
     journal = ObserverJournal(observers) if observers else None
     return Service(
-        engine=Engine(config, journal, gates),
+        engine=Engine(config, () if journal is None else (journal,), gates),
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.trusted_proxy),
         methods=methods,
         pools={work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()},
-        max_calls=config.max_calls,
     )
 
 

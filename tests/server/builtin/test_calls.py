@@ -16,7 +16,7 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
@@ -146,12 +146,12 @@ class HoldingGate:
     def __init__(self) -> None:
         self.held, self.released = threading.Event(), threading.Event()
 
-    def admit(self, head: CallHead) -> None:
-        del head
+    def admit(self, info: CallInfo) -> None:
+        del info
         self.held.set()
         assert self.released.wait(SECONDS)
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         pass
 
 

@@ -47,15 +47,15 @@ def test_malformed_message_is_rejected(method: str):
 def test_watch_sends_each_status_once():
     health = Health()
     watch = health.open_watch(build_request())
-    assert (watch.find_news(), watch.find_news()) == (SERVING, None)
+    assert (watch.find_update(), watch.find_update()) == (SERVING, None)
     health.stop_serving()
-    assert (watch.find_news(), watch.find_news(), watch.is_over) == (NOT_SERVING, None, False)
+    assert (watch.find_update(), watch.find_update(), watch.is_over) == (NOT_SERVING, None, False)
     health.end_watches()
-    assert (watch.find_news(), watch.is_over) == (None, True)
+    assert (watch.find_update(), watch.is_over) == (None, True)
 
 
 def test_watch_of_an_unknown_service_sends_service_unknown():
-    assert Health().open_watch(build_request("another")).find_news() == UNKNOWN
+    assert Health().open_watch(build_request("another")).find_update() == UNKNOWN
 
 
 def test_open_watches_are_notified_and_closed_ones_are_not():

@@ -22,7 +22,7 @@ def budget() -> Budget:
 def life() -> Lifecycle:
     """A call of one connection, which has nothing of the budget."""
     life = Caller(make(1)).life
-    life.source, life.reading = ONE, 0
+    life.source, life.reading, life.counted = ONE, 0, (0, 0)
     return life
 
 
@@ -47,20 +47,20 @@ def test_connection_receives_at_most_max_reads_messages(budget: Budget):
     assert [budget.receiving.take(ONE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
 
 
-def test_settle_updates_both_pools(budget: Budget, life: Lifecycle):
-    before, life.reading = life.holdings, 700
-    budget.settle(life, before)
+def test_update_counts_in_both_pools(budget: Budget, life: Lifecycle):
+    life.reading = 700
+    budget.update(life)
     assert (budget.receiving.used, budget.working.used) == (700, 0)
-    before, life.reading, life.reserved, life.in_working_pool = life.holdings, 0, 300, True
-    budget.settle(life, before)
+    life.reading, life.reserved, life.in_working_pool = 0, 300, True
+    budget.update(life)
     assert (budget.receiving.used, budget.working.used) == (0, 300)
-    budget.give_back(life)
+    budget.return_all(life)
     assert (budget.used_bytes, life.holdings) == (0, (0, 0))
 
 
 def test_call_returns_to_the_receive_pool_after_long_work(budget: Budget, life: Lifecycle):
     life.in_working_pool, life.held = True, 5
-    budget.settle(life, (0, 0))
+    budget.update(life)
     assert not life.in_working_pool
 
 
@@ -71,15 +71,15 @@ def test_response_is_charged_by_the_larger_of_request_and_response(
     budget: Budget, life: Lifecycle, size: int, kept: int
 ):
     life.reading, life.arrived_bytes = MESSAGE, 20
-    budget.settle(life, (0, 0))
-    budget.keep_answer(life, size)
+    budget.update(life)
+    budget.keep_response(life, size)
     assert (budget.receiving.used, budget.working.used) == life.holdings == (kept, 0)
 
 
 @pytest.mark.parametrize("held", [0, 100])
 def test_lone_stream_may_hold_any_size(budget: Budget, life: Lifecycle, held: int):
     life.held = held
-    budget.settle(life, (0, 0))
+    budget.update(life)
     assert budget.may_hold(life, 2**60)
     budget.working.take(OTHER, 1)
     assert not budget.may_hold(life, 2**60)
@@ -87,6 +87,6 @@ def test_lone_stream_may_hold_any_size(budget: Budget, life: Lifecycle, held: in
 
 def test_holding_less_is_always_allowed(budget: Budget, life: Lifecycle):
     life.held = 100
-    budget.settle(life, (0, 0))
+    budget.update(life)
     budget.working.change(OTHER, HALF)
     assert [budget.may_hold(life, size) for size in (101, 100, 99)] == [False, True, True]

@@ -95,7 +95,7 @@ def test_observers_see_the_events_of_each_kind_of_call(served: Served, name: str
     case = CASES[name]
     end_call(served.address, case.path, case.data, ends=case.ends)
     record, seen = served.recorder.await_end()
-    assert (seen, record.ending) == (case.events, (case.code, case.reason))
+    assert (seen, record.result) == (case.events, (case.code, case.reason))
     assert served.runner._engine.used_bytes == 0
 
 
@@ -115,8 +115,8 @@ def test_oversized_message_is_observed_with_the_client_status(path: str):
     with watch(max_message_bytes=4096) as served:
         told = end_call(served.address, path, pack(LONG))
         record, seen = served.recorder.await_end()
-    assert (seen, told["grpc-status"]) == ("ENTER ASK READ HALF_CLOSE END OVER", "8")
-    assert record.ending == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
+    assert (seen, told["grpc-status"]) == ("ENTER REQUEST READ HALF_CLOSE END OVER", "8")
+    assert record.result == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
 
 
 def test_unknown_methods_are_not_observed(served: Served):
@@ -135,7 +135,7 @@ def test_bug_is_observed_as_internal_error(caplog: pytest.LogCaptureFixture):
     with watch(find_a_bug) as served:  # type: ignore[arg-type]
         end_call(served.address, RESHAPE, pack(GOOD))
         record, seen = served.recorder.await_end()
-    assert (seen, record.ending) == (f"{BEGINS} END OVER", ("INTERNAL", Reason.INTERNAL_ERROR))
+    assert (seen, record.result) == (f"{BEGINS} END OVER", ("INTERNAL", Reason.INTERNAL_ERROR))
     assert "bug" in [one.message for one in caplog.records]
 
 
@@ -163,7 +163,7 @@ def test_abandoned_call_is_over_when_its_thread_ends(
         finally:
             backend.released.set()
         record, seen = served.recorder.await_end()
-        assert (seen, record.ending) == (f"{BEGINS} {QUEUES} OVER END", ("CANCELLED", ""))
+        assert (seen, record.result) == (f"{BEGINS} {QUEUES} OVER END", ("CANCELLED", ""))
         assert served.runner._engine.used_bytes == 0
 
 
@@ -176,7 +176,7 @@ def test_call_above_max_calls_is_observed_as_rejected():
         stream.accept()
         end_call(served.address, RESHAPE, pack(GOOD))
         record, seen = served.recorder.await_end()
-        assert (seen, record.ending) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
+        assert (seen, record.result) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
 
 
 def test_unread_response_is_observed_as_cancelled():
@@ -187,5 +187,5 @@ def test_unread_response_is_observed_as_cancelled():
         stream = connection.open(RESHAPE)
         connection.send_data(stream, grpc_message(LONG))
         record, seen = served.recorder.await_end()
-    assert seen == f"{BEGINS} {QUEUES} END GIVE_UP OVER"
+    assert seen == f"{BEGINS} {QUEUES} END ABORT OVER"
     assert record.seconds[State.ENDING] >= STALL_SECONDS

@@ -16,9 +16,9 @@ from in_process import BlockedBackend
 from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.builtin.methods import MAX_SILENT
-from tensor_reshape.server.engine.call_logs import AccessLog, log_bad_end
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.lifecycle import Ending, Event, State
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_logs import AccessLog, log_failure
+from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
@@ -186,14 +186,14 @@ def test_log_lines_contain_no_credentials_or_payload(address: str, lines: Lines)
 
 
 def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
-    head = CallHead(RESHAPE, ())
+    info = CallInfo(RESHAPE, ())
     for code in ("RESOURCE_EXHAUSTED", "CANCELLED"):
-        log_bad_end(head, Ending(code, "STALLED"), 0.0)
+        log_failure(info, CallResult(code, "STALLED"), 0.0)
     assert [line["code"] for line in lines.find("rejected")] == ["RESOURCE_EXHAUSTED"]
 
 
 @pytest.mark.parametrize(
-    ("path", "data", "ending", "messages"),
+    ("path", "data", "result", "messages"),
     [
         (RESHAPE, pack(GOOD), ("OK", ""), (1, 1)),
         (STREAM, CASES["a stream"].data, ("OK", ""), (2, 2)),
@@ -202,21 +202,21 @@ def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
     ids=["good", "stream", "rejected"],
 )
 def test_access_log_has_a_line_for_every_call(
-    lines: Lines, path: str, data: bytes, ending: tuple[str, str], messages: tuple[int, int]
+    lines: Lines, path: str, data: bytes, result: tuple[str, str], messages: tuple[int, int]
 ):
     with serve(access_log=1.0) as runner:
         told = end_call(runner.addresses[0], path, data, headers=OURS)
         line = lines.await_line("call")
-    assert (line["method"], line["code"], line.get("reason", "")) == (path, *ending)
+    assert (line["method"], line["code"], line.get("reason", "")) == (path, *result)
     assert (line["request_id"], told[REQUEST_ID_KEY], line["sampled"]) == ("ours", "ours", 1.0)
     assert (line["request_messages"], line["response_messages"]) == messages
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
     assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
-    assert len(lines.find("rejected")) == (ending[0] != "OK")
+    assert len(lines.find("rejected")) == (result[0] != "OK")
 
 
 def observe(log: AccessLog, state: State) -> None:
-    log.observe(CallRecord(CallHead(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
+    log.observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
 
 
 def test_access_log_samples_about_the_configured_fraction(lines: Lines):

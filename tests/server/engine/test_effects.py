@@ -1,17 +1,19 @@
 """What follows from an event is done call by call, and a bug in one call keeps no other from its effect."""
 
 import logging
+from typing import Any
 
 import pytest
 
 from engine_calls import Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
-from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import State
-from tensor_reshape.server.engine.stalls import reject_stalled
+from tensor_reshape.server.engine.stall_timeouts import reject_idle
 
-REJECTION = reject_stalled(5.0)
+REJECTION = reject_idle(State.RECEIVING, 5.0)
+ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION, State.RECEIVING), Kind.DROP: (REJECTION,)}
 
 
 class Recorder(Caller):
@@ -31,8 +33,8 @@ class Recorder(Caller):
     def start_work(self) -> None:
         self._note("START_WORK")
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
-        self._note(f"GIVE_UP {rejection.reason} {state.name}")
+    def abort(self, rejection: LimitError, state: State) -> None:
+        self._note(f"ABORT {rejection.reason} {state.name}")
 
     def drop(self, rejection: LimitError | None) -> None:
         self._note(f"DROP {rejection.reason if rejection else None}")
@@ -43,15 +45,14 @@ class Recorder(Caller):
         self.done.append(what)
 
     def build(self, kind: Kind) -> Effect:
-        rejection = REJECTION if kind in {Kind.GIVE_UP, Kind.DROP} else None
-        return Effect(kind, self.life, rejection, State.RECEIVING if kind is Kind.GIVE_UP else None)
+        return Effect(kind, self.life, ARGUMENTS.get(kind, ()))
 
 
 DONE = {
     Kind.START_READ: ["START_READ"],
     Kind.START_SEND: ["START_SEND"],
     Kind.START_WORK: ["START_WORK"],
-    Kind.GIVE_UP: ["GIVE_UP STALLED RECEIVING"],
+    Kind.ABORT: ["ABORT STALLED RECEIVING"],
     Kind.DROP: ["DROP STALLED"],
     Kind.FORGET: [],
 }
@@ -62,23 +63,29 @@ def test_perform_calls_the_method_of_each_effect(kind: Kind):
     call = Recorder()
     perform([call.build(kind)])
     assert call.done == DONE[kind]
-    assert (call.life.served is call) == (kind is not Kind.FORGET)
+    assert call.life.served is (None if kind is Kind.FORGET else call)
+
+
+def test_forgotten_call_performs_no_effects():
+    call = Recorder()
+    perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
+    assert call.done == []
 
 
 def test_stopping_server_drops_calls_without_an_error():
     call = Recorder()
-    perform([Effect(Kind.DROP, call.life)])
+    perform([Effect(Kind.DROP, call.life, (None,))])
     assert call.done == ["DROP None"]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
 def test_bug_in_one_effect_does_not_stop_the_others(kind: Kind, caplog: pytest.LogCaptureFixture):
-    def fail(head: CallHead) -> None:
-        raise RuntimeError(head)
+    def fail(info: CallInfo) -> None:
+        raise RuntimeError(info)
 
     broken, other = Recorder(fails_at=kind.name), Recorder()
-    broken.life.head = CallHead("/a/B", ())
-    broken.life.head.leavers.append(fail)  # of a gate, which hears of a call that is forgotten
+    broken.life.info = CallInfo("/a/B", ())
+    broken.life.info.gates_to_leave.append(fail)
     with caplog.at_level(logging.ERROR):
         perform([broken.build(kind), other.build(Kind.START_READ)])
     assert (broken.done, other.done) == ([], ["START_READ"])
@@ -106,9 +113,3 @@ def test_observers_are_notified_before_effects():
 
 def test_perform_without_observers_delivers_nothing():
     assert build_perform(None) is perform
-
-
-def test_effect_repr_has_kind_method_and_reason():
-    call = Recorder()
-    assert repr(call.build(Kind.START_READ)) == "START_READ /a.service/Method"
-    assert repr(call.build(Kind.DROP)) == "DROP /a.service/Method STALLED"

@@ -9,7 +9,7 @@ from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, na
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import Effect, Kind, perform
-from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 from transcripts import RecordedEngine
@@ -44,13 +44,13 @@ def test_call_without_memory_waits_for_another_to_end():
     assert (second.reads, second.waits, second.life.state) == (1, False, State.RECEIVING)
 
 
-def answer_at_once(caller: Caller) -> None:
-    is_first, effects = caller.engine.answer_at_once(caller.life, 10, 8)
-    assert is_first
+def respond_at_once(caller: Caller) -> None:
+    effects = caller.engine.respond_at_once(caller.life, 10, 8)
+    assert effects is not None
     caller.perform(effects)
 
 
-@pytest.mark.parametrize("answer", [answer_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
+@pytest.mark.parametrize("answer", [respond_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
 def test_small_response_fits_the_receive_reservation(answer: Callable[[Caller], None]):
     engine = make(1)
     first, second = call_all(engine, range(2))
@@ -68,7 +68,7 @@ def test_unread_responses_stay_within_the_reservation():
             if stream.life.state is State.RECEIVING:
                 stream.arrive(MESSAGE // 7)
                 assert engine.fits(stream.life, MESSAGE // 7) == (stream.life.unsent < 2)
-                stream.answer(MESSAGE // 7) if engine.fits(stream.life, MESSAGE // 7) else stream.work()
+                stream.respond(MESSAGE // 7) if engine.fits(stream.life, MESSAGE // 7) else stream.work()
     assert engine.used_bytes <= 10 * MESSAGE
 
 
@@ -137,7 +137,7 @@ def test_only_the_first_end_counts():
     caller = Caller(engine).arrive()
     assert engine.end(caller.life, OK, 5).is_first
     assert not engine.end(caller.life, OK, 5).is_first
-    assert not engine.answer_at_once(caller.life, 5, 5).is_first
+    assert engine.respond_at_once(caller.life, 5, 5) is None
 
 
 def test_ended_call_is_not_taken_up():
@@ -150,13 +150,13 @@ def test_ended_call_is_not_taken_up():
 
 def test_held_and_reserved_bytes_count_with_the_message():
     engine = make(8)
-    caller = Caller(engine).arrive(10).answer(10)
+    caller = Caller(engine).arrive(10).respond(10)
     assert engine.used_bytes == MESSAGE + COST_FACTOR * 10
     caller.sent(10)
     assert engine.used_bytes == MESSAGE
     caller.reserve(500)
     assert engine.used_bytes == MESSAGE + 500
-    caller.arrive(20).answer(20)
+    caller.arrive(20).respond(20)
     assert engine.used_bytes == MESSAGE + 500  # its answers are within what it holds
     caller.reserve(0)
     assert engine.used_bytes == MESSAGE + COST_FACTOR * 20
@@ -187,11 +187,11 @@ def test_finished_call_holds_nothing():
     engine = make(2)
     caller = Caller(engine)
     caller.leave()
-    caller.arrive().work().take_up().answer(10).sent(10).reserve(10).end(10)
+    caller.arrive().work().take_up().respond(10).sent(10).reserve(10).end(10)
     assert (caller.reads, caller.works, engine.used_bytes, engine.is_idle) == (1, 0, 0, True)
 
 
-@pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.answer(10), Caller.work])
+@pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.respond(10), Caller.work])
 def test_abandoned_call_frees_memory_when_its_thread_ends(
     tell: Callable[[Caller], object],
 ):
@@ -204,17 +204,17 @@ def test_abandoned_call_frees_memory_when_its_thread_ends(
 
 
 def test_stream_responses_are_sent_in_order():
-    stream = Caller(make(8)).arrive(3).answer(1, 2).arrive(4).answer(4)
+    stream = Caller(make(8)).arrive(3).respond(1, 2).arrive(4).respond(4)
     assert (stream.sends, [len(answer) for answer in stream.life.outbox]) == (2, [1, 2, 4])
 
 
 def test_stream_with_unsent_responses_is_not_read():
     stream = Caller(make(8))
-    for _ in range(ASK_BELOW_UNSENT):
-        stream.arrive(1).answer(1)
-    assert (stream.life.state, stream.reads) == (State.SENDING, ASK_BELOW_UNSENT)
+    for _ in range(READ_BELOW_UNSENT):
+        stream.arrive(1).respond(1)
+    assert (stream.life.state, stream.reads) == (State.SENDING, READ_BELOW_UNSENT)
     stream.sent(1)
-    assert (stream.life.state, stream.reads) == (State.RECEIVING, ASK_BELOW_UNSENT + 1)
+    assert (stream.life.state, stream.reads) == (State.RECEIVING, READ_BELOW_UNSENT + 1)
 
 
 def test_call_above_max_calls_is_rejected_until_one_ends():

@@ -10,7 +10,7 @@ from hypothesis_profiles import examples
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import perform
-from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 from transcripts import RecordedEngine, replay
@@ -72,7 +72,7 @@ class ModelCall:
     def start_send(self) -> None:
         assert self.outbox or self.state == "sending"
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         raise AssertionError(rejection, state)
 
     def drop(self, rejection: LimitError | None) -> None:
@@ -122,7 +122,7 @@ class EngineMachine(RuleBasedStateMachine):
         call.outbox.append(call.arrived)
         call.settle()
         self.rest(call)
-        perform(self.engine.answer(call.life, [bytes(call.arrived)], None))
+        perform(self.engine.respond(call.life, [bytes(call.arrived)], None))
 
     @precondition(lambda self: any(call.outbox for call in self.calls))
     @rule(pick=picks)
@@ -202,7 +202,7 @@ class EngineMachine(RuleBasedStateMachine):
     def rest(self, call: ModelCall) -> None:
         """Has a stream ask for its next message when it may."""
         call.state = "sending"
-        if len(call.outbox) < ASK_BELOW_UNSENT:
+        if len(call.outbox) < READ_BELOW_UNSENT:
             self.wait(call, "waiting to read")
 
     @rule()
@@ -258,8 +258,8 @@ class EngineMachine(RuleBasedStateMachine):
         while self.calls:
             self.leave(0, again=False)
         assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
-        for pool in (self.engine._receiving, self.engine._working, self.engine._places):
-            assert (pool._addresses, pool._connections, pool.waiting.queues, pool._held_back) == ({}, {}, {}, {})
+        for pool in (self.engine._receiving, self.engine._working, self.engine._slots):
+            assert (pool._addresses, pool._connections, pool.waiting.queues) == ({}, {}, {})
         assert replay(self.engine.lines, self.config) == self.engine.lines
 
 

@@ -8,6 +8,7 @@ from tensor_reshape.server.engine.fair_queues import FairQueue
 from tensor_reshape.server.engine.sources import Source
 
 PLACES = [Source(address, address + number) for address in "abc" for number in "12"]
+B1, B2 = Source("b", "b1"), Source("b", "b2")
 SOURCES = st.lists(st.sampled_from(PLACES), max_size=30)
 Item = tuple[Source, int]
 
@@ -64,10 +65,19 @@ def test_late_address_waits_one_turn_of_each_other():
     assert list_connections(empty(queue)) == ["b1", "a2", "c1", "b1", "a1", "a3"]
 
 
-def test_peek_and_pop_accept_an_address():
+def test_pop_accepts_a_connection():
     queue = fill(*name("a1", "b1", "b2", "b1"))
-    assert list_connections([queue.peek("b"), queue.pop("b"), queue.peek("b")]) == ["b1", "b1", "b2"]
-    assert list_connections(empty(queue)) == ["a1", "b2", "b1"]
+    assert list_connections([queue.pop(source) for source in name("b1", "b2")]) == ["b1", "b2"]
+    assert list_connections(empty(queue)) == ["a1", "b1"]
+
+
+def test_find_returns_the_first_item_that_may_be_taken():
+    queue = fill(*name("a1", "b1", "b2", "b1"))
+    assert [queue.find("b", accepted.__contains__) for accepted in ([(B1, 1)], [(B2, 2)], [])] == [
+        (B1, 1),
+        (B2, 2),
+        None,
+    ]
 
 
 def test_removed_items_are_not_returned():
@@ -83,7 +93,9 @@ def test_removed_items_are_not_returned():
 def test_pop_raises_key_error_when_empty():
     queue = fill(*name("a1"))
     with pytest.raises(KeyError):
-        queue.pop("b")
+        queue.pop(Source("b", "b1"))
+    with pytest.raises(KeyError):
+        queue.pop(Source("a", "a2"))
     queue.pop()
     with pytest.raises(KeyError):
         queue.pop()

@@ -17,8 +17,8 @@ from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
 from in_process import BlockedBackend
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.oip.methods import build_probes
@@ -37,23 +37,23 @@ class Book:
 
     def __init__(self) -> None:
         self.news = threading.Condition()
-        self.admitted: list[CallHead] = []
-        self.left: list[CallHead] = []
+        self.admitted: list[CallInfo] = []
+        self.left: list[CallInfo] = []
 
-    def admit(self, head: CallHead) -> None:
-        if head.find_values("reject"):
+    def admit(self, info: CallInfo) -> None:
+        if info.find_values("reject"):
             raise REJECTED
-        if head.find_values("bug"):
+        if info.find_values("bug"):
             message = "a secret"
             raise RuntimeError(message)
-        head.identity = str(*head.find_values("name"))
-        head.trailing = (TOLD,)
+        info.identity = str(*info.find_values("name"))
+        info.trailing = (TOLD,)
         with self.news:
-            self.admitted.append(head)
+            self.admitted.append(info)
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         with self.news:
-            self.left.append(head)
+            self.left.append(info)
             self.news.notify_all()
 
     def await_empty(self) -> None:
@@ -65,24 +65,24 @@ class Book:
 
 @dataclass
 class Watcher:
-    """An observer that keeps the heads of calls, and how these ended."""
+    """An observer that keeps the infos of calls, and how these ended."""
 
     news: threading.Condition = field(default_factory=threading.Condition)
-    ended: list[tuple[CallHead, str]] = field(default_factory=list)
+    ended: list[tuple[CallInfo, str]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def observe(self, record: CallRecord, event: Event) -> None:
         with self.news:
             self.events.append(event)
-            if record.state is State.DONE and record.ending:
-                self.ended.append((record.head, record.ending.code))
+            if record.state is State.DONE and record.result:
+                self.ended.append((record.info, record.result.code))
             self.news.notify_all()
 
     def await_event(self, event: Event) -> None:
         with self.news:
             assert self.news.wait_for(lambda: event in self.events, SECONDS), self.events
 
-    def await_end(self) -> tuple[CallHead, str]:
+    def await_end(self) -> tuple[CallInfo, str]:
         with self.news:
             assert self.news.wait_for(lambda: self.ended, SECONDS), self.events
             return self.ended[-1]
@@ -143,11 +143,11 @@ def call(
 def test_gate_sees_metadata_and_sets_the_observed_identity(guarded: Guarded, channel: grpc.Channel, path: str):
     assert call(channel, path, [("name", "somebody"), (REQUEST_ID_KEY, "id-7")])[0] == "OK"
     guarded.book.await_empty()
-    (head,) = guarded.book.admitted
-    assert (head.method, head.peer.startswith("ipv4:127.0.0.1:"), head.request_id) == (path, True, "id-7")
-    assert head.read_tls()["transport_security_type"] == [b"insecure"]
+    (info,) = guarded.book.admitted
+    assert (info.method, info.peer.startswith("ipv4:127.0.0.1:"), info.request_id) == (path, True, "id-7")
+    assert info.read_tls()["transport_security_type"] == [b"insecure"]
     seen, code = guarded.watcher.await_end()
-    assert (seen, seen.identity, code) == (head, "somebody", "OK")
+    assert (seen, seen.identity, code) == (info, "somebody", "OK")
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
@@ -161,7 +161,7 @@ def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channe
 
 
 @pytest.mark.parametrize(
-    ("path", "messages", "ending"),
+    ("path", "messages", "result"),
     [
         (RESHAPE, None, "OK"),
         (RESHAPE, [LONG], "OK"),
@@ -172,10 +172,10 @@ def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channe
     ids=["unary", "long", "stream", "bad unary", "bad stream"],
 )
 def test_gate_metadata_is_sent_with_every_status(
-    channel: grpc.Channel, path: str, messages: list[bytes] | None, ending: str
+    channel: grpc.Channel, path: str, messages: list[bytes] | None, result: str
 ):
     code, trailing = call(channel, path, messages=messages)
-    assert (code, trailing.get(TOLD[0])) == (ending, TOLD[1])
+    assert (code, trailing.get(TOLD[0])) == (result, TOLD[1])
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
@@ -216,18 +216,18 @@ def test_reflection_passes_the_gates(guarded: Guarded, channel: grpc.Channel):
     assert call(channel, REFLECTION, [("reject", "yes")])[0] == "RESOURCE_EXHAUSTED"
     assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
     guarded.book.await_empty()
-    assert [(head.method, head.identity) for head in guarded.book.admitted] == [(REFLECTION, "somebody")]
+    assert [(info.method, info.identity) for info in guarded.book.admitted] == [(REFLECTION, "somebody")]
 
 
 class Closed:
     """A gate that admits nobody."""
 
-    def admit(self, head: CallHead) -> None:
-        del head
+    def admit(self, info: CallInfo) -> None:
+        del info
         raise REJECTED
 
-    def leave(self, head: CallHead) -> None:
-        raise AssertionError(head)
+    def leave(self, info: CallInfo) -> None:
+        raise AssertionError(info)
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
@@ -280,4 +280,4 @@ def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path
 
 def test_call_without_gates_has_no_head():
     assert not Gates()
-    assert Gates().find_rejection(CallHead(RESHAPE, ())) is None
+    assert Gates().find_rejection(CallInfo(RESHAPE, ())) is None

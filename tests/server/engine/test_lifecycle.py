@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.errors import LimitError
+from engine_calls import Idle
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.lifecycle import (
-    ASK_BELOW_UNSENT,
+    READ_BELOW_UNSENT,
     TRANSITIONS,
     TRICKLE_BYTES_PER_SECOND,
-    Ending,
+    CallResult,
     Event,
     IllegalEventError,
     Lifecycle,
@@ -24,88 +24,69 @@ METHOD = "/a.service/Method"
 
 # Every move, written once more by hand: a state, and what each of its events leads to. What is not here is a bug.
 MOVES: dict[State, dict[State, set[Event]]] = {
-    S.NEW: {S.NEW: {E.ENTER}, S.WAITING: {E.ASK}, S.ENDING: {E.END}, S.GIVEN_UP: {E.GIVE_UP}, S.DONE: {E.OVER}},
+    S.NEW: {S.NEW: {E.ENTER}, S.WAITING: {E.REQUEST}, S.ENDING: {E.END}, S.ABORTED: {E.ABORT}, S.DONE: {E.OVER}},
     S.WAITING: {
         S.WAITING: {E.SENT},
         S.RECEIVING: {E.READ},
         S.ENDING: {E.END},
-        S.GIVEN_UP: {E.GIVE_UP},
+        S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
     S.RECEIVING: {
         S.RECEIVING: {E.SENT},
         S.WORKING: {E.ARRIVE, E.HALF_CLOSE},
         S.ENDING: {E.END},
-        S.GIVEN_UP: {E.GIVE_UP},
+        S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
     S.WORKING: {
         S.WORKING: {E.SENT},
         S.QUEUED: {E.QUEUE},
-        S.SENDING: {E.ANSWER},
+        S.SENDING: {E.RESPOND},
         S.ENDING: {E.END},
         S.ABANDONED: {E.OVER},
     },
     S.QUEUED: {
-        S.QUEUED: {E.ROOM, E.SENT},
+        S.QUEUED: {E.GRANT, E.SENT},
         S.WORKING: {E.TAKE_UP},
         S.ENDING: {E.END},
-        S.GIVEN_UP: {E.GIVE_UP},
+        S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
     S.SENDING: {
         S.SENDING: {E.SENT},
-        S.WAITING: {E.ASK},
+        S.WAITING: {E.REQUEST},
         S.ENDING: {E.END},
-        S.GIVEN_UP: {E.GIVE_UP},
+        S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
     S.ENDING: {
-        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END},
-        S.GIVEN_UP: {E.GIVE_UP},
+        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END},
+        S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
-    S.GIVEN_UP: {
-        S.GIVEN_UP: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.GIVE_UP},
+    S.ABORTED: {
+        S.ABORTED: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END, E.ABORT},
         S.DONE: {E.OVER},
     },
-    S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.ANSWER, E.END}},
-    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.OVER}},
+    S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.RESPOND, E.END}},
+    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END, E.OVER}},
 }
 
 
-class Nothing:
-    """A call from whose moves nothing follows."""
-
-    def start_read(self) -> None:
-        pass
-
-    def start_send(self) -> None:
-        pass
-
-    def start_work(self) -> None:
-        pass
-
-    def give_up(self, rejection: LimitError, state: State) -> None:
-        pass
-
-    def drop(self, rejection: LimitError | None) -> None:
-        del rejection
-
-
 class Notes:
-    """A journal that keeps what it is told."""
+    """A journal that keeps the moves."""
 
     def __init__(self) -> None:
         self.moves: list[tuple[State, Event, State]] = []
 
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        del size, ending
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        del size, result
         self.moves.append((before, event, life.state))
 
 
 def make(state: State = State.NEW) -> Lifecycle:
-    life = Lifecycle(Nothing(), METHOD)
+    life = Lifecycle(Idle(), METHOD)
     life.state = state
     return life
 
@@ -151,7 +132,7 @@ def test_every_state_can_reach_done(state: State):
 
 
 def test_ended_call_never_returns_to_working():
-    assert reach(State.ENDING) == {State.ENDING, State.GIVEN_UP, State.DONE}
+    assert reach(State.ENDING) == {State.ENDING, State.ABORTED, State.DONE}
     assert reach(State.ABANDONED) == {State.ABANDONED, State.DONE}
     assert reach(State.DONE) == {State.DONE}
 
@@ -159,7 +140,7 @@ def test_ended_call_never_returns_to_working():
 @given(st.lists(st.sampled_from(list(Event)), max_size=60))
 def test_illegal_event_leaves_the_state_unchanged(events: list[Event]):
     life, journal, expected = make(), Notes(), State.NEW
-    life.journal = journal
+    life.journals = (journal,)
     for event in events:
         after = find_next(expected, event)
         try:
@@ -190,17 +171,17 @@ def test_holdings_include_message_work_and_responses(in_working_pool: bool, held
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-@pytest.mark.parametrize("unsent", range(ASK_BELOW_UNSENT + 1))
+@pytest.mark.parametrize("unsent", range(READ_BELOW_UNSENT + 1))
 def test_stream_reads_next_message_when_few_responses_are_unsent(state: State, unsent: int):
     life = make(state)
     life.unsent = unsent
-    assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < ASK_BELOW_UNSENT))
+    assert life.may_read == (state is State.SENDING and unsent < READ_BELOW_UNSENT)
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
 def test_client_that_does_not_read_gets_no_error(state: State):
     life = make(state)
-    assert life.ignores_rejections == (state in {State.ENDING, State.GIVEN_UP})
+    assert life.ignores_rejections == (state in {State.ENDING, State.ABORTED})
     life.unsent = 1
     assert life.ignores_rejections
 
@@ -222,15 +203,3 @@ def test_progress_follows_bytes_and_never_exceeds_now(moved: int | None, since: 
     life.since = 10.0
     life.advance(20.0, moved)
     assert life.since == since
-
-
-def test_forgotten_call_performs_no_effects():
-    served, life = Nothing(), make()
-    life.served = served
-    life.forget()
-    life.served.start_read()
-    life.served.start_send()
-    life.served.start_work()
-    life.served.give_up(LimitError("", reason=""), State.NEW)
-    life.served.drop(LimitError("", reason=""))
-    assert life.served is not served

@@ -9,12 +9,12 @@ import pytest
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Journal, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 
-BEGINS = [Event.ENTER, Event.ASK, Event.READ]
+BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
 
 class Recorder:
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, *observers: Observer, max_calls: int = 1024) -> None:
         self.journal = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journal=self.journal)
+        self.engine = make(4, max_calls=max_calls, journals=(self.journal,))
         self.perform = build_perform(self.journal.deliver)
 
     def call(self, peer: str = PEER) -> Caller:
@@ -51,18 +51,18 @@ def test_unary_call_is_observed_from_begin_to_end(recorder: Recorder):
     Watched(recorder).call().arrive(100).end(30).leave()
     (record,) = recorder.records
     assert recorder.events == [*BEGINS, Event.ARRIVE, Event.END, Event.OVER]
-    assert (record.method, record.peer, record.ending, record.state) == (METHOD, PEER, OK, State.DONE)
+    assert (record.method, record.peer, record.result, record.state) == (METHOD, PEER, OK, State.DONE)
     assert (record.request_messages, record.request_bytes) == (1, 100)
     assert (record.response_messages, record.response_bytes) == (1, 30)
 
 
 def test_stream_responses_count_when_sent(recorder: Recorder):
-    stream = Watched(recorder).call().arrive(100).answer(10, 20)
+    stream = Watched(recorder).call().arrive(100).respond(10, 20)
     stream.sent(10)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (1, 10)
     stream.sent(20)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (2, 30)
-    assert recorder.events[4:] == [Event.ANSWER, Event.ASK, Event.READ, Event.SENT, Event.SENT]
+    assert recorder.events[4:] == [Event.RESPOND, Event.REQUEST, Event.READ, Event.SENT, Event.SENT]
 
 
 def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
@@ -79,31 +79,33 @@ def test_call_rejected_at_once_is_observed(recorder: Recorder):
     life = Lifecycle(watched.call(), METHOD)
     with pytest.raises(LimitError):
         watched.engine.enter(life, find_source(name_peer(2)))
-    watched.perform(watched.engine.end(life, Ending("RESOURCE_EXHAUSTED")).effects)
+    watched.perform(watched.engine.end(life, CallResult("RESOURCE_EXHAUSTED")).effects)
     assert [record.peer for record in recorder.records] == [PEER, name_peer(2)]
     assert recorder.events[3:] == [Event.ENTER, Event.END]
 
 
 @pytest.mark.parametrize(
-    ("ended", "gone", "ending"),
+    ("ended", "gone", "result"),
     [(False, False, GONE), (False, True, GONE), (True, False, OK), (True, True, GONE)],
     ids=["not ended", "gone", "ended", "gone before the end was sent"],
 )
-def test_client_gone_before_the_status_counts_as_cancelled(recorder: Recorder, ended: bool, gone: bool, ending: Ending):
+def test_client_gone_before_the_status_counts_as_cancelled(
+    recorder: Recorder, ended: bool, gone: bool, result: CallResult
+):
     watched = Watched(recorder)
     caller = watched.call().arrive()
     if ended:
         caller.end(5)
     watched.perform(watched.engine.release(caller.life, gone=gone))
     caller.end(5)  # of the thread that worked on it
-    assert (recorder.records[0].ending, recorder.records[0].state) == (ending, State.DONE)
+    assert (recorder.records[0].result, recorder.records[0].state) == (result, State.DONE)
     assert recorder.records[0].response_messages == ended
 
 
 def test_late_events_are_not_observed(recorder: Recorder):
     caller = Watched(recorder).call().arrive().end(5)
     seen = list(recorder.events)
-    caller.answer(3).take_up().end(7)
+    caller.respond(3).take_up().end(7)
     assert recorder.events == seen
     caller.leave()
     caller.leave()
@@ -183,7 +185,7 @@ def test_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
 
 def test_no_observers_means_no_journal():
     engine = make(4)
-    assert (engine.journal, engine.wants_heads, Caller(engine).life.journal) == (None, False, None)
+    assert (engine.journals, engine.needs_info, Caller(engine).life.journals) == ((), False, ())
 
 
 class Notes:
@@ -192,13 +194,13 @@ class Notes:
     def __init__(self, name: str, notes: list[str]) -> None:
         self._name, self._notes = name, notes
 
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        del life, before, size, ending
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        del life, before, size, result
         self._notes.append(f"{self._name} {event.name}")
 
 
-def test_journal_pair_records_in_both():
+def test_every_journal_records_each_event():
     notes: list[str] = []
-    pair: Journal = JournalPair(Notes("one", notes), Notes("other", notes))
-    Caller(make(1, journal=pair))
+    journals: list[Journal] = [Notes(name, notes) for name in ("one", "other")]
+    Caller(make(1, journals=journals))
     assert notes == [f"{name} {event.name}" for event in BEGINS for name in ("one", "other")]

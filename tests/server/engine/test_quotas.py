@@ -6,7 +6,7 @@ from engine_calls import Clock, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine import quotas
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.quotas import CallerQuotas, build_quotas, find_caller
 
 ONE, OTHER = "ipv4:192.0.2.1:1000", "ipv4:192.0.2.2:1000"
@@ -17,23 +17,22 @@ def clock() -> Clock:
     return Clock()
 
 
-def make_head(peer: str = ONE, identity: str = "") -> CallHead:
-    head = CallHead("/a/B", ())
-    head.name_caller(peer, dict)
-    head.identity = identity
-    return head
+def make_info(peer: str = ONE, identity: str = "") -> CallInfo:
+    info = CallInfo("/a/B", (), peer)
+    info.identity = identity
+    return info
 
 
-def admit(quotas: CallerQuotas, peer: str = ONE, count: int = 1) -> list[CallHead]:
-    heads = [make_head(peer) for _ in range(count)]
-    for head in heads:
-        quotas.admit(head)
-    return heads
+def admit(quotas: CallerQuotas, peer: str = ONE, count: int = 1) -> list[CallInfo]:
+    infos = [make_info(peer) for _ in range(count)]
+    for info in infos:
+        quotas.admit(info)
+    return infos
 
 
 def reject(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
     with pytest.raises(LimitError) as caught:
-        quotas.admit(make_head(peer))
+        quotas.admit(make_info(peer))
     assert caught.value.reason == Reason.QUOTA_EXCEEDED
     return caught.value
 
@@ -46,8 +45,8 @@ def test_quota_limits_running_calls_of_a_caller(clock: Clock):
 
 def test_finished_call_frees_the_quota(clock: Clock):
     quotas = CallerQuotas(1, 0, clock)
-    (head,) = admit(quotas)
-    quotas.leave(head)
+    (info,) = admit(quotas)
+    quotas.leave(info)
     admit(quotas)
     reject(quotas)
 
@@ -113,19 +112,19 @@ def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
         (("unix:",), ("unix:/path",), True),
         ((ONE, "ann"), (OTHER, "ann"), True),
         ((ONE, "ann"), (ONE, "bob"), False),
-        ((ONE,), (OTHER, find_caller(make_head(ONE))), False),  # no identity is taken for a host
+        ((ONE,), (OTHER, find_caller(make_info(ONE))), False),  # no identity is taken for a host
     ],
 )
 def test_caller_is_an_identity_host_network_or_unix_socket(one: tuple[str, ...], other: tuple[str, ...], same: bool):
-    assert (find_caller(make_head(*one)) == find_caller(make_head(*other))) == same
+    assert (find_caller(make_info(*one)) == find_caller(make_info(*other))) == same
 
 
 @pytest.mark.parametrize(("rate", "most"), [(10.0, 3), (0, 1)], ids=["with a rate", "without"])
 def test_idle_callers_are_forgotten(clock: Clock, rate: float, most: int):
     quotas = CallerQuotas(5, rate, clock)
     for number in range(100):
-        for head in admit(quotas, f"ipv4:192.0.2.{number}:1"):
-            quotas.leave(head)
+        for info in admit(quotas, f"ipv4:192.0.2.{number}:1"):
+            quotas.leave(info)
         clock.now += 0.5
     assert len(quotas) <= most
 
@@ -133,13 +132,13 @@ def test_idle_callers_are_forgotten(clock: Clock, rate: float, most: int):
 def test_many_addresses_do_not_grow_the_caller_table(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quotas, "MAX_CALLERS", 20)
     table = CallerQuotas(1, 0.001, clock)
-    (head,) = admit(table, ONE)
+    (info,) = admit(table, ONE)
     for number in range(1000):
         for passing in admit(table, name_peer(number)):
             table.leave(passing)
     assert len(table) == 20
     reject(table, ONE)
-    table.leave(head)
+    table.leave(info)
 
 
 @pytest.mark.parametrize(

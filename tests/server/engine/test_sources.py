@@ -10,7 +10,7 @@ import pytest
 from http2 import SERVICE_PATH
 from in_process import run_stock
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.quotas import find_caller
 from tensor_reshape.server.engine.sources import Source, Sources, find_source, is_shared, name_peer
 
@@ -153,9 +153,9 @@ def test_find_returns_the_connection_of_a_proxy_that_forwards_nothing():
 
 
 def test_quotas_count_for_the_caller_behind_a_proxy():
-    head = CallHead("/x", FORWARDED)
-    head.peer, head.address = PROXY, Sources(["192.0.2.1"]).find(PROXY, FORWARDED).address
-    assert find_caller(head) == "ipv4:198.51.100.7"
+    info = CallInfo("/x", FORWARDED)
+    info.peer, info.address = PROXY, Sources(["192.0.2.1"]).find(PROXY, FORWARDED).address
+    assert find_caller(info) == "ipv4:198.51.100.7"
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "192.0.2.1:80", "192.0.2.0/33", "unix:/run/reshape"])

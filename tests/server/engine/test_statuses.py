@@ -4,31 +4,31 @@ import grpc
 import numpy as np
 import pytest
 
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, choose_end, find_good_status
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, build_failure, find_good_status
 
 
 def test_memory_error_becomes_server_busy():
     with pytest.raises(MemoryError) as raised:
         np.empty(2**60, np.uint8)
-    status = choose_end(raised.value, CallHead("/a/B", ())).status
+    status = build_failure(raised.value, CallInfo("/a/B", ())).status
     assert (status.code, "memory" in status.details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
     assert any(key == "grpc-status-details-bin" for key, _ in status.trailing_metadata)
 
 
 def test_bug_status_has_a_constant_message():
-    status = choose_end(RuntimeError("secret"), CallHead("/a/B", ())).status
+    status = build_failure(RuntimeError("secret"), CallInfo("/a/B", ())).status
     assert (status.code, status.details) == (grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
 
 
 def test_trailing_metadata_of_gates_is_sent_with_every_status():
-    head = CallHead("/a/B", ())
-    head.trailing = (("told", "besides"),)
-    good = find_good_status(head)
+    info = CallInfo("/a/B", ())
+    info.trailing = (("told", "besides"),)
+    good = find_good_status(info)
     assert good is not None
-    assert (good.code, good.trailing_metadata) == (grpc.StatusCode.OK, head.trailing)
-    assert head.trailing[0] in choose_end(RuntimeError("secret"), head).status.trailing_metadata
+    assert (good.code, good.trailing_metadata) == (grpc.StatusCode.OK, info.trailing)
+    assert info.trailing[0] in build_failure(RuntimeError("secret"), info).status.trailing_metadata
 
 
 def test_success_without_trailing_metadata_needs_no_status():
-    assert (find_good_status(None), find_good_status(CallHead("/a/B", ()))) == (None, None)
+    assert (find_good_status(None), find_good_status(CallInfo("/a/B", ()))) == (None, None)

@@ -176,9 +176,9 @@ def test_cancelled_call_is_not_an_oversized_message(served: CoreServer, connecti
 def test_head_is_made_once(served: CoreServer, connection: Connection):
     call, _ = begin(served, connection, name="value")
     host, port = connection.socket.getsockname()
-    assert call.head is call.head
-    assert (call.head.method, call.head.peer) == (METHOD, f"ipv4:{host}:{port}")
-    assert call.head.find_values("name") == ["value"]
+    assert call.info is call.info
+    assert (call.info.method, call.info.peer) == (METHOD, f"ipv4:{host}:{port}")
+    assert call.info.find_values("name") == ["value"]
 
 
 class FailingCall(ToldCall):

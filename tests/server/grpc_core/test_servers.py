@@ -181,7 +181,7 @@ def test_calls_arrive_over_tls(tmp_path: Path):
         ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         answer = ask.future(b"", timeout=SECONDS)
         call = served.calls.get(timeout=SECONDS)
-        assert b"client@example.org" in call.head.read_tls()["x509_subject_alternative_name"]
+        assert b"client@example.org" in call.info.read_tls()["x509_subject_alternative_name"]
         call.finish(response=b"answer")
         assert answer.result() == b"answer"
     served.server.stop()

@@ -73,7 +73,7 @@ def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
     """Opens three calls, the last of which waits for room."""
     with serve_engine(build_core_server, NARROW) as served, Connection(served.address) as connection:
         streams = [connection.open(UNARY) for _ in range(3)]
-        served.watcher.await_event(Event.ASK, 3)
+        served.watcher.await_event(Event.REQUEST, 3)
         assert [event for event, _ in served.watcher.seen].count(Event.READ) == 2
         yield served, connection, streams
 
@@ -224,7 +224,7 @@ def test_finished_call_is_freed_before_its_thread_runs(path: str):
     with serve_engine(build_core_server, pools=build_pools(pool)) as served, Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(LONG))
-        served.watcher.await_event(Event.ROOM)
+        served.watcher.await_event(Event.GRANT)
         cancel(connection, stream)
         served.check_nothing_is_held()
         assert connection.call(path, b"message").is_ok  # the thread that receives calls has gone on since

@@ -6,13 +6,13 @@ import grpc
 from starlette.types import Message
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.statuses import choose_end
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.statuses import build_failure
 from tensor_reshape.server.http.answers import HTTP_CODES, Answer, build_answer, build_rejection, send_answer
 
 
 def reject(error: Exception) -> Answer:
-    return build_rejection(choose_end(error, CallHead("/a/b", [("x-request-id", "mine")])))
+    return build_rejection(build_failure(error, CallInfo("/a/b", [("x-request-id", "mine")])))
 
 
 def test_every_code_and_every_reason_has_a_status():

@@ -15,8 +15,8 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from plain_requests import INFER
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate
-from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import GONE, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.engine.statuses import OK
@@ -36,8 +36,8 @@ class Watcher:
 
     def observe(self, record: CallRecord, event: Event) -> None:
         with self._news:
-            self.lives.setdefault(record.head.request_id, []).append((event, record.state))
-            self.records[record.head.request_id] = record
+            self.lives.setdefault(record.info.request_id, []).append((event, record.state))
+            self.records[record.info.request_id] = record
             self._news.notify_all()
 
     def await_any(self, request_id: str, *wanted: Event | State) -> CallRecord:
@@ -52,20 +52,20 @@ class Watcher:
 
 
 class Turnstile:
-    """A gate that keeps the heads that it sees, and admits them unless it has a rejection."""
+    """A gate that keeps the infos that it sees, and admits them unless it has a rejection."""
 
     def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
         self.rejection = rejection
-        self.heads = list[CallHead]()
+        self.infos = list[CallInfo]()
         self.left = threading.Semaphore(0)
 
-    def admit(self, head: CallHead) -> None:
-        self.heads.append(head)
+    def admit(self, info: CallInfo) -> None:
+        self.infos.append(info)
         if self.rejection is not None:
             raise self.rejection
 
-    def leave(self, head: CallHead) -> None:
-        del head
+    def leave(self, info: CallInfo) -> None:
+        del info
         self.left.release()
 
 
@@ -121,14 +121,14 @@ def test_small_query_has_the_events_of_a_grpc_call():
         assert gate.left.acquire(timeout=WAIT_SECONDS)
     assert (reply.code, reply.document, reply.headers["x-request-id"]) == (200, ANSWER, "mine")
     assert [event for event, _ in watcher.lives["mine"]] == [
-        Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.END, Event.OVER
+        Event.ENTER, Event.REQUEST, Event.READ, Event.ARRIVE, Event.END, Event.OVER
     ]  # fmt: skip
     assert (record.method, record.request_messages, record.response_messages) == (INFER_PATH, 1, 1)
     assert record.request_bytes == len(write_json(QUESTION))
-    assert record.ending == OK
-    (head,) = gate.heads
-    assert head.peer.startswith("ipv4:127.0.0.1:")
-    assert head.find_values("x-more") == ["told"]
+    assert record.result == OK
+    (info,) = gate.infos
+    assert info.peer.startswith("ipv4:127.0.0.1:")
+    assert info.find_values("x-more") == ["told"]
 
 
 def test_batch_waits_for_a_thread():
@@ -137,7 +137,8 @@ def test_batch_waits_for_a_thread():
         assert post(address, {"items": []}, BATCH_PATH, {"x-request-id": "a"}).code == 200
         watcher.await_any("a", State.DONE)
     assert [event for event, _ in watcher.lives["a"]] == [
-        Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.QUEUE, Event.ROOM, Event.TAKE_UP, Event.END, Event.OVER
+        Event.ENTER, Event.REQUEST, Event.READ, Event.ARRIVE, Event.QUEUE, Event.GRANT, Event.TAKE_UP, Event.END,
+        Event.OVER,
     ]  # fmt: skip
 
 
@@ -158,7 +159,7 @@ def test_call_is_cancelled_when_its_client_leaves():
             assert turns.arrived.acquire(timeout=WAIT_SECONDS)
         watcher.await_any("gone", State.ABANDONED)
         turns.released.set()
-        assert watcher.await_any("gone", State.DONE).ending == GONE
+        assert watcher.await_any("gone", State.DONE).result == GONE
         with connect(address) as connection:
             connection.sendall(write_request(b"{", b"X-Request-Id: half", length=100))
             watcher.await_any("half", State.RECEIVING)
@@ -185,7 +186,7 @@ def test_unread_response_closes_the_connection():
             ask_batch(connection, b"a", 1000)
             watcher.await_any("a", State.DONE)
             assert not receive_all(connection).endswith(b"]}")
-    assert (Event.GIVE_UP, State.GIVEN_UP) in watcher.lives["a"]
+    assert (Event.ABORT, State.ABORTED) in watcher.lives["a"]
 
 
 def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
@@ -198,9 +199,9 @@ def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
         for _ in range(8):
             assert turns.arrived.acquire(timeout=WAIT_SECONDS)
         for name in connections:
-            watcher.await_any(name, Event.TAKE_UP, Event.GIVE_UP)
-        (given_up,) = [name for name, life in watcher.lives.items() if Event.GIVE_UP in dict(life)]
-        code, body = read_answer(connections[given_up])
+            watcher.await_any(name, Event.TAKE_UP, Event.ABORT)
+        (aborted,) = [name for name, life in watcher.lives.items() if Event.ABORT in dict(life)]
+        code, body = read_answer(connections[aborted])
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
         turns.released.set()
 

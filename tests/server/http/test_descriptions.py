@@ -69,7 +69,7 @@ def test_questions_and_answers_are_as_described(asked: ShapeRequest):
     question = json_format.MessageToDict(build_infer_request(asked))
     assert find_faults(question, "InferShapeRequest") == []
     try:
-        answer = METHODS[INFER_PATH].answer(json.dumps(question).encode(), lambda: False)
+        answer = METHODS[INFER_PATH].respond(json.dumps(question).encode(), lambda: False)
     except ReshapeError:
         return
     assert find_faults(json.loads(answer), "InferShapeResponse") == []

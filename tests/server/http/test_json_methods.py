@@ -25,7 +25,7 @@ METHODS = {method.name: method for method in build_json_methods(ReshapeService(D
 
 
 def infer(body: bytes, path: str = INFER_PATH) -> object:
-    return json.loads(METHODS[path].answer(body, lambda: False))
+    return json.loads(METHODS[path].respond(body, lambda: False))
 
 
 def reject(path: str, body: bytes) -> ReshapeError:
@@ -43,14 +43,14 @@ def describe(
 ) -> object:
     """Returns the answer to a question, or the parts of its rejection."""
     try:
-        return read(methods[INFER_PATH].answer(message, lambda: False))
+        return read(methods[INFER_PATH].respond(message, lambda: False))
     except ReshapeError as rejection:
         return rejection.reason, rejection.field, rejection.message, rejection.metadata
 
 
 def test_question_is_answered_the_same_on_either_thread():
     body = write_json(QUESTION)
-    assert METHODS[INFER_PATH].answer_light(body) == METHODS[INFER_PATH].answer(body, lambda: False)
+    assert METHODS[INFER_PATH].respond_light(body) == METHODS[INFER_PATH].respond(body, lambda: False)
     assert infer(body) == ANSWER
 
 
@@ -65,7 +65,7 @@ def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeReque
 def test_repeated_query_is_served_from_the_cache():
     service = ReshapeService(DEFAULT_LIMITS)
     methods = {method.name: method for method in build_json_methods(service)}
-    answers = {methods[INFER_PATH].answer_light(write_json(QUESTION)) for _ in range(3)}
+    answers = {methods[INFER_PATH].respond_light(write_json(QUESTION)) for _ in range(3)}
     assert (len(answers), service.lookups.misses, service.lookups.hits) == (1, 1, 2)
 
 
@@ -137,12 +137,12 @@ def test_number_or_name_that_protobuf_trips_over_is_malformed():
 
 def test_answers_that_would_be_too_long_as_json_are_rejected():
     methods = {method.name: method for method in build_json_methods(ReshapeService(Limits(max_output_bytes=200)))}
-    first, *others = json.loads(methods[BATCH_PATH].answer(write_batch(4), lambda: False))["results"]
+    first, *others = json.loads(methods[BATCH_PATH].respond(write_batch(4), lambda: False))["results"]
     assert first == {"answer": ANSWER}
     assert others[-1]["rejection"]["reason"] == Reason.OUTPUT_TOO_LARGE
 
 
 def test_batch_is_aborted_when_its_client_disconnects():
     with pytest.raises(LimitError) as caught:
-        METHODS[BATCH_PATH].answer(write_batch(100), lambda: True)
+        METHODS[BATCH_PATH].respond(write_batch(100), lambda: True)
     assert caught.value.reason is Reason.STALLED

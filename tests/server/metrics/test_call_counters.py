@@ -13,8 +13,8 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, IllegalEventError, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import (
@@ -30,7 +30,11 @@ from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import split_method
 
-ENDINGS = (Ending("OK"), Ending("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)), Ending("INTERNAL", "INTERNAL_ERROR"))
+RESULTS = (
+    CallResult("OK"),
+    CallResult("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)),
+    CallResult("INTERNAL", "INTERNAL_ERROR"),
+)
 
 
 class Counted:
@@ -40,7 +44,7 @@ class Counted:
         self.counters = SharedCounters(methods or (METHOD,))
         self.calls = CallCounters(self.counters, methods or (METHOD,))
         self.observed = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journal=JournalPair(self.observed, self.calls))
+        self.engine = make(4, max_calls=max_calls, journals=(self.observed, self.calls))
 
     def call(self) -> Caller:
         return Caller(self.engine, perform=build_perform(self.observed.deliver))
@@ -71,7 +75,7 @@ def test_call_is_counted_when_it_is_finished():
 
 def test_stream_messages_are_counted_before_the_call_ends():
     counted = Counted()
-    counted.call().arrive(100).answer(10, 20).sent(10)
+    counted.call().arrive(100).respond(10, 20).sent(10)
     assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
 
 
@@ -101,7 +105,7 @@ def test_rejected_call_is_counted_by_its_reason():
     rejected = Lifecycle(counted.call(), METHOD)
     with pytest.raises(LimitError) as raised:
         counted.engine.enter(rejected, find_source(name_peer(2)))
-    counted.engine.end(rejected, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
+    counted.engine.end(rejected, CallResult("RESOURCE_EXHAUSTED", str(raised.value.reason)))
     counted.engine.release(rejected)
     assert counted.count(REJECTIONS, "SERVER_BUSY") == 1
     assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
@@ -112,7 +116,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.requests = self.request_bytes = self.responses = self.response_bytes = 0
-        self.endings: list[Ending] = []
+        self.results: list[CallResult] = []
 
     def observe(self, record: CallRecord, event: Event) -> None:
         if record.state is State.DONE:
@@ -120,7 +124,7 @@ class Watcher:
             self.request_bytes += record.request_bytes
             self.responses += record.response_messages
             self.response_bytes += record.response_bytes
-            self.endings.append(record.ending or GONE)
+            self.results.append(record.result or GONE)
         assert event in Event
 
 
@@ -129,12 +133,12 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
     engine, life = caller.engine, caller.life
     moves: tuple[Callable[[], object], ...] = (
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
-        lambda: engine.answer_at_once(life, 7, 40),
+        lambda: engine.respond_at_once(life, 7, 40),
         lambda: caller.work(10),
         caller.take_up,
-        lambda: caller.answer(rng.randrange(9)),
+        lambda: caller.respond(rng.randrange(9)),
         lambda: caller.sent(3) if life.unsent else None,
-        lambda: caller.perform(engine.end(life, rng.choice(ENDINGS), rng.choice([0, 40])).effects),
+        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40])).effects),
         lambda: caller.perform(engine.release(life, gone=rng.random() < 0.5)),
     )
     with suppress(IllegalEventError):
@@ -151,12 +155,12 @@ def test_counts_equal_those_of_observers_for_random_events(seed: int):
             move_somehow(caller, rng)
         caller.leave()
         caller.end().leave()  # of a thread that worked on it
-    endings = [ending.code for ending in watcher.endings]
+    results = [result.code for result in watcher.results]
     assert {labels[-1]: count for labels, count in counted.list_codes().items()} == {
-        code: endings.count(code) for code in set(endings)
+        code: results.count(code) for code in set(results)
     }
-    assert sum(counted.count(REJECTIONS, ending.reason) for ending in ENDINGS[1:]) == sum(
-        bool(ending.reason) for ending in watcher.endings
+    assert sum(counted.count(REJECTIONS, result.reason) for result in RESULTS[1:]) == sum(
+        bool(result.reason) for result in watcher.results
     )
     assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)
     assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)

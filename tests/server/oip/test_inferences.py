@@ -47,8 +47,8 @@ KEPT = make()  # its caches know what it has been asked
 
 def ask(inference: Inference, raw: bytes) -> Outcome:
     try:
-        light = inference.answer_light(raw)
-        response = read_response(inference.answer(raw) if light is None else light)
+        light = inference.respond_light(raw)
+        response = read_response(inference.respond(raw) if light is None else light)
     except ReshapeError as error:
         return Outcome(str(error.reason))
     (tensor,) = response.outputs
@@ -114,7 +114,7 @@ def test_target_that_is_longer_than_the_elements_is_not_a_payload():
 def test_signaling_nan_among_numbers_keeps_its_bits():
     request = build_request(shape=(1,), target="[1,1]", raw_input_contents=[])
     request.inputs[0].contents.MergeFromString(b"\x32\x04" + NAN + b"\xfa\x01\x01x")  # and an unknown field
-    response = read_response(make().answer(request.SerializeToString()))
+    response = read_response(make().respond(request.SerializeToString()))
     assert NAN in response.outputs[0].contents.SerializeToString()
 
 
@@ -130,7 +130,7 @@ def test_shape_is_asked_for_without_data():
         outcome = ask(make(), raw)
         assert (outcome.text, outcome.shape) == ("INT64", (len(want),))
         assert np.frombuffer(outcome.payload, "<i8").tolist() == want
-        assert read_response(make().answer(raw)).outputs[0].name == "shape"
+        assert read_response(make().respond(raw)).outputs[0].name == "shape"
 
 
 def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
@@ -147,9 +147,9 @@ def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
 def test_repeated_question_that_takes_a_search_is_answered_at_once():
     inference, raw = make(), build_question([-1, -1], "[5,6]").SerializeToString()
     session = InferSession("/method", inference)
-    assert (session.takes_long(raw), inference.answer_light(raw)) == (True, None)
-    answer = inference.answer(raw)
-    assert (session.takes_long(raw), inference.answer_light(raw)) == (False, answer)
+    assert (session.takes_long(raw), inference.respond_light(raw)) == (True, None)
+    answer = inference.respond(raw)
+    assert (session.takes_long(raw), inference.respond_light(raw)) == (False, answer)
 
 
 def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
@@ -165,7 +165,7 @@ def test_typed_dims_are_answered_with_typed_dims():
     request = build_question([2, 3], "[-1]")
     del request.raw_input_contents[:]
     request.inputs[0].contents.int64_contents.extend([2, 3])
-    response = read_response(make().answer(request.SerializeToString()))
+    response = read_response(make().respond(request.SerializeToString()))
     assert list(response.outputs[0].contents.int64_contents) == [6]
 
 
@@ -175,14 +175,14 @@ NUMBERS = build_typed_request([1] * 4096)
 
 def test_large_requests_are_left_to_a_thread():
     for raw in (LARGE.SerializeToString(), NUMBERS.SerializeToString()):
-        assert make().answer_light(raw) is None
-        assert len(make().answer(raw)) > 4096
+        assert make().respond_light(raw) is None
+        assert len(make().respond(raw)) > 4096
 
 
 def test_work_of_a_request_follows_from_its_model_and_its_form():
     requests = (build_request(), LARGE, build_request("infer_shape"), NUMBERS)
     works = [find_work(request.SerializeToString()) for request in requests]
-    assert works == [Work.TENSORS, Work.TENSORS, Work.QUESTIONS, Work.NUMBERS]
+    assert works == [Work.TENSORS, Work.TENSORS, Work.QUERIES, Work.NUMBERS]
     # A group, or many fields, are parsed one message at a time.
     assert [find_work(raw) for raw in (b"\x3b\x3c", b"\x3a\x00" * 200)] == [Work.NUMBERS] * 2
 
@@ -190,7 +190,7 @@ def test_work_of_a_request_follows_from_its_model_and_its_form():
 def test_too_many_numbers_are_rejected():
     limits = Limits(max_output_bytes=2**20)  # of which a 64th
     with pytest.raises(LimitError) as caught:
-        make(limits).answer(build_typed_request([1] * 2**17).SerializeToString())
+        make(limits).respond(build_typed_request([1] * 2**17).SerializeToString())
     assert caught.value.reason is Reason.HEADER_TOO_LARGE
 
 

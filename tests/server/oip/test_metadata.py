@@ -37,7 +37,7 @@ def test_described_requests_are_answered():
                 raw_input_contents=[(1).to_bytes(DATATYPES[each].count_bytes(1), "little") for each in datatypes],
                 parameters={"special_zero": find_class("InferParameter")(bool_param=False)},
             )
-            response = read_response(inference.answer(request.SerializeToString()))
+            response = read_response(inference.respond(request.SerializeToString()))
             assert response.outputs[0].name == described.outputs[0].name, (model, datatypes)
 
 

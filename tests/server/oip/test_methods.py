@@ -36,11 +36,11 @@ def test_methods_of_the_protocol_are_served_and_probes_are_apart():
 def test_model_answers_on_either_thread_and_counts():
     table = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
     method, raw = find("ModelInfer", table), build_request().SerializeToString()
-    answers = [method.answer_light(raw), method.answer(raw, lambda: False)]
+    answers = [method.respond_light(raw), method.respond(raw, lambda: False)]
     assert [list(read_response(answer or b"").raw_output_contents) for answer in answers] == [[SIX], [SIX]]
     question = find_class("ModelStatisticsRequest")(name="reshape").SerializeToString()
     told: InferMessage = find_class("ModelStatisticsResponse").FromString(
-        find("ModelStatistics", table).answer_light(question) or b""
+        find("ModelStatistics", table).respond_light(question) or b""
     )
     assert [stats.inference_count for stats in told.model_stats] == [2]
 
@@ -56,7 +56,7 @@ def test_malformed_or_long_question_about_the_server_is_rejected():
     assert len(questions) > 5
     for method in questions:
         with pytest.raises(InvalidRequestError) as malformed:
-            method.answer(b"\xff", lambda: False)
+            method.respond(b"\xff", lambda: False)
         with pytest.raises(LimitError) as long:
-            method.answer(bytes(MAX_HEADER_BYTES + 1), lambda: False)
+            method.respond(bytes(MAX_HEADER_BYTES + 1), lambda: False)
         assert (malformed.value.reason, long.value.reason) == (Reason.MESSAGE_MALFORMED, Reason.HEADER_TOO_LARGE)

@@ -5,4 +5,4 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 
 
 def test_each_method_is_for_a_thread():
-    assert [method.answer_light(b"") for method in build_region_methods(SharedMemory(None))] == [None] * 3
+    assert [method.respond_light(b"") for method in build_region_methods(SharedMemory(None))] == [None] * 3

@@ -64,22 +64,22 @@ def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: P
     memory = SharedMemory(tmp_path)
     inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
     request = build_request(outputs=[{"name": "output"}])
-    assert inference.answer_light(request.SerializeToString()) is not None
+    assert inference.respond_light(request.SerializeToString()) is not None
 
     parameters = getattr(request, fields)[0].parameters
     parameters[REGION].string_param = "one"
     raw = request.SerializeToString()
-    assert (inference.answer_light(raw), inference.takes_long(raw)) == (None, True)
+    assert (inference.respond_light(raw), inference.takes_long(raw)) == (None, True)
 
     if fields == "inputs":
         request.ClearField("raw_input_contents")
     parameters[SIZE].int64_param = len(SIX)
     with pytest.raises(ReshapeError) as unknown:
-        inference.answer(request.SerializeToString())
+        inference.respond(request.SerializeToString())
     memory.register("one", Region("file", 0, len(SIX)))
     parameters[OFFSET].uint64_param = 2**63  # which no signed number holds
     with pytest.raises(ReshapeError) as beyond:
-        inference.answer(request.SerializeToString())
+        inference.respond(request.SerializeToString())
     assert (unknown.value.reason, beyond.value.reason) == (Reason.REGION_UNKNOWN, Reason.REGION_OUT_OF_RANGE)
     assert unknown.value.field == beyond.value.field == f"{fields}[0].parameters"
 
@@ -95,6 +95,6 @@ def test_query_reads_its_dims_from_a_region_each_time(tmp_path: Path):
     answers = []
     for dims in ((2, 3), (4, 5)):
         (tmp_path / "file").write_bytes(pack("<2q", *dims))
-        response = read_response(inference.answer(request.SerializeToString()))
+        response = read_response(inference.respond(request.SerializeToString()))
         answers.append(unpack("<q", response.raw_output_contents[0]))
     assert answers == [(6,), (20,)]

@@ -93,7 +93,7 @@ async def test_replica_responds_like_the_server(replica: ReshapeReplica):
     told, request = Told(), build_static_request()
     answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
     methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
-    assert answer.SerializeToString() == methods[STATIC_RESHAPE].answer(request, lambda: False)
+    assert answer.SerializeToString() == methods[STATIC_RESHAPE].respond(request, lambda: False)
     assert told == Told()
 
 

@@ -9,7 +9,7 @@ import pytest
 from certificates import issue_certificates
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.security.access import Access
 
 TOKEN = "0123456789abcdef" * 2
@@ -45,14 +45,14 @@ def ask(
     access: Access, token: str | None = None, tls: Mapping[str, Sequence[bytes]] | None = None, method: str = INFER
 ) -> str | Reason:
     """Returns the identity that a call has behind the gate, or the reason for which it is rejected."""
-    head = CallHead(method, [] if token is None else [("authorization", f"Bearer {token}")])
-    head.name_caller("ipv4:127.0.0.1:1", lambda: tls or {})
+    metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+    info = CallInfo(method, metadata, "ipv4:127.0.0.1:1", lambda: tls or {})
     (gate,) = access.gates
     try:
-        gate.admit(head)
+        gate.admit(info)
     except (UnauthenticatedError, PermissionDeniedError) as rejection:
         return Reason(rejection.reason)
-    return head.identity
+    return info.identity
 
 
 def test_access_has_no_gates_without_requirements(files: dict[str, Path]):

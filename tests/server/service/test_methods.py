@@ -59,7 +59,7 @@ def test_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
 
 
 def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService):
-    for answer in (service.questions.answer, service.infer_batch):
+    for answer in (service.queries.respond, service.infer_batch):
         with pytest.raises(LimitError) as rejection:
             answer(NO_BATCH, lambda: True)
         assert rejection.value.reason == Reason.STALLED
@@ -95,8 +95,8 @@ def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, locks: 
     answers: SimpleQueue[bytes] = SimpleQueue()
     request = build_request(SEARCHED)
     with locks[1]:
-        threading.Thread(target=lambda: answers.put(shared.questions.answer(request)), daemon=True).start()
-        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).questions.answer(request)
+        threading.Thread(target=lambda: answers.put(shared.queries.respond(request)), daemon=True).start()
+        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).queries.respond(request)
 
 
 def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:

@@ -13,15 +13,15 @@ METHOD = build_info_method(describe_server(Config(), CORE))
 
 
 def test_server_info_describes_the_server():
-    answer = METHOD.answer_light(b"")
+    answer = METHOD.respond_light(b"")
     assert answer is not None
     assert decode_server_info(answer) == describe_server(Config(), CORE)
-    assert METHOD.answer_light(b"\x0a\x01x") == answer  # an unknown field, of a newer client
+    assert METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field, of a newer client
 
 
 def test_malformed_or_long_request_is_rejected():
     for request in (b"\xff", b"\x0a\x02x"):
         with pytest.raises(ReshapeError):
-            METHOD.answer_light(request)
+            METHOD.respond_light(request)
     with pytest.raises(LimitError):
-        METHOD.answer_light(b"\xff" * (MAX_HEADER_BYTES + 1))
+        METHOD.respond_light(b"\xff" * (MAX_HEADER_BYTES + 1))

@@ -1,4 +1,4 @@
-"""Calls become spans with their times, methods and endings."""
+"""Calls become spans with their times, methods and results."""
 
 import time
 
@@ -10,8 +10,8 @@ from opentelemetry.trace import StatusCode
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.engine.heads import CallHead, note_answer
-from tensor_reshape.server.engine.lifecycle import Ending, Event, State
+from tensor_reshape.server.engine.call_info import CallInfo, record_response
+from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.tracing.spans import SpanObserver
 from tensor_reshape.wire.inference import build_infer_response
@@ -43,9 +43,9 @@ def observer(exporter: InMemorySpanExporter) -> SpanObserver:
     return SpanObserver(provider.get_tracer("test"))
 
 
-def build_record(ending: Ending | None, method: str = METHOD) -> CallRecord:
+def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
     began = time.monotonic() - 1.5
-    record = CallRecord(CallHead(method, ()), method, "", began, State.DONE, began, ending=ending)
+    record = CallRecord(CallInfo(method, ()), method, "", began, State.DONE, began, result=result)
     record.seconds = {State.WAITING: 0.25, State.WORKING: 1.0, State.ENDING: 0.25}
     return record
 
@@ -59,7 +59,7 @@ def test_running_call_has_no_span(observer: SpanObserver, exporter: InMemorySpan
 
 
 def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, exporter: InMemorySpanExporter):
-    observer.observe(build_record(Ending("OK")), Event.OVER)
+    observer.observe(build_record(CallResult("OK")), Event.OVER)
     (span,) = exporter.get_finished_spans()
     assert span.start_time is not None
     assert span.end_time is not None
@@ -75,14 +75,14 @@ def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, e
 
 
 def test_server_failure_is_an_error_span_unlike_a_rejection(observer: SpanObserver, exporter: InMemorySpanExporter):
-    for ending, code, status in (
-        (Ending("OK"), 0, StatusCode.UNSET),
-        (Ending("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),
-        (Ending("RESOURCE_EXHAUSTED", "SERVER_BUSY"), 8, StatusCode.UNSET),
-        (Ending("INTERNAL", "INTERNAL_ERROR"), 13, StatusCode.ERROR),
+    for result, code, status in (
+        (CallResult("OK"), 0, StatusCode.UNSET),
+        (CallResult("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),
+        (CallResult("RESOURCE_EXHAUSTED", "SERVER_BUSY"), 8, StatusCode.UNSET),
+        (CallResult("INTERNAL", "INTERNAL_ERROR"), 13, StatusCode.ERROR),
         (None, 1, StatusCode.UNSET),
     ):
-        observer.observe(build_record(ending), Event.OVER)
+        observer.observe(build_record(result), Event.OVER)
         *_, span = exporter.get_finished_spans()
         assert (dict(span.attributes or {})["rpc.grpc.status_code"], span.status.status_code) == (code, status)
         assert span.status.description == ("INTERNAL_ERROR" if status is StatusCode.ERROR else None)
@@ -90,16 +90,16 @@ def test_server_failure_is_an_error_span_unlike_a_rejection(observer: SpanObserv
 
 @pytest.mark.parametrize("method", ANSWERS)
 def test_span_has_the_rank_of_the_output(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
-    record = build_record(Ending("OK"), f"/{SERVICE}/{method}")
-    note_answer(record.head, ANSWERS[method])
+    record = build_record(CallResult("OK"), f"/{SERVICE}/{method}")
+    record_response(record.info, ANSWERS[method])
     observer.observe(record, Event.OVER)
     (span,) = exporter.get_finished_spans()
     assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
 
 
 def test_span_has_no_rank_when_the_response_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):
-    record = build_record(Ending("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
-    note_answer(record.head, b"\x0a\x00")
+    record = build_record(CallResult("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
+    record_response(record.info, b"\x0a\x00")
     observer.observe(record, Event.OVER)
     (span,) = exporter.get_finished_spans()
     assert "tensor_reshape.rank" not in dict(span.attributes or {})

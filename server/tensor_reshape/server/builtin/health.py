@@ -12,9 +12,9 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from tensor_reshape.server.builtin.methods import Respond, build_method
-from tensor_reshape.server.engine.ledger import Pool
+from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.engine.stalls import reject_busy
+from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod
 from tensor_reshape.wire.fields import check_header_size, parse_message
@@ -42,29 +42,29 @@ class Watch:
         """Starts with nothing sent. `known` says whether the server has the service; the name itself may be long."""
         self._health = health
         self._known = known
-        self._told: bytes | None = None
+        self._sent: bytes | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether no status will follow."""
         return self._health.is_over
 
-    def find_news(self) -> bytes | None:
+    def find_update(self) -> bytes | None:
         """Returns the message to send now, or None. Not called by two threads at the same time."""
         # Compare with the status that was sent. A slow reader therefore gets only the latest status.
         latest = self._health.describe(known=self._known)
-        if latest == self._told:
+        if latest == self._sent:
             return None
-        self._told = latest
+        self._sent = latest
         return latest
 
-    def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
-        """Makes the server call `look`, on any thread, when the status may have changed; see `method_tables.Watch`.
+    def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
+        """Makes the server call `notify`, on any thread, when the status may have changed; see `method_tables.Watch`.
 
         Raises:
             LimitError: SERVER_BUSY.
         """
-        self._health.join(self, look, Source(*source))
+        self._health.join(self, notify, Source(*source))
 
     def close(self) -> None:
         """Ends the notifications. Does nothing if there are none."""
@@ -83,8 +83,8 @@ class Health:
         self.is_over = False
         self._status = _Response.SERVING  # any thread reads it; assignment is atomic
         self._lock = threading.Lock()  # guards the next two
-        self._looks: dict[Watch, tuple[Callable[[], None], Source]] = {}
-        self._places = Pool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
+        self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
+        self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
         """Returns the health methods, and `probes`: other methods with the same function, by their paths."""
@@ -101,17 +101,17 @@ class Health:
     def stop_serving(self) -> None:
         """Sets the status to NOT_SERVING and notifies all watches."""
         self._status = _Response.NOT_SERVING
-        self._spread()
+        self._notify()
 
     def resume_serving(self) -> None:
         """Sets the status to SERVING and notifies all watches."""
         self._status = _Response.SERVING
-        self._spread()
+        self._notify()
 
     def end_watches(self) -> None:
         """Ends all watches, because open calls would use up the shutdown grace period."""
         self.is_over = True
-        self._spread()
+        self._notify()
 
     def check(self, raw: bytes) -> bytes:
         """Returns the response of Check.
@@ -143,36 +143,36 @@ class Health:
         check_header_size(len(raw))
         return Watch(self, known=_is_known(raw))
 
-    def join(self, watch: Watch, look: Callable[[], None], source: Source) -> None:
-        """Registers a watch: `look` is called when the status may have changed.
+    def join(self, watch: Watch, notify: Callable[[], None], source: Source) -> None:
+        """Registers a watch: `notify` is called when the status may have changed.
 
         Raises:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            if not self._places.take(source, 1):
-                message = f"{len(self._looks)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
+            if not self._slots.take(source, 1):
+                message = f"{len(self._watches)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
                 raise reject_busy(message)
-            self._looks[watch] = (look, source)
+            self._watches[watch] = (notify, source)
 
     def leave(self, watch: Watch) -> None:
         """Removes a watch. Does nothing if it is not registered."""
         with self._lock:
-            _, source = self._looks.pop(watch, (None, None))
+            _, source = self._watches.pop(watch, (None, None))
             if source is not None:
-                self._places.change(source, -1)
+                self._slots.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
         """Returns the message with the status of a service: SERVICE_UNKNOWN if the server does not have it."""
         status = self._status if known else _Response.SERVICE_UNKNOWN
         return bytes(_Response(status=status).SerializeToString())
 
-    def _spread(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
-            watched = list(self._looks.values())
-        for look, _ in watched:
+            watches = list(self._watches.values())
+        for notify, _ in watches:
             try:
-                look()
+                notify()
             except Exception:
                 _LOGGER.exception("bug")  # the other watches must still be notified
 

@@ -14,7 +14,7 @@ from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.engine.stalls import Patience
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.fields import check_header_size
@@ -49,9 +49,9 @@ def build_service(
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
         gates=gates,
-        patience=Patience(config.stall_timeout_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
+        timeouts=StallTimeouts(config.stall_timeout_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
     )
-    return Service(engine, perform, Sources(config.trusted_proxy), methods, pools or {}, _MAX_CALLS)
+    return Service(engine, perform, Sources(config.trusted_proxy), methods, pools or {})
 
 
 def build_method(name: str, respond: Respond) -> Method:

@@ -5,7 +5,7 @@ The engine holds its lock when it calls this module. Bytes are counted here, not
 """
 
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.ledger import Pool
+from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 MAX_READS = 16
@@ -31,8 +31,8 @@ class Budget:
         self.work_cost = COST_FACTOR * config.max_message_bytes
         half = count_pool_bytes(config)
         reserve = half // _RESERVED_PART
-        self.receiving = Pool[Lifecycle](half, reserve, min(MAX_READS * self.read_cost, half))
-        self.working = Pool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
+        self.receiving = FairPool[Lifecycle](half, reserve, min(MAX_READS * self.read_cost, half))
+        self.working = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
 
     @property
     def used_bytes(self) -> int:
@@ -44,50 +44,30 @@ class Budget:
         more = size - life.held
         return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
 
-    def settle(self, life: Lifecycle, before: tuple[int, int]) -> None:
-        """Updates the pools after the holdings of a call have changed.
-
-        Args:
-            life: the call.
-            before: its previous holdings.
-        """
-        self.change(life, before)
+    def update(self, life: Lifecycle) -> None:
+        """Updates the pools to the holdings of a call."""
+        receiving, working = life.holdings
+        counted_receiving, counted_working = life.counted
+        # Most calls hold nothing of one pool. Skipping that pool matters, because every call gets here twice.
+        if receiving != counted_receiving:
+            self.receiving.change(life.source, receiving - counted_receiving)
+        if working != counted_working:
+            self.working.change(life.source, working - counted_working)
+        life.counted = receiving, working
         # As soon as the processing pool holds nothing of the call, its next message uses the receive pool again.
         if life.in_working_pool:
-            life.in_working_pool = life.holdings[1] > life.held
+            life.in_working_pool = working > life.held
 
-    def keep_answer(self, life: Lifecycle, size: int) -> None:
+    def keep_response(self, life: Lifecycle, size: int) -> None:
         """Replaces the memory reserved for a request by memory for its response of `size` bytes."""
-        kept = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
-        if life.reserved or life.in_working_pool:
-            before, life.reading, life.reserved = life.holdings, 0, kept
-            self.settle(life, before)
-            return
-        # The path of every small call: only its share of the receive pool changes.
-        self.receiving.change(life.source, kept - life.reading)
-        life.reading, life.reserved = 0, kept
+        life.reading = 0
+        life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+        self.update(life)
 
-    def give_back(self, life: Lifecycle) -> None:
+    def return_all(self, life: Lifecycle) -> None:
         """Takes back everything that a call holds, which may be nothing."""
-        if life.in_working_pool or life.unsent or life.held:
-            receiving, working = life.holdings
-        else:  # the path of every small call
-            receiving, working = life.reading + life.reserved, 0
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
-        life.in_working_pool = False
-        if receiving:
-            self.receiving.change(life.source, -receiving)
-        if working:
-            self.working.change(life.source, -working)
-
-    def change(self, life: Lifecycle, before: tuple[int, int], given: int = 0) -> None:
-        """Updates the pools to the holdings of a call; the processing pool has already given `given` bytes of them."""
-        receiving, working = life.holdings
-        # Most calls hold nothing of one pool. Skipping that pool matters, because every call gets here twice.
-        if receiving != before[0]:
-            self.receiving.change(life.source, receiving - before[0])
-        if working != before[1] + given:
-            self.working.change(life.source, working - before[1] - given)
+        self.update(life)
 
 
 def count_pool_bytes(config: Config) -> int:

@@ -1,7 +1,7 @@
 """Log lines of calls: one for each rejected or failed call, and a sample of all calls if the access log is on.
 
 - A line contains the client, the status and the request id, which the client also receives. It contains nothing of a
-  message, and of the metadata only the request id, which is checked: see `heads`.
+  message, and of the metadata only the request id, which is checked: see `call_info`.
 - A call that is rejected or fails has one line, "rejected" or "failed", at level INFO. It is written when the end is
   decided, before it is sent. If a client cancels, disconnects or reaches its deadline, the server has not failed, so
   only the access log has a line. If gRPC's core rejects a message above the limit, there is a line with `grpc_core`,
@@ -16,8 +16,8 @@ import random
 import time
 from typing import Any
 
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.lifecycle import Ending, Event, State
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.engine.statuses import INTERNAL
 
@@ -26,22 +26,22 @@ _MAX_METHOD_CHARACTERS = 256
 _MICROSECONDS = 6  # digits
 
 
-def log_bad_end(head: CallHead, ending: Ending, began: float, field: str = "") -> None:
+def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "") -> None:
     """Writes the line of a call that is rejected or fails, unless it already has one. Any thread may call this.
 
     Args:
-        head: the head of the call.
-        ending: the status of the call.
+        info: the facts about the call.
+        result: the result of the call.
         began: when the call was entered, by `time.monotonic`.
         field: the field at fault; empty if there is none.
     """
-    if head.is_logged:
+    if info.is_logged:
         return
-    head.is_logged = True
+    info.is_logged = True
     if _LOGGER.isEnabledFor(logging.INFO):
         seconds = time.monotonic() - began
-        values = _describe(head, ending, seconds) | ({"field": field} if field else {})
-        _LOGGER.info("failed" if ending.code == INTERNAL else "rejected", extra=values)
+        values = _describe(info, result, seconds) | ({"field": field} if field else {})
+        _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 
 class AccessLog:
@@ -57,11 +57,11 @@ class AccessLog:
         """
         self._rate = rate
 
-    def admit(self, head: CallHead) -> None:
+    def admit(self, info: CallInfo) -> None:
         """Adds the request id to the trailing metadata."""
-        head.tell_request_id()
+        info.return_request_id()
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         """Does nothing: `observe` gets more information about the end."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
@@ -69,7 +69,7 @@ class AccessLog:
         del event
         if record.state is not State.DONE or random.random() >= self._rate:  # noqa: S311 - a sample, not a secret
             return
-        values = _describe(record.head, record.ending or Ending(""), time.monotonic() - record.began)
+        values = _describe(record.info, record.result or CallResult(""), time.monotonic() - record.began)
         values |= {
             "request_messages": record.request_messages,
             "request_bytes": record.request_bytes,
@@ -86,15 +86,15 @@ def log_unknown_method(method: str) -> None:
         _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
-def _describe(head: CallHead, ending: Ending, seconds: float) -> dict[str, Any]:
+def _describe(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
     """Returns the fields that both kinds of lines have; unknown values are omitted."""
     values = {
-        "method": head.method,
-        "code": ending.code,
-        "reason": ending.reason,
-        "peer": head.peer,
-        "identity": head.identity,
+        "method": info.method,
+        "code": result.code,
+        "reason": result.reason,
+        "peer": info.peer,
+        "identity": info.identity,
         "seconds": round(seconds, _MICROSECONDS),
-        "request_id": head.request_id,
+        "request_id": info.request_id,
     }
     return {name: value for name, value in values.items() if value != ""}

@@ -4,11 +4,12 @@
   the receive pool before it reads. A small response stays within that reservation, which ends when the transport has
   taken the response. The response to a larger message, and the transport's copy of it, need memory of the processing
   pool. Because the pools are separate, arriving messages never block the responses that would free memory.
-- One rule shares memory and concurrency slots among clients: see `ledger`. If the receive pool is full all the same,
-  the engine aborts calls of the addresses that hold the most.
+- One rule shares memory and concurrency slots among clients: see `fair_shares`. If the receive pool is full all the
+  same, the engine aborts calls of the addresses that hold the most.
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, it is aborted as soon
-  as the largest message has had time to arrive at a moderate pace: see `stalls`. Received bytes count as progress in
-  proportion to that pace, so a trickle only delays the abort. Time that a call waits for this server does not count.
+  as the largest message has had time to arrive at a moderate pace: see `stall_timeouts`. Received bytes count as
+  progress in proportion to that pace, so a trickle only delays the abort. Time that a call waits for this server does
+  not count.
 - A call that waits longer than that for memory or for a thread is rejected.
 - The gates check a call before it takes a concurrency slot: see `gates`.
 
@@ -25,29 +26,27 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine import stalls
 from tensor_reshape.server.engine.budgets import Budget
-from tensor_reshape.server.engine.effects import Effect, Kind
+from tensor_reshape.server.engine.effects import Effect, Effects, Kind
+from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.gates import Gates
-from tensor_reshape.server.engine.ledger import Pool
-from tensor_reshape.server.engine.lifecycle import GONE, RESTS, WAITS, Ending, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.engine.stalls import reject_busy
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
 
-Effects = Sequence[Effect]
-
 # Used by every small call: looking up a member of an Enum costs as much as moving the call.
-_ENTER, _ASK, _READ, _ARRIVE, _END, _OVER = Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.END, Event.OVER
+_ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
+_ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
-_STOPPED = Ending("UNAVAILABLE")
-_TAKEN_IN = (_ENTER, _ASK, _READ)
-_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for addresses with few calls
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET
 
+_STOPPED = CallResult("UNAVAILABLE")
+_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for addresses with few calls
 
-class End(NamedTuple):
-    """The result of an event that ends a call.
+
+class EndDecision(NamedTuple):
+    """The outcome of `Engine.end`.
 
     Attributes:
         is_first: whether this event decided the end. If not, the end was decided before, and there is nothing to send.
@@ -58,40 +57,44 @@ class End(NamedTuple):
     effects: Effects
 
 
-_LATE, _FIRST = End(is_first=False, effects=()), End(is_first=True, effects=())
-
-
 class Engine:
-    """The calls of one process; safe to use from any thread."""
+    """The calls of one process; safe to use from any thread.
+
+    Attributes:
+        journals: record the moves of each call that begins from now on.
+        max_calls: number of calls that may run at the same time.
+        needs_info: whether calls need a `CallInfo`, which gates and the journals of the constructor read.
+    """
 
     def __init__(
         self,
         config: Config,
-        journal: Journal | None = None,
+        journals: Sequence[Journal] = (),
         gates: Gates | None = None,
         clock: Callable[[], float] = time.monotonic,
-        patience: stalls.Patience | None = None,
+        timeouts: StallTimeouts | None = None,
     ) -> None:
         """Starts without calls and with the whole memory budget free.
 
         Args:
             config: the limits of the server.
-            journal: records the moves of each call that begins. Default: no journal.
+            journals: record the moves of each call that begins.
             gates: check each call. Default: none.
             clock: returns seconds.
-            patience: how long calls may make no progress. Default: derived from `config`.
+            timeouts: how long calls may make no progress. Default: derived from `config`.
         """
-        self.journal = journal
+        self.journals = tuple(journals)
+        self.max_calls = config.max_calls
         self._budget = Budget(config)
         self._receiving, self._working = self._budget.receiving, self._budget.working
-        self._patience = patience or stalls.Patience.of(config)
+        self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
+        self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self.wants_heads = bool(journal or self._gates)  # only a journal and gates read the head of a call
-        self._max_calls = config.max_calls
+        self.needs_info = bool(journals or self._gates)
         self._clock = clock
         self._lock = threading.Lock()  # guards the next two, the pools, and every call that has been entered
         self._lives: set[Lifecycle] = set()  # calls that have been entered and are not over
-        self._places = Pool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
+        self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
     @property
     def is_idle(self) -> bool:
@@ -104,9 +107,9 @@ class Engine:
             return tuple(self._lives)
 
     @property
-    def is_waited_for(self) -> bool:
+    def has_waiting_calls(self) -> bool:
         """Whether calls wait for memory."""
-        return bool(self._receiving.waiting.queues or self._working.waiting.queues)
+        return any(self._waiting)
 
     @property
     def used_bytes(self) -> int:
@@ -125,28 +128,23 @@ class Engine:
             ReshapeError: the error of a gate, or SERVER_BUSY. The handler then ends and releases the call as usual.
         """
         rejection: ReshapeError | None = None
-        if life.head is not None:
-            life.head.address = source.address
-            rejection = self._gates.find_rejection(life.head)
+        if life.info is not None:
+            life.info.address = source.address
+            rejection = self._gates.find_rejection(life.info)
         with self._lock:
-            if life.state is _DONE:  # over before it was entered: the gates that admitted it must learn of that
+            if life.state is _DONE:  # over before it was entered; FORGET reports that to the gates that admitted it
                 return (Effect(_FORGET, life),)
-            life.journal = self.journal  # also for a call that is rejected at once
+            life.journals = self.journals  # also for a call that is rejected at once
             life.began = life.since = self._clock()
             life.source = source
-            life.room = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
-            if rejection is None and not self._places.take(source, 1):
-                taken = len(self._lives)
-                rejection = reject_busy(f"{taken} calls are running; the limit is {self._max_calls} (--max-calls)")
+            life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
+            if rejection is None and not self._slots.take(source, 1):
+                message = f"{len(self._lives)} calls are running; the limit is {self.max_calls} (--max-calls)"
+                rejection = reject_busy(message)
+            life.move(_ENTER)
             if rejection is None:
                 self._lives.add(life)
-                if self._receiving.take(source, life.room):
-                    life.reading = life.room
-                    life.move(*_TAKEN_IN)
-                    return (Effect(_START_READ, life),)
-                life.move(_ENTER)
-                return self._ask(life)
-            life.move(_ENTER)
+                return self._request_read(life)
         raise rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
@@ -156,34 +154,35 @@ class Engine:
         for the largest message.
         """
         with self._lock:
-            works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size=size or 0)
-            if works:
-                life.arrived_bytes = size or 0
-                life.stop_clock(self._clock())
-        return works
+            if not life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size=size or 0):
+                return False
+            life.arrived_bytes = size or 0
+            life.stop_clock(self._clock())
+            return True
 
-    def answer_at_once(self, life: Lifecycle, received: int, size: int) -> End:
+    def respond_at_once(self, life: Lifecycle, received: int, size: int) -> Effects | None:
         """Records that a message has arrived and has a response: `message_received` and a good `end` in one step.
 
         The call stays RECEIVING while the receiving thread computes the response, which takes microseconds.
+
+        Returns:
+            the effects. None: the end was decided before, and there is nothing to send.
         """
         with self._lock:
             if not life.move(_ARRIVE, size=received):
-                return _LATE
+                return None
             life.arrived_bytes = received
-            life.move(_END, size=size, ending=OK)
+            life.move(_END, size=size, result=OK)
             life.since = self._clock()
-            self._budget.keep_answer(life, size)
-            if self._receiving.waiting.queues or self._working.waiting.queues:
-                return End(is_first=True, effects=self._grant())
-            return _FIRST
+            self._budget.keep_response(life, size)
+            return self._grant()
 
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether the response to a stream's message of that size fits in the memory reserved for receiving it.
 
         This reads without the lock. A response that is sent at the same time only frees more of that memory.
         """
-        return COST_FACTOR * (life.unsent_bytes + size) <= life.room
+        return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
         """Queues the received message until there is memory and then a thread for it; `take_up` follows.
@@ -197,54 +196,50 @@ class Engine:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
-            if life.state is _DONE:
-                return self._let_go(life)  # the thread that worked on it has found that the call is over
-            return []
+            # DONE: the thread that worked on it has found that the call is over.
+            return self._release(life) if life.state is _DONE else ()
 
     def take_up(self, life: Lifecycle) -> bool:
         """Records that a thread begins to work. Returns False if the call is already ending: there is nothing to do."""
         with self._lock:
             return life.move(Event.TAKE_UP)
 
-    def answer(self, life: Lifecycle, answers: Sequence[bytes], moved: int | None) -> Effects:
+    def respond(self, life: Lifecycle, responses: Sequence[bytes], moved: int | None) -> Effects:
         """Adds the responses to a stream's message to its outbox and reads the next message if allowed.
 
         Args:
             life: the call.
-            answers: the response messages; `sent` follows for each.
+            responses: the response messages; `sent` follows for each.
             moved: bytes of progress that the message made. None: full progress.
         """
-        size = sum(map(len, answers))
+        size = sum(map(len, responses))
         with self._lock:
-            life.move(Event.ANSWER, size=size)
+            life.move(Event.RESPOND, size=size)
             if life.state is _DONE:
-                return self._let_go(life)
+                return self._release(life)
             if life.state is not State.SENDING:
-                return []
-            now, before = self._clock(), life.holdings
+                return ()
+            now = self._clock()
             life.resume_clock(now)
             life.advance(now, moved)
             life.reading = life.reserved = 0
-            life.outbox.extend(answers)
-            life.unsent += len(answers)
+            life.outbox.extend(responses)
+            life.unsent += len(responses)
             life.unsent_bytes += size
-            self._budget.settle(life, before)
-            effects = [Effect(Kind.START_SEND, life), *self._grant()]
-            return [*effects, *self._ask(life)] if life.may_ask else effects
+            self._budget.update(life)
+            return (Effect(Kind.START_SEND, life), *self._grant(), *self._read_if_due(life))
 
     def sent(self, life: Lifecycle, size: int) -> Effects:
         """Records that a response of that size was sent, and reads the stream's next message if that was due."""
         with self._lock:
             life.move(Event.SENT, size=size)
             if life not in self._lives:
-                return []
-            before = life.holdings
+                return ()
             life.unsent -= 1
             life.unsent_bytes -= size
             life.advance(self._clock(), size)
-            self._budget.settle(life, before)
-            effects = self._grant()
-            return [*effects, *self._ask(life)] if life.may_ask else effects
+            self._budget.update(life)
+            return (*self._grant(), *self._read_if_due(life))
 
     def reserve(self, life: Lifecycle, size: int) -> Effects:
         """Reserves `size` bytes for a stream in addition to its messages; 0 returns them.
@@ -254,34 +249,34 @@ class Engine:
         """
         with self._lock:
             if life not in self._lives:
-                return []
+                return ()
             if not self._budget.may_hold(life, size):
                 message = f"the call needs {size} bytes of memory, which this server does not have free now"
                 raise reject_busy(message)
-            before, life.held = life.holdings, size
-            self._budget.settle(life, before)
+            life.held = size
+            self._budget.update(life)
             return self._grant()
 
-    def end(self, life: Lifecycle, ending: Ending, size: int = 0) -> End:
+    def end(self, life: Lifecycle, result: CallResult, size: int = 0) -> EndDecision:
         """Decides the end of a call.
 
         Args:
             life: the call.
-            ending: the status.
+            result: the status.
             size: bytes of a unary call's response. Memory for it stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
-            life.move(_END, size=size, ending=ending)
+            has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # a bug can end a call that waits: it must not get memory after that
             if life.state is _DONE:
-                return End(is_first=False, effects=self._let_go(life))  # the client had gone before
+                return EndDecision(is_first=False, effects=self._release(life))  # the client had gone before
             if before is not _WORKING:
-                return End(is_first=life.state is not before and life.state is _ENDING, effects=[])
+                return EndDecision(is_first=has_moved, effects=())
             # Only a WORKING call has no partly received message: its reservation can shrink to the response.
             life.since = self._clock()
-            self._budget.keep_answer(life, size)
-            return End(is_first=True, effects=self._grant())
+            self._budget.keep_response(life, size)
+            return EndDecision(is_first=True, effects=self._grant())
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Effects:
         """Returns everything that a call holds when the transport is done with it; may be repeated.
@@ -293,107 +288,112 @@ class Engine:
             gone: whether the client had disconnected before it received the status.
         """
         with self._lock:
-            life.move(_OVER, ending=GONE if gone and life.state is _ENDING else None)
-            return self._let_go(life) if life.state is _DONE else ()
+            life.move(_OVER, result=GONE if gone and life.state is _ENDING else None)
+            return self._release(life) if life.state is _DONE else ()
 
     def sweep(self) -> Effects:
         """Aborts the calls that have made no progress, or have waited, for too long. Called at regular intervals."""
         with self._lock:
             now = self._clock()
-            newcomers = self._receiving.newcomers
-            stalled = stalls.find_stalled(self._lives, self._patience, now, newcomers, self._is_greedy)
-            effects = [self._give_up(life, seconds, now) for life, seconds in stalled.items()]
-            return effects + self._grant()
+            stalled = find_stalled(self._lives, self._timeouts, now, self._receiving.newcomers, self._is_greedy)
+            return (*[self._abort(life, seconds, now) for life, seconds in stalled.items()], *self._grant())
 
     def close(self) -> Effects:
         """Ends the calls that wait for their clients or for memory, because the server stops. `Health` ends watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
-                life.move(Event.GIVE_UP, ending=_STOPPED)
+                life.move(Event.ABORT, result=_STOPPED)
                 self._withdraw(life)
-            return [Effect(Kind.DROP, life) for life in resting]
+            return [Effect(Kind.DROP, life, (None,)) for life in resting]
 
     def _is_greedy(self, address: str) -> bool:
         """Whether an address has more than its fair share of memory that others wait for, or of scarce slots."""
-        pools: tuple[Pool[Lifecycle], ...] = (self._receiving, self._working)
-        return any(pool.waiting.queues and pool.is_greedy(address) for pool in pools) or (
-            self._places.is_crowded and self._places.is_greedy(address)
+        pools = (self._receiving, self._working)
+        return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
+            self._slots.is_crowded and self._slots.is_greedy(address)
         )
 
-    def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Effect:
-        state = life.state
-        rejection = stalls.reject_waiting(seconds) if state in WAITS else stalls.reject_stalled(seconds)
+    def _abort(self, life: Lifecycle, seconds: float, now: float) -> Effect:
+        state, rejection = life.state, reject_idle(life.state, seconds)
         cancels = life.ignores_rejections
-        life.move(Event.GIVE_UP, ending=Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason)))
+        life.move(
+            Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
+        )
         life.since = now  # the client has the same time again to receive the error
         self._withdraw(life)
-        return Effect(Kind.DROP if cancels else Kind.GIVE_UP, life, rejection, state)
+        return Effect(Kind.DROP, life, (rejection,)) if cancels else Effect(Kind.ABORT, life, (rejection, state))
 
-    def _ask(self, life: Lifecycle) -> Effects:
+    def _read_if_due(self, life: Lifecycle) -> Effects:
+        return self._request_read(life) if life.may_read else ()
+
+    def _request_read(self, life: Lifecycle) -> Effects:
         """Lets a call read its next message, now or when there is memory."""
-        life.move(_ASK)
+        life.move(_REQUEST)
         pool = self._receiving
-        if pool.take(life.source, life.room):
-            life.reading = life.room
+        if pool.take(life.source, life.max_message_bytes):
             life.move(_READ)
-            return [Effect(_START_READ, life)]
+            return (self._start_read(life),)
         life.stop_clock(self._clock())
-        life.claim = pool.claim(life.source, life.room, life)
+        life.claim = pool.claim(life.source, life.max_message_bytes, life)
         return self._grant()  # an address that holds little may be served before others that already wait
+
+    def _start_read(self, life: Lifecycle) -> Effect:
+        """Records the memory that the receive pool has given to a call."""
+        life.reading = life.max_message_bytes
+        life.counted = (life.counted[0] + life.reading, life.counted[1])
+        return Effect(_START_READ, life)
 
     def _queue(self, life: Lifecycle, size: int) -> Effects:
         """Lets a call work when there is memory. Until then it holds only the bytes of its message."""
-        before, life.reading = life.holdings, life.arrived_bytes
+        life.reading = life.arrived_bytes
         now = self._clock()
         life.resume_clock(now)
         life.advance(now, life.arrived_bytes)
         life.stop_clock(now)
-        self._budget.settle(life, before)
+        self._budget.update(life)
         if not size:
-            return [Effect(Kind.START_WORK, life), *self._grant()]
+            return (Effect(Kind.START_WORK, life), *self._grant())
         if self._working.take(life.source, size):
-            return [self._begin_work(life, size), *self._grant()]
+            return (self._start_work(life, size), *self._grant())
         life.claim = self._working.claim(life.source, size, life)
         return self._grant()
 
-    def _begin_work(self, life: Lifecycle, size: int) -> Effect:
-        """Gives a call memory of the processing pool, which now holds all of its messages."""
-        before = life.holdings
+    def _start_work(self, life: Lifecycle, size: int) -> Effect:
+        """Records the memory that the processing pool has given to a call. That pool now holds all of its messages."""
         life.reading, life.reserved, life.in_working_pool = 0, size, True
-        life.move(Event.ROOM)
-        self._budget.change(life, before, given=size)
+        life.counted = (life.counted[0], life.counted[1] + size)
+        life.move(Event.GRANT)
+        self._budget.update(life)
         return Effect(Kind.START_WORK, life)
 
-    def _grant(self) -> list[Effect]:
+    def _grant(self) -> Effects:
         """Gives memory to waiting calls: to processing first, because that frees memory of the receive pool."""
+        if not any(self._waiting):  # usually; every call gets here twice
+            return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
             claim.owner.claim, claim.owner.since = None, self._clock()  # the call waits for a thread from now on
-            effects.append(self._begin_work(claim.owner, claim.size))
+            effects.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
             life = claim.owner
-            life.claim, life.reading = None, life.room
+            life.claim = None
             life.move(_READ)
             life.resume_clock(self._clock())
-            effects.append(Effect(_START_READ, life))
+            effects.append(self._start_read(life))
         return effects
 
-    def _let_go(self, life: Lifecycle) -> Effects:
+    def _release(self, life: Lifecycle) -> Effects:
         """Takes back everything that a call holds, which may be nothing."""
         if life in self._lives:
             self._lives.discard(life)
-            self._places.change(life.source, -1)
-        if life.claim is not None:
-            self._withdraw(life)
-        self._budget.give_back(life)
-        # Performed after the lock is released: it may free the handler and all transport objects of the call.
-        forget = Effect(_FORGET, life)
-        if self._receiving.waiting.queues or self._working.waiting.queues:
-            return [forget, *self._grant()]
-        return (forget,)
+            self._slots.change(life.source, -1)
+        self._withdraw(life)
+        self._budget.return_all(life)
+        # FORGET is performed after the lock is released: it may free the handler and all transport objects of the call.
+        return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:
         if life.claim is not None:
-            life.claim.withdraw()
+            life.claim.pool.withdraw(life.claim)
             life.claim = None

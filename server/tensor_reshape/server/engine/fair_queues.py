@@ -4,6 +4,7 @@ A queue has no lock. Use it from one thread, or under a lock of your own.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -29,39 +30,34 @@ class FairQueue(Generic[Item]):
         connections = self.queues.setdefault(source.address, OrderedDict())
         connections.setdefault(source.connection, deque()).append(item)
 
-    def peek(self, address: str) -> Item:
-        """Returns the item that `pop` would take.
+    def find(self, address: str, may_take: Callable[[Item], bool]) -> Item | None:
+        """Returns the next item of an address, of the first connection whose next item `may_take` accepts, if any."""
+        return next((items[0] for items in self.queues[address].values() if may_take(items[0])), None)
+
+    def pop(self, source: Source | None = None) -> Item:
+        """Removes and returns the next item: of the given connection, or of the connection whose turn it is.
 
         Raises:
-            KeyError: no item of the address waits.
+            KeyError: no item waits, or none of the connection.
         """
-        return next(iter(self.queues[address].values()))[0]
-
-    def pop(self, address: str | None = None) -> Item:
-        """Removes and returns the next item: of the given address, or of the address whose turn it is.
-
-        Raises:
-            KeyError: no item waits, or none of the address.
-        """
-        if address is None:
-            address, connections = self.queues.popitem(last=False)
-        else:
-            connections = self.queues.pop(address)
-        connection, items = connections.popitem(last=False)
-        item = items.popleft()
-        if items:
-            connections[connection] = items
-        if connections:
-            self.queues[address] = connections
+        address = source.address if source is not None else next(iter(self.queues), "")
+        connections = self.queues[address]
+        connection = source.connection if source is not None else next(iter(connections))
+        item = connections[connection].popleft()
+        connections.move_to_end(connection)
+        self.queues.move_to_end(address)
+        self._drop_empty(Source(address, connection))
         return item
 
     def remove(self, source: Source, item: Item) -> None:
         """Removes an item wherever it waits. Does nothing if it does not wait."""
-        connections = self.queues.get(source.address, OrderedDict())
-        items = connections.get(source.connection, deque())
-        with suppress(ValueError):
-            items.remove(item)
-        if not items:
-            connections.pop(source.connection, None)
+        with suppress(KeyError, ValueError):
+            self.queues[source.address][source.connection].remove(item)
+            self._drop_empty(source)
+
+    def _drop_empty(self, source: Source) -> None:
+        connections = self.queues[source.address]
+        if not connections[source.connection]:
+            del connections[source.connection]
         if not connections:
-            self.queues.pop(source.address, None)
+            del self.queues[source.address]

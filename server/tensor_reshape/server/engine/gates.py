@@ -1,7 +1,7 @@
 """Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
-- A gate checks the head of a call before the call takes a concurrency slot or memory. Gates also check calls that will
-  get no slot. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
+- A gate checks a call by its `CallInfo` before the call takes a concurrency slot or memory. Gates also check calls that
+  will get no slot. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
 - Gates run in their order until one rejects the call. `leave` of each gate that has admitted the call is called once:
   when the call is over, or when a later gate rejects it.
 - Health methods, and the health methods of the Open Inference Protocol, have no gates. Reflection has.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tensor_reshape.rules.errors import Reason, ReshapeError
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ _LOGGER = logging.getLogger(__name__)
 class Gate(Protocol):
     """Admits or rejects calls; see the invariants of this module."""
 
-    def admit(self, head: CallHead) -> None:
-        """Admits a call. A gate may set `head.identity` for later gates and for observers.
+    def admit(self, info: CallInfo) -> None:
+        """Admits a call. A gate may set `info.identity` for later gates and for observers.
 
         Raises:
             ReshapeError: the call is rejected with this error.
         """
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         """Called when a call that this gate has admitted is over."""
 
 
@@ -45,17 +45,17 @@ class Gates:
         """Whether there are gates."""
         return bool(self._gates)
 
-    def find_rejection(self, head: CallHead) -> ReshapeError | None:
-        """Runs the gates and returns the first error. None: the call is admitted, and `CallHead.leave` must follow."""
+    def find_rejection(self, info: CallInfo) -> ReshapeError | None:
+        """Runs the gates and returns the first error. None: the call is admitted, and `CallInfo.leave` must follow."""
         for gate in self._gates:
             try:
-                gate.admit(head)
+                gate.admit(info)
             except ReshapeError as rejection:
-                head.leave()
+                info.leave()
                 return rejection
             except Exception:
-                _LOGGER.exception("bug", extra={"method": head.method})
-                head.leave()
+                _LOGGER.exception("bug", extra={"method": info.method})
+                info.leave()
                 return ReshapeError("internal error", reason=Reason.INTERNAL_ERROR)
-            head.leavers.append(gate.leave)
+            info.gates_to_leave.append(gate.leave)
         return None

@@ -26,14 +26,14 @@ from typing import Final, NamedTuple, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.ledger import Claim
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.fair_shares import Claim
 from tensor_reshape.server.engine.sources import Source
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
 """A stream that is slower than this is aborted even if no other call waits."""
 
-ASK_BELOW_UNSENT = 3
+READ_BELOW_UNSENT = 3
 """A stream reads its next message only while it has fewer unsent responses. One message may have more responses."""
 
 
@@ -65,7 +65,7 @@ class State(Enum):
     ENDING = auto()
     """The response or error is being sent. Holds the response. If the call was not WORKING, it holds what it held."""
 
-    GIVEN_UP = auto()
+    ABORTED = auto()
     """The call was aborted and its error is being sent. Holds what it held: part of a message may have arrived."""
 
     ABANDONED = auto()
@@ -83,7 +83,7 @@ class Event(Enum):
     ENTER = auto()
     """The call requests a concurrency slot (the receiving thread; with the fallback server, the thread of the call)."""
 
-    ASK = auto()
+    REQUEST = auto()
     """The call is due to read its next message (any thread)."""
 
     READ = auto()
@@ -98,13 +98,13 @@ class Event(Enum):
     QUEUE = auto()
     """The message needs long work (the thread that received it)."""
 
-    ROOM = auto()
+    GRANT = auto()
     """The call has memory for that work (the thread that requested the memory, or that freed it)."""
 
     TAKE_UP = auto()
     """A worker thread begins the work (that thread)."""
 
-    ANSWER = auto()
+    RESPOND = auto()
     """A message of a stream has its responses, and more messages may follow (the thread that processed it)."""
 
     SENT = auto()
@@ -113,7 +113,7 @@ class Event(Enum):
     END = auto()
     """The end is decided (the thread that has the response or the error)."""
 
-    GIVE_UP = auto()
+    ABORT = auto()
     """The call made no progress, or waited, for too long (the thread that sweeps)."""
 
     OVER = auto()
@@ -123,20 +123,20 @@ class Event(Enum):
     __hash__ = object.__hash__  # see State
 
 
-_COMING_LATE = (
+_LATE_EVENTS = (
     Event.ARRIVE,
     Event.HALF_CLOSE,
     Event.QUEUE,
     Event.TAKE_UP,
-    Event.ANSWER,
+    Event.RESPOND,
     Event.SENT,
     Event.END,
 )
 # Transitions of every state in which the call can be aborted.
-_RESTING = {Event.END: State.ENDING, Event.GIVE_UP: State.GIVEN_UP, Event.OVER: State.DONE}
+_RESTING = {Event.END: State.ENDING, Event.ABORT: State.ABORTED, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
-    State.NEW: {Event.ENTER: State.NEW, Event.ASK: State.WAITING, **_RESTING},
+    State.NEW: {Event.ENTER: State.NEW, Event.REQUEST: State.WAITING, **_RESTING},
     State.WAITING: {Event.READ: State.RECEIVING, Event.SENT: State.WAITING, **_RESTING},
     State.RECEIVING: {
         Event.ARRIVE: State.WORKING,
@@ -144,41 +144,41 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # No GIVE_UP: a call that the server works on makes progress.
+    # No ABORT: a call that the server works on makes progress.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
-        Event.ANSWER: State.SENDING,
+        Event.RESPOND: State.SENDING,
         Event.SENT: State.WORKING,
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
     # If the call is over, TAKE_UP does not move it, and the thread does nothing: see `move`.
     State.QUEUED: {
-        Event.ROOM: State.QUEUED,
+        Event.GRANT: State.QUEUED,
         Event.TAKE_UP: State.WORKING,
         Event.SENT: State.QUEUED,
         **_RESTING,
     },
-    State.SENDING: {Event.ASK: State.WAITING, Event.SENT: State.SENDING, **_RESTING},
+    State.SENDING: {Event.REQUEST: State.WAITING, Event.SENT: State.SENDING, **_RESTING},
     State.ENDING: {
-        **dict.fromkeys(_COMING_LATE, State.ENDING),
-        Event.GIVE_UP: State.GIVEN_UP,
+        **dict.fromkeys(_LATE_EVENTS, State.ENDING),
+        Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # If the client does not receive the error either, a second GIVE_UP cancels the call.
-    State.GIVEN_UP: {
-        **dict.fromkeys((*_COMING_LATE, Event.GIVE_UP), State.GIVEN_UP),
+    # If the client does not receive the error either, a second ABORT cancels the call.
+    State.ABORTED: {
+        **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
     },
     # Any event of the working thread means that it has finished.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
-        Event.ANSWER: State.DONE,
+        Event.RESPOND: State.DONE,
         Event.END: State.DONE,
         Event.SENT: State.ABANDONED,
         Event.OVER: State.ABANDONED,
     },
-    State.DONE: dict.fromkeys((*_COMING_LATE, Event.OVER), State.DONE),
+    State.DONE: dict.fromkeys((*_LATE_EVENTS, Event.OVER), State.DONE),
 }
 """All transitions."""
 
@@ -196,7 +196,7 @@ class IllegalEventError(TensorReshapeError):
     """A bug: the state of the call does not allow the event."""
 
 
-class Ending(NamedTuple):
+class CallResult(NamedTuple):
     """The result of a call.
 
     Attributes:
@@ -208,7 +208,7 @@ class Ending(NamedTuple):
     reason: str = ""
 
 
-GONE = Ending("CANCELLED")
+GONE = CallResult("CANCELLED")
 """The client cancelled, reached its deadline or lost its connection. The server does not distinguish these."""
 
 
@@ -224,7 +224,7 @@ class ServedCall(Protocol):
     def start_work(self) -> None:
         """Starts a worker thread on the received message, for which memory is reserved."""
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         """Aborts the call with an error; `state` is its state before."""
 
     def drop(self, rejection: LimitError | None) -> None:
@@ -237,24 +237,24 @@ class ServedCall(Protocol):
 class Journal(Protocol):
     """Records the moves of calls."""
 
-    def note(self, life: "Lifecycle", event: Event, before: State, size: int, ending: Ending | None) -> None:
+    def record(self, life: "Lifecycle", event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Records a move. The engine's lock is held, so this must do nothing else."""
 
 
-_NOBODY = Source("", "")
+_NO_SOURCE = Source("", "")
 
 
 class Lifecycle:
-    """The state of one call. Only `engine` and `budgets` change it, except outbox and head; other code may read it.
+    """The state of one call. Only `engine` and `budgets` change it, except outbox and info; other code may read it.
 
     Attributes:
-        served: performs the effects.
+        served: performs the effects; None as soon as the call is over.
         method: the full method path.
         source: the address and connection of the client, set when the call is entered.
-        room: bytes that its next message may need, set when the call is entered.
-        head: the head of the call, set before it is entered. None if neither a gate nor an observer needs it.
+        max_message_bytes: bytes that its next message may need, set when the call is entered.
+        info: facts about the call, set before it is entered. None if neither a gate nor an observer needs them.
         state: the state.
-        journal: records the moves; may be None.
+        journals: record the moves.
         reading: bytes held for the message that is arriving, or has arrived and has no response yet.
         reserved: bytes held for work on that message, or for the response of a unary call.
         outbox: responses of a stream that the transport has not taken yet. The engine adds them in the order of the
@@ -264,6 +264,7 @@ class Lifecycle:
         held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over.
             They include its responses.
         in_working_pool: whether `reserved` and the responses count in the processing pool.
+        counted: the holdings that the two pools have counted; see `holdings`.
         arrived_bytes: size of the message that is being processed.
         began, since: seconds by the engine's clock: when the call was entered; when it last made progress, or began to
             wait.
@@ -272,44 +273,43 @@ class Lifecycle:
     """
 
     # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
-    source = _NOBODY
-    room = 0
-    head: CallHead | None = None
+    source = _NO_SOURCE
+    max_message_bytes = 0
+    info: CallInfo | None = None
     state = State.NEW
-    journal: "Journal | None" = None
+    journals: "tuple[Journal, ...]" = ()
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
     in_working_pool = False
+    counted = (0, 0)
     began = since = stalled_seconds = 0.0
     claim: "Claim[Lifecycle] | None" = None
 
     def __init__(self, served: ServedCall, method: str) -> None:
         """Starts as NEW, without a concurrency slot."""
-        self.served = served
+        self.served: ServedCall | None = served
         self.method = method
         self.outbox: deque[bytes] = deque()
 
-    def move(self, *events: Event, size: int = 0, ending: Ending | None = None) -> bool:
-        """Applies events in this order and returns whether the state changed.
+    def move(self, event: Event, size: int = 0, result: CallResult | None = None) -> bool:
+        """Applies an event and returns whether the state changed.
 
         Args:
-            events: the events.
+            event: the event.
             size: bytes that arrived, were produced or were sent; for the journal.
-            ending: the result of the call; for the journal.
+            result: the result of the call; for the journal.
 
         Raises:
             IllegalEventError: the state does not list the event. The state is unchanged.
         """
-        first = self.state
-        for event in events:
-            before = self.state
-            after = TRANSITIONS[before].get(event)
-            if after is None:
-                message = f"a call that is {before.name} cannot {event.name}"
-                raise IllegalEventError(message)
-            self.state = after
-            if self.journal is not None:
-                self.journal.note(self, event, before, size, ending)
-        return self.state is not first
+        before = self.state
+        after = TRANSITIONS[before].get(event)
+        if after is None:
+            message = f"a call that is {before.name} cannot {event.name}"
+            raise IllegalEventError(message)
+        self.state = after
+        for journal in self.journals:
+            journal.record(self, event, before, size, result)
+        return after is not before
 
     @property
     def holdings(self) -> tuple[int, int]:
@@ -325,8 +325,8 @@ class Lifecycle:
         return self.state in _SILENT and self.holdings[0] > 0
 
     @property
-    def may_stand_still(self) -> bool:
-        """Whether the call is exempt from stall timeouts, because the server works on it."""
+    def is_worked_on(self) -> bool:
+        """Whether the server works on the call, so that it has no stall timeout."""
         return self.state in _WORKED_ON
 
     @property
@@ -335,9 +335,9 @@ class Lifecycle:
         return self.state in _CLOSED
 
     @property
-    def may_ask(self) -> bool:
-        """Whether the call may read: its first message, or a stream's next one if few responses are unsent."""
-        return self.state is State.NEW or (self.state is State.SENDING and self.unsent < ASK_BELOW_UNSENT)
+    def may_read(self) -> bool:
+        """Whether a stream may read its next message, because few responses are unsent."""
+        return self.state is State.SENDING and self.unsent < READ_BELOW_UNSENT
 
     @property
     def ignores_rejections(self) -> bool:
@@ -359,28 +359,10 @@ class Lifecycle:
 
     def forget(self) -> None:
         """Drops the handler at once, because its HTTP/2 stream stays open until the handler is freed."""
-        self.served = _GONE
-        if self.head is not None:
-            self.head.leave()
+        self.served = None
+        if self.info is not None:
+            self.info.leave()
 
 
 _SILENT = frozenset({State.RECEIVING, State.SENDING, State.ENDING})
-_ENDS = frozenset({State.ENDING, State.GIVEN_UP})
-
-
-class _Gone:
-    """The handler of a call that is over: effects do nothing."""
-
-    def start_read(self) -> None:
-        pass
-
-    start_send = start_work = start_read
-
-    def give_up(self, rejection: LimitError, state: State) -> None:
-        pass
-
-    def drop(self, rejection: LimitError | None) -> None:
-        pass
-
-
-_GONE = _Gone()
+_ENDS = frozenset({State.ENDING, State.ABORTED})

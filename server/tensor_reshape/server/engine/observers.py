@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class CallRecord:
     """The facts about one call at the time of the observed event.
 
     Attributes:
-        head: the head of the call.
+        info: the facts about the call.
         method: the full method path. It is always a method of this server, so it is safe as a label.
         peer: gRPC's name of the connection; empty if not yet known.
         began: when the call was entered, by `time.monotonic`.
@@ -41,10 +41,10 @@ class CallRecord:
         request_bytes: their bytes.
         response_messages: number of response messages.
         response_bytes: their bytes.
-        ending: the result of the call; None before it is decided.
+        result: the result of the call; None before it is decided.
     """
 
-    head: CallHead
+    info: CallInfo
     method: str
     peer: str
     began: float
@@ -55,7 +55,7 @@ class CallRecord:
     request_bytes: int = 0
     response_messages: int = 0
     response_bytes: int = 0
-    ending: Ending | None = None
+    result: CallResult | None = None
 
 
 class Observer(Protocol):
@@ -73,7 +73,7 @@ class _Move(NamedTuple):
     peer: str
     after: State
     size: int
-    ending: Ending | None
+    result: CallResult | None
     at: float
 
 
@@ -84,26 +84,26 @@ class ObserverJournal:
         """Reports to `observers` in this order."""
         self._observers = tuple(observers)
         self._moves: deque[_Move] = deque()  # recorded and not yet reported; one queue for all calls keeps their order
-        self._telling = threading.Lock()  # held by the thread that reports; no thread waits for it
+        self._reporting = threading.Lock()  # held by the thread that reports; no thread waits for it
         self._records: dict[Lifecycle, CallRecord] = {}  # of running calls; used only by the thread that reports
 
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Records a move. Late events, which do not change the state of a call that has ended, are skipped."""
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
-        self._moves.append(_Move(life, event, life.source.connection, life.state, size, ending, time.monotonic()))
+        self._moves.append(_Move(life, event, life.source.connection, life.state, size, result, time.monotonic()))
 
     def deliver(self) -> None:
         """Reports the recorded moves. If another thread is reporting, that thread also reports the new moves."""
         # The loop checks again after the lock is released: another thread may have recorded a move just before.
-        while self._moves and self._telling.acquire(blocking=False):
+        while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
-                    self._tell(self._moves.popleft())
+                    self._report(self._moves.popleft())
             finally:
-                self._telling.release()
+                self._reporting.release()
 
-    def _tell(self, move: _Move) -> None:
+    def _report(self, move: _Move) -> None:
         record = self._update(move)
         for observer in self._observers:
             try:
@@ -115,8 +115,8 @@ class ObserverJournal:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            head = move.life.head or CallHead(method, ())  # never None in practice: a journal makes heads necessary
-            record = CallRecord(head, method, move.peer, move.at, move.after, move.at)
+            info = move.life.info or CallInfo(method, ())  # never None in practice: see `Engine.needs_info`
+            record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
         record.seconds[record.state] = record.seconds.get(record.state, 0.0) + move.at - record.since
@@ -127,20 +127,7 @@ class ObserverJournal:
         return record
 
 
-class JournalPair:
-    """Records moves in two journals."""
-
-    def __init__(self, first: Journal, second: Journal) -> None:
-        """Records in `first`, then in `second`."""
-        self._first, self._second = first, second
-
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        """Records a move; see `Journal`."""
-        self._first.note(life, event, before, size, ending)
-        self._second.note(life, event, before, size, ending)
-
-
-_STAYING = frozenset({Event.ENTER, Event.ROOM, Event.SENT})
+_STAYING = frozenset({Event.ENTER, Event.GRANT, Event.SENT})
 """Events that are reported although they do not change the state."""
 
 
@@ -153,6 +140,6 @@ def _count(record: CallRecord, move: _Move) -> None:
         record.response_messages += 1
         record.response_bytes += move.size
     if move.event is Event.OVER:
-        record.ending = move.ending or record.ending or GONE
-    elif record.ending is None:
-        record.ending = move.ending
+        record.result = move.result or record.result or GONE
+    elif record.result is None:
+        record.result = move.result

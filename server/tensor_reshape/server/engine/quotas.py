@@ -1,6 +1,6 @@
 """Quotas of one caller: a gate that limits running calls and calls per second (rate limit).
 
-- A caller is an authenticated identity (`CallHead.identity`). Without authentication it is a host: an IPv4 address, or
+- A caller is an authenticated identity (`CallInfo.identity`). Without authentication it is a host: an IPv4 address, or
   the /64 network of an IPv6 address, because one client often has the whole network. All clients of unix sockets are
   one caller. For clients behind a proxy, see `sources`.
 - The rate limit is a token bucket. It holds the tokens of `BURST_SECONDS`, at least one. An admitted call takes a
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.sources import find_address, is_shared
 
 BURST_SECONDS = 1.0
@@ -64,22 +64,22 @@ class CallerQuotas:
         """Number of remembered callers."""
         return len(self._callers)
 
-    def admit(self, head: CallHead) -> None:
+    def admit(self, info: CallInfo) -> None:
         """Counts a call; see `gates.Gate`.
 
         Raises:
             LimitError: QUOTA_EXCEEDED.
         """
-        name = find_caller(head)
+        name = find_caller(info)
         with self._lock:
             rejection = self._take(self._find(name))
         if rejection is not None:
             raise rejection
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         """Records the end of a call; see `gates.Gate`."""
         with self._lock:
-            self._callers[find_caller(head)].calls -= 1  # always present: a caller with a running call is remembered
+            self._callers[find_caller(info)].calls -= 1  # always present: a caller with a running call is remembered
 
     def _take(self, caller: _Caller) -> LimitError | None:
         if self._max_calls and caller.calls >= self._max_calls:
@@ -123,11 +123,11 @@ def build_quotas(config: Config) -> tuple[CallerQuotas, ...]:
     return (CallerQuotas(config.max_calls_per_caller, config.max_calls_per_caller_per_second),)
 
 
-def find_caller(head: CallHead) -> str:
+def find_caller(info: CallInfo) -> str:
     """Returns the key of a caller. The prefix keeps an identity from being taken for a host with the same name."""
-    if head.identity:
-        return f"identity {head.identity}"
-    address = head.address or find_address(head.peer)
+    if info.identity:
+        return f"identity {info.identity}"
+    address = info.address or find_address(info.peer)
     return _UNIX if is_shared(address) else address
 
 

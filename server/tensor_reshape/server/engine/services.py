@@ -21,7 +21,6 @@ class Service:
         sources: finds the client of a call.
         methods: the methods.
         pools: thread pools for long work.
-        max_calls: number of calls that may run at the same time.
     """
 
     engine: Engine
@@ -29,4 +28,3 @@ class Service:
     sources: Sources
     methods: MethodTable
     pools: Mapping[Work, Executor]
-    max_calls: int

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from tensor_reshape.server.engine.heads import Metadata
+from tensor_reshape.server.engine.call_info import Metadata
 
 FORWARDED_KEY = "x-forwarded-for"
 """The metadata key in which proxies report the client's address."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import grpc
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.lifecycle import Ending
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.lifecycle import CallResult
 from tensor_reshape.wire.status import Status, encode_rejection
 
 INTERNAL = grpc.StatusCode.INTERNAL.name
@@ -20,23 +20,23 @@ INTERNAL = grpc.StatusCode.INTERNAL.name
 INTERNAL_ERROR = "internal error"
 """The status message of every bug. The details are in the server's log."""
 
-OK = Ending("OK")
+OK = CallResult("OK")
 """Success."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class End(NamedTuple):
+class Failure(NamedTuple):
     """The end of a failed call.
 
     Attributes:
         status: the status for the client.
-        ending: the result for observers.
+        result: the result for observers.
         field: the field at fault; empty if there is none.
     """
 
     status: Status
-    ending: Ending
+    result: CallResult
     field: str = ""
 
 
@@ -53,39 +53,39 @@ class StatusError(Exception):
         self.status = status
 
 
-def choose_end(error: Exception, head: CallHead) -> End:
+def build_failure(error: Exception, info: CallInfo) -> Failure:
     """Returns the end of a call whose work raised `error`.
 
     A `ReshapeError` is returned in full. A `MemoryError` becomes SERVER_BUSY. Any other exception is a bug, which is
     logged with its traceback.
     """
     if isinstance(error, StatusError):
-        return complete_end(error.status, head)
+        return complete_failure(error.status, info)
     if isinstance(error, MemoryError):
-        _LOGGER.warning("out of memory", extra=_name(head))
+        _LOGGER.warning("out of memory", extra=_name(info))
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
     if isinstance(error, ReshapeError):
         status, reason, field = encode_rejection(error), str(error.reason), error.field
     else:
-        _LOGGER.error("bug", exc_info=error, extra=_name(head))
+        _LOGGER.error("bug", exc_info=error, extra=_name(info))
         status, reason, field = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR), ""
-    return complete_end(status, head, reason, field)
+    return complete_failure(status, info, reason, field)
 
 
-def complete_end(status: Status, head: CallHead, reason: str = "", field: str = "") -> End:
+def complete_failure(status: Status, info: CallInfo, reason: str = "", field: str = "") -> Failure:
     """Returns the end of a failed call, with the request id and the trailing metadata of the gates."""
-    head.tell_request_id()
-    told = status._replace(trailing_metadata=(*status.trailing_metadata, *head.trailing))
-    return End(told, Ending(status.code.name, reason), field)
+    info.return_request_id()
+    complete = status._replace(trailing_metadata=(*status.trailing_metadata, *info.trailing))
+    return Failure(complete, CallResult(status.code.name, reason), field)
 
 
 STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
 """The status of a call that stays open until the server stops, such as a health watch. It is not logged."""
 
 
-def find_good_status(head: CallHead | None) -> Status | None:
+def find_good_status(info: CallInfo | None) -> Status | None:
     """Returns the status of a successful call if it has trailing metadata, otherwise None."""
-    return Status(grpc.StatusCode.OK, "", head.trailing) if head is not None and head.trailing else None
+    return Status(grpc.StatusCode.OK, "", info.trailing) if info is not None and info.trailing else None
 
 
 def reject_empty_call() -> InvalidRequestError:
@@ -98,6 +98,6 @@ def reject_large_message() -> LimitError:
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 
 
-def _name(head: CallHead) -> dict[str, str]:
+def _name(info: CallInfo) -> dict[str, str]:
     """Returns the fields that identify a call in the log."""
-    return {"method": head.method, "request_id": head.request_id}
+    return {"method": info.method, "request_id": info.request_id}

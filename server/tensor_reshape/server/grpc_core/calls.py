@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tensor_reshape.server.engine.heads import CallHead, Metadata
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.wire.status import Status
 
@@ -68,9 +68,9 @@ class Call(ABC):
     is_rejected = False
     _due = 0  # number of pending batches of operations
     _is_watched = False  # whether the operation that reports a disconnect was started; the core accepts it once
-    _has_begun_answer = False  # whether initial metadata was sent
+    _has_sent_metadata = False  # whether initial metadata was sent
     _sent_bytes = 0  # size of the message that the core is sending
-    _head: CallHead | None = None
+    _info: CallInfo | None = None
 
     def __init__(self, method: str, new: NewCall) -> None:
         """Takes a new call, for which no operation has been started.
@@ -86,13 +86,12 @@ class Call(ABC):
         self.lock = _RLock()
 
     @property
-    def head(self) -> CallHead:
-        """The head of the call, made on first use."""
+    def info(self) -> CallInfo:
+        """The facts about the call, made on first use."""
         with self.lock:
-            if self._head is None:
-                self._head = CallHead(self.method, self._metadata)
-                self._head.name_caller(self.peer, partial(_read_tls, self._call))
-            return self._head
+            if self._info is None:
+                self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
+            return self._info
 
     @property
     def is_active(self) -> bool:
@@ -116,11 +115,11 @@ class Call(ABC):
     def send(self, message: bytes) -> None:
         """Sends a message; `on_sent` follows. Requires the lock, an active call, and no message being sent."""
         operations = [_core.SendMessageOperation(message, _NO_FLAGS)]
-        if not self._has_begun_answer:
+        if not self._has_sent_metadata:
             operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
         self._start(operations, self._sent)
         self._sent_bytes = len(message)
-        self.is_sending = self._has_begun_answer = True
+        self.is_sending = self._has_sent_metadata = True
 
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
         """Ends the call, unless it has ended. Call this while no message is being sent; any thread may.
@@ -137,7 +136,7 @@ class Call(ABC):
         with self.lock:
             if self.is_ended or self.is_gone:
                 return
-            if not self._has_begun_answer:
+            if not self._has_sent_metadata:
                 operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
@@ -183,7 +182,7 @@ class Call(ABC):
             self._log_bug(error)
 
     def _log_bug(self, error: Exception) -> None:
-        _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.head.request_id})
+        _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
         """Starts a batch of operations; `react` is called when they are done. Requires the lock."""

@@ -53,7 +53,7 @@ def _make_call() -> None:
 
         def on_message(self, raw: bytes | None) -> None:
             with self.lock:
-                if raw is not None and _PAIR in self.head.metadata:
+                if raw is not None and _PAIR in self.info.metadata:
                     self.send(raw)
 
         def on_sent(self, size: int) -> None:

@@ -2,8 +2,8 @@
 
 The core delivers as many calls as the server has requested, in order of arrival, and keeps the others. If the server
 requested one call at a time, a call would wait for all calls that another client has begun: 16 connections with 60
-small calls each made others wait 0.6 s. The server therefore requests `ASKED_CALLS`. If many calls arrive in a row, it
-queues them by client. Queueing a call costs a small fraction of serving it.
+small calls each made others wait 0.6 s. The server therefore requests `REQUESTED_CALLS`. If many calls arrive in a row,
+it queues them by client. Queueing a call costs a small fraction of serving it.
 """
 
 import logging
@@ -27,7 +27,7 @@ Make: TypeAlias = Callable[[NewCall], Call]
 FindSource: TypeAlias = Callable[[NewCall], Source]
 """Returns the address and connection of the client of a call."""
 
-ASKED_CALLS = 1024
+REQUESTED_CALLS = 1024
 """Number of calls that are requested from the core or queued here. Further calls wait in the core."""
 
 QUEUE_AFTER = 8
@@ -114,7 +114,7 @@ class Server:
     def start(self) -> None:
         """Starts the server."""
         self._server.start()
-        for _ in range(ASKED_CALLS):
+        for _ in range(REQUESTED_CALLS):
             self._ask()
         self._thread.start()
 

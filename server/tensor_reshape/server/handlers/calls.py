@@ -9,14 +9,14 @@ from contextlib import suppress
 from functools import partial
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
-from tensor_reshape.server.engine.call_logs import log_bad_end
-from tensor_reshape.server.engine.heads import note_answer
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
+from tensor_reshape.server.engine.call_info import record_response
+from tensor_reshape.server.engine.call_logs import log_failure
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import (
     OK,
     STOPPING,
-    choose_end,
+    build_failure,
     find_good_status,
     reject_empty_call,
     reject_large_message,
@@ -28,7 +28,7 @@ from tensor_reshape.wire.status import Status
 
 # Every small call needs them, and looking up a member of an Enum is slow.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
-_BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # after a bug in the handler itself no status can be sent
+_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # after a bug in the handler itself no status can be sent
 
 
 class ServiceCall(Call):
@@ -39,7 +39,7 @@ class ServiceCall(Call):
     _good: Status | None = None  # the status of success, if it has trailing metadata
     _message: bytes | None = None  # the message that waits for a thread
     _has_closed = False  # whether the client half-closed the call before a message, or is gone, which is known later
-    _unlogged: tuple[Ending, str] | None = None  # the error because of that, and the field at fault
+    _unlogged: tuple[CallResult, str] | None = None  # the error because of that, and the field at fault
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler; `begin` follows."""
@@ -54,11 +54,11 @@ class ServiceCall(Call):
         """Enters the call, which receives its message as soon as there is memory; see `Call`."""
         life = self._life
         try:
-            if self._engine.wants_heads:
-                life.head = self.head
+            if self._engine.needs_info:
+                life.info = self.info
             effects = self._engine.enter(life, self._service.sources.find(self.peer, self._metadata))
-            if life.head is not None:
-                self._good = find_good_status(life.head)
+            if life.info is not None:
+                self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
                 self.watch()  # while the call waits for memory, nothing else reports a disconnect
             self._perform(effects)
@@ -80,17 +80,17 @@ class ServiceCall(Call):
         except RuntimeError as error:  # the pool has been shut down, or the system has no thread left
             self.on_bug(error)
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error, which can be sent even while a message is arriving; see `ServedCall`."""
         del state
-        end = choose_end(rejection, self.head)
-        self._log(end.ending)
-        self.finish(end.status)
+        failure = build_failure(rejection, self.info)
+        self._log(failure.result)
+        self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once; see `ServedCall`."""
         if rejection is not None:
-            self._log(Ending(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)))
         else:
             with self.lock:
                 if not self.is_sending:
@@ -103,7 +103,7 @@ class ServiceCall(Call):
         raw, self._message = self._message, None
         try:
             if self._engine.take_up(self._life) and raw is not None:
-                self._answer_long(raw)
+                self._process(raw)
         except Exception as error:  # noqa: BLE001 - the pool would ignore it
             self.on_bug(error)
 
@@ -129,27 +129,27 @@ class ServiceCall(Call):
             self._work = find_work(raw)
 
     @abstractmethod
-    def _answer_long(self, raw: bytes) -> None:
+    def _process(self, raw: bytes) -> None:
         """Processes a message on a worker thread."""
 
     def _reject(self, error: Exception) -> None:
         """Ends the call with the status of `error`, unless its end is already decided."""
-        end = choose_end(error, self.head)
-        if self._decide(end.ending):
+        failure = build_failure(error, self.info)
+        if self._decide(failure.result):
             if self._has_closed:
-                self._unlogged = (end.ending, end.field)
+                self._unlogged = (failure.result, failure.field)
             else:
-                self._log(end.ending, end.field)
-            self._conclude(end.status)
+                self._log(failure.result, failure.field)
+            self._conclude(failure.status)
 
-    def _decide(self, ending: Ending, size: int = 0) -> bool:
+    def _decide(self, result: CallResult, size: int = 0) -> bool:
         """Reports the end of the call to the engine. Returns whether this decided it."""
-        end = self._engine.end(self._life, ending, size)
+        end = self._engine.end(self._life, result, size)
         self._perform(end.effects)
         return end.is_first
 
-    def _log(self, ending: Ending, field: str = "") -> None:
-        log_bad_end(self.head, ending, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "") -> None:
+        log_failure(self.info, result, self._life.began, field)
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call after the responses that are still unsent."""
@@ -173,37 +173,37 @@ class UnaryCall(ServiceCall):
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         try:
-            response = self._answer_light(raw)
+            response = self._respond_light(raw)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             if self._engine.message_received(self._life, size):
                 self._reject(error)
             return
         if size is not None and response is not None:
-            if self._life.head is not None:
-                note_answer(self._life.head, response)
+            if self._life.info is not None:
+                record_response(self._life.info, response)
             # The engine decides first: a call that was aborted in between already has its error, and gets no response.
-            is_first, effects = self._engine.answer_at_once(self._life, size, len(response))
-            self._perform(effects)
-            if is_first:
+            effects = self._engine.respond_at_once(self._life, size, len(response))
+            if effects is not None:
+                self._perform(effects)
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
             self.watch()  # no message is awaited any more, so nothing else reports a disconnect
             self._perform(self._engine.request_work(self._life))
 
-    def _answer_light(self, raw: bytes | None) -> bytes | None:
+    def _respond_light(self, raw: bytes | None) -> bytes | None:
         """Returns the response on the receiving thread; None if that would take long."""
         if raw is None:
             raise reject_large_message() if self.is_rejected else reject_empty_call()
-        return self._served.answer_light(raw)
+        return self._served.respond_light(raw)
 
-    def _answer_long(self, raw: bytes) -> None:
+    def _process(self, raw: bytes) -> None:
         try:
-            response = self._served.answer(raw, lambda: self._life.is_over)
+            response = self._served.respond(raw, lambda: self._life.is_over)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
         else:
-            note_answer(self._life.head, response)
+            record_response(self._life.info, response)
             if self._decide(OK, len(response)):
                 self.finish(self._good, response)
 
@@ -240,21 +240,21 @@ class StreamCall(ServiceCall):
         elif raw is None or size is None:
             self._finish_session()
         elif not self._session.takes_long(raw) and self._engine.fits(self._life, size):
-            self._answer_long(raw)
+            self._process(raw)
         else:
             self._keep(raw, self._served.find_work)
             self._perform(self._engine.request_work(self._life, self._session.count_room(raw)))
 
-    def _answer_long(self, raw: bytes) -> None:
+    def _process(self, raw: bytes) -> None:
         try:
             # All responses at once: memory for them, and for the data that the session collects, is reserved.
-            answers = list(self._session.receive(raw))
+            responses = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
             return
-        note_answer(self._life.head, *answers[:1])
+        record_response(self._life.info, *responses[:1])
         moved = None if self._session.is_between_tensors else len(raw)
-        self._perform(self._engine.answer(self._life, answers, moved))
+        self._perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
         """Sends the next response, or the status after the last one; see `ServedCall`."""
@@ -303,7 +303,7 @@ class WatchCall(ServiceCall):
             if raw is None:
                 raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as any other
             watch = self._served.open(raw)
-            watch.begin(self.look, self._life.source)
+            watch.begin(self.send_update, self._life.source)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
             return
@@ -314,17 +314,17 @@ class WatchCall(ServiceCall):
     def start_work(self) -> None:
         """Sends the first status; see `ServedCall`."""
         if self._engine.take_up(self._life):
-            self.look()
+            self.send_update()
 
-    def look(self) -> None:
+    def send_update(self) -> None:
         """Sends the latest status if the client does not have it. Any thread may call this."""
         with self.lock:
             if self._watch is None or self.is_sending or not self.is_active:
                 return
-            news = self._watch.find_news()
-            if news is not None:
-                self.send(news)
-            if news is not None or not self._watch.is_over:
+            update = self._watch.find_update()
+            if update is not None:
+                self.send(update)
+            if update is not None or not self._watch.is_over:
                 return
         if self._decide(OK):
             self.finish()
@@ -332,7 +332,7 @@ class WatchCall(ServiceCall):
     def on_sent(self, size: int) -> None:
         """Sends a newer status, if there is one; see `Call`."""
         del size
-        self.look()
+        self.send_update()
 
     def on_over(self) -> None:
         """Closes the watch; see `Call`."""
@@ -341,5 +341,5 @@ class WatchCall(ServiceCall):
             self._watch.close()
             self._decide(GONE)
 
-    def _answer_long(self, raw: bytes) -> None:
+    def _process(self, raw: bytes) -> None:
         """Never called, because no message is queued for a thread."""

@@ -21,7 +21,7 @@ from grpc import StatusCode
 from starlette.types import Send
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.statuses import End
+from tensor_reshape.server.engine.statuses import Failure
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY
 
@@ -86,15 +86,15 @@ def build_answer(body: bytes, told: Mapping[str, str] = MappingProxyType({})) ->
     return Answer(HTTP_CODES["OK"], body, {"content-type": JSON_TYPE, **told})
 
 
-def build_rejection(end: End) -> Answer:
+def build_rejection(failure: Failure) -> Answer:
     """Returns the response to a call that fails."""
-    trailing = dict(end.status.trailing_metadata)
+    trailing = dict(failure.status.trailing_metadata)
     packed = trailing.get(DETAILS_KEY)
-    message = StatusMessage(code=end.status.code.value[0], message=end.status.details)
+    message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
-    code = _STATUSES.get(end.ending.reason, HTTP_CODES[end.status.code.name])
-    headers = {"content-type": JSON_TYPE, **list_told(end.status.trailing_metadata)}
+    code = _STATUSES.get(failure.result.reason, HTTP_CODES[failure.status.code.name])
+    headers = {"content-type": JSON_TYPE, **list_told(failure.status.trailing_metadata)}
     if PUSHBACK_KEY in trailing:
         headers["retry-after"] = str(math.ceil(int(trailing[PUSHBACK_KEY]) / 1000))
     if code == HTTP_CODES["UNAUTHENTICATED"]:

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.engine.call_logs import log_bad_end
-from tensor_reshape.server.engine.heads import CallHead
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_logs import log_failure
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.statuses import OK, choose_end
+from tensor_reshape.server.engine.statuses import OK, build_failure
 from tensor_reshape.server.http.answers import Answer, build_answer, build_rejection, list_told, send_answer
 from tensor_reshape.server.http.connections import find_connection
 from tensor_reshape.server.http.requests import (
@@ -45,10 +45,10 @@ class HttpCall:
         self._method, self._scope = method, scope
         self._connection = connection = find_connection(scope)
         self._life = Lifecycle(self, method.name)
-        self._life.head = self._head = CallHead(method.name, read_metadata(scope))
-        self._head.name_caller(connection.name, lambda: connection.certificate)
-        self._head.tell_request_id()
-        self._source = service.sources.find(connection.name, self._head.metadata)
+        self._info = CallInfo(method.name, read_metadata(scope), connection.name, lambda: connection.certificate)
+        self._life.info = self._info
+        self._info.return_request_id()
+        self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
         self._message: bytes | None = None  # waits for a thread
         self._room = asyncio.Event()
@@ -76,16 +76,16 @@ class HttpCall:
     def start_send(self) -> None:
         """Does nothing, because the response is sent when the call ends; see `ServedCall`."""
 
-    def give_up(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error; see `ServedCall`."""
         del state
-        self._log(Ending(rejection.code_name, str(rejection.reason)))
+        self._log(CallResult(rejection.code_name, str(rejection.reason)))
         self._do(lambda: self._reject(rejection))
 
     def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
         if rejection is not None:
-            self._log(Ending(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)))
         self._do(self._connection.abort)
 
     async def _answer(self, receive: Receive) -> Answer:
@@ -102,7 +102,7 @@ class HttpCall:
             message = await self._unless_rejected(read_message(self._scope, receive))
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
-            answer = self._conclude(lambda: self._method.answer_light(message))
+            answer = self._conclude(lambda: self._method.respond_light(message))
             if answer is not None:
                 return answer
             self._perform(self._engine.request_work(self._life))
@@ -149,7 +149,7 @@ class HttpCall:
         message, self._message = self._message, None
         if not self._engine.take_up(self._life) or message is None:
             return None
-        return self._conclude(lambda: self._method.answer(message, lambda: self._life.is_over))
+        return self._conclude(lambda: self._method.respond(message, lambda: self._life.is_over))
 
     def _conclude(self, compute: Callable[[], bytes | None]) -> Answer | None:
         """Runs the method, unless another thread has to, and records how the call ends. Any thread may call it."""
@@ -158,18 +158,18 @@ class HttpCall:
             if body is None:
                 return None
             self._perform(self._engine.end(self._life, OK, len(body)).effects)
-            return build_answer(body, list_told(self._head.trailing))
+            return build_answer(body, list_told(self._info.trailing))
         except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
     def _end(self, error: Exception) -> Answer:
         """Records that the call ends with `error`, and returns the response for the client."""
-        end = choose_end(error, self._head)
-        ended = self._engine.end(self._life, end.ending)
+        failure = build_failure(error, self._info)
+        ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
         if ended.is_first:  # otherwise the call was aborted with `error`, or is over
-            self._log(end.ending, end.field)
-        return build_rejection(end)
+            self._log(failure.result, failure.field)
+        return build_rejection(failure)
 
     def _reject(self, rejection: LimitError) -> None:
         if not self._rejected.done():
@@ -180,8 +180,8 @@ class HttpCall:
         with suppress(RuntimeError):  # the server has stopped
             self._loop.call_soon_threadsafe(action)
 
-    def _log(self, ending: Ending, field: str = "") -> None:
-        log_bad_end(self._head, ending, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "") -> None:
+        log_failure(self._info, result, self._life.began, field)
 
 
 async def serve_call(service: Service, method: Method, scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,7 +18,7 @@ from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 
-_KINDS = (Work.QUESTIONS, Work.BATCHES)
+_KINDS = (Work.QUERIES, Work.BATCHES)
 
 
 class Gateway:

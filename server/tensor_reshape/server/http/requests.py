@@ -15,7 +15,7 @@ from collections.abc import Collection
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
-from tensor_reshape.server.engine.heads import Metadata
+from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.http.answers import JSON_TYPE, Answer, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from time import monotonic
 
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REJECTIONS, REQUEST_BYTES, RESPONSE_BYTES
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
@@ -38,9 +38,9 @@ class CallCounters:
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
-        self._endings: dict[Lifecycle, Ending] = {}  # of the running calls
+        self._results: dict[Lifecycle, CallResult] = {}  # of the running calls
 
-    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Counts an event; see `lifecycle.Journal`."""
         if before is _DONE:
             return  # a late event
@@ -49,9 +49,9 @@ class CallCounters:
                 observe(REQUEST_BYTES, self._find_row(life).requests, size)
         elif event is _SENT or (event is _END and size and life.state is _ENDING is not before):
             observe(RESPONSE_BYTES, self._find_row(life).responses, size)
-        if event is _OVER or ending is not None:
-            decided = self._endings.get(life)
-            self._endings[life] = (ending or decided if event is _OVER else decided or ending) or GONE
+        if event is _OVER or result is not None:
+            decided = self._results.get(life)
+            self._results[life] = (result or decided if event is _OVER else decided or result) or GONE
         if life.state is _DONE:
             self._finish(life)
 
@@ -64,7 +64,7 @@ class CallCounters:
 
     def _finish(self, life: Lifecycle) -> None:
         row = self._find_row(life)
-        code, reason = self._endings.pop(life)
+        code, reason = self._results.pop(life)
         row.codes[code][0] += 1.0
         if reason:
             self._reasons[reason][0] += 1.0

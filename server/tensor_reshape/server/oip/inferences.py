@@ -63,11 +63,11 @@ class Inference:
         self._cache = AnswerCache()
         self.statistics = Statistics()
 
-    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+    def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the response to a request."""
         return b"".join(self.find_pieces(raw, is_over))
 
-    def answer_light(self, raw: bytes) -> bytes | None:
+    def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the response if it does not take long; otherwise None."""
         if len(raw) > LIGHT_BYTES:
             return None
@@ -227,7 +227,7 @@ def find_work(raw: bytes) -> Work:
     split = _split_light(raw)
     if split is None:
         return Work.NUMBERS
-    return Work.QUESTIONS if split.model_name == _QUESTION_MODEL else Work.TENSORS
+    return Work.QUERIES if split.model_name == _QUESTION_MODEL else Work.TENSORS
 
 
 def _split_light(raw: bytes) -> Split | None:

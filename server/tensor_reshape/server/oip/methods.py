@@ -24,7 +24,7 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
         memory: the memory that the server shares with clients.
     """
     inference = Inference(service, memory, limits)
-    infer = Method(find_path("ModelInfer"), inference.answer, inference.answer_light, find_work)
+    infer = Method(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference), find_work)
     return MethodTable((infer, *_build_others(inference, memory), *build_region_methods(memory)), (stream,))
 
@@ -60,5 +60,5 @@ def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, .
 
 def _build_method(name: str, respond: Respond) -> Method:
     """Returns a method with short responses, which are therefore built on the thread that receives the request."""
-    answer_light = build_answer(name, respond)
-    return Method(find_path(name), lambda raw, _is_over: answer_light(raw), answer_light)
+    respond_light = build_answer(name, respond)
+    return Method(find_path(name), lambda raw, _is_over: respond_light(raw), respond_light)

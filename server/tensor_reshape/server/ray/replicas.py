@@ -78,8 +78,8 @@ class ReshapeReplica:
         """Serves a unary call. An error is set in the context; the returned message is then not sent."""
         method = self._unary[path]
         try:
-            light = method.answer_light(request)
-            return Message(light if light is not None else await asyncio.to_thread(method.answer, request, _never))
+            light = method.respond_light(request)
+            return Message(light if light is not None else await asyncio.to_thread(method.respond, request, _never))
         except Exception as error:  # noqa: BLE001 - Ray Serve would send its text to the client
             _tell(context, choose_status(error, path))
             return Message(b"")

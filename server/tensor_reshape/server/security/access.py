@@ -17,8 +17,8 @@ import grpc
 
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate
-from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern, read_identities
 from tensor_reshape.server.security.permissions import Permissions
@@ -96,28 +96,28 @@ class AccessGate:
         self._permissions = permissions
         self._reads_certificates = reads_certificates
 
-    def admit(self, head: CallHead) -> None:
+    def admit(self, info: CallInfo) -> None:
         """Admits a call and records its identity: that of its token, or the first name in its certificate.
 
         Raises:
             ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
         """
         # The token is checked first, because that is cheaper than reading a certificate.
-        identities = [] if self._tokens is None else [_find_owner(self._tokens, head)]
-        proven = read_identities(head.read_tls()) if self._reads_certificates else []
+        identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]
+        proven = read_identities(info.read_tls()) if self._reads_certificates else []
         identities += proven
-        head.identity = next(iter(identities), "")
+        info.identity = next(iter(identities), "")
         if self._allowed and not any(pattern.matches(identity) for pattern in self._allowed for identity in proven):
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_ALLOWED)
-        if self._permissions is not None and not self._permissions.permit(identities, head.method):
+        if self._permissions is not None and not self._permissions.permit(identities, info.method):
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 
-    def leave(self, head: CallHead) -> None:
+    def leave(self, info: CallInfo) -> None:
         """Does nothing, because the gate keeps no data of a call."""
 
 
-def _find_owner(tokens: Tokens, head: CallHead) -> str:
-    identity = tokens.find_identity(head.find_values(AUTHORIZATION_KEY))
+def _find_owner(tokens: Tokens, info: CallInfo) -> str:
+    identity = tokens.find_identity(info.find_values(AUTHORIZATION_KEY))
     if not identity:
         raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
     return identity

@@ -14,14 +14,14 @@ class Method(NamedTuple):
 
     Attributes:
         name: the full name, as a path.
-        answer: returns the response. During long work it checks whether the call is over.
-        answer_light: like `answer`, but returns None if the work would take long.
+        respond: returns the response. During long work it checks whether the call is over.
+        respond_light: like `respond`, but returns None if the work would take long.
         find_work: returns the kind of work for a message that is not light.
     """
 
     name: str
-    answer: Callable[[bytes, IsOver], bytes]
-    answer_light: Callable[[bytes], bytes | None]
+    respond: Callable[[bytes, IsOver], bytes]
+    respond_light: Callable[[bytes], bytes | None]
     find_work: FindWork = find_tensors
 
 
@@ -69,14 +69,14 @@ class Watch(Protocol):
     def is_over(self) -> bool:
         """Whether there will be no more updates."""
 
-    def find_news(self) -> bytes | None:
+    def find_update(self) -> bytes | None:
         """Returns the message to send now, or None. Calls of it do not overlap."""
 
-    def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `look`, which is called on any thread when there may be an update. A `LimitError` ends the call.
+    def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
+        """Registers `notify`, which is called on any thread when there may be an update. A `LimitError` ends the call.
 
         Args:
-            look: checks for updates.
+            notify: makes the handler call `find_update`.
             source: the address and the name of the client's connection.
         """
 

@@ -26,11 +26,11 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.backend import has_gather, reshape
-from tensor_reshape.server.service.encoded_questions import EncodedQuestions
+from tensor_reshape.server.service.encoded_queries import EncodedQueries
 from tensor_reshape.server.service.header_cache import HeaderCache, Lookups
 from tensor_reshape.server.service.method_tables import IsOver, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.stream_sessions import StreamSession
-from tensor_reshape.server.service.works import find_batches, find_questions, leave_to_a_thread
+from tensor_reshape.server.service.works import decline_light_work, find_batches, find_queries
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
@@ -116,7 +116,7 @@ class ReshapeService:
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
         # Two locks, because a query takes at most some milliseconds and a batch up to seconds.
         self._question_turns, self._batch_turns = make_turns(), make_turns()
-        self.questions = EncodedQuestions(self, inference.decode_infer_request, inference.encode_infer_response)
+        self.queries = EncodedQueries(self, inference.decode_infer_request, inference.encode_infer_response)
 
     @property
     def methods(self) -> MethodTable:
@@ -129,8 +129,8 @@ class ReshapeService:
             )
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.questions.answer, self.questions.answer_light, find_questions)
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, leave_to_a_thread, find_batches)
+        infer = Method(INFER_SHAPE.path, self.queries.respond, self.queries.respond_light, find_queries)
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, decline_light_work, find_batches)
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:

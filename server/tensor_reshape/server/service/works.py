@@ -9,7 +9,7 @@ class Work(Enum):
     """The kinds of long work. Each has its own threads, so that no kind blocks another."""
 
     TENSORS = auto()
-    QUESTIONS = auto()
+    QUERIES = auto()
     """Single queries, which wait for each other."""
     BATCHES = auto()
     """Batches of queries, which wait for each other."""
@@ -17,7 +17,7 @@ class Work(Enum):
     """Messages that are parsed as a whole, one at a time, because their parser holds the interpreter's lock."""
 
 
-QUESTION_THREADS = 8
+QUERY_THREADS = 8
 """The number of single queries that may run or wait for each other at once.
 
 This is more than the default limit of one connection, so that other connections find a thread.
@@ -31,8 +31,8 @@ TENSOR_THREADS = 16
 WORK_THREADS: Mapping[Work, int] = MappingProxyType(
     {
         Work.TENSORS: TENSOR_THREADS,
-        Work.QUESTIONS: QUESTION_THREADS,
-        Work.BATCHES: QUESTION_THREADS,
+        Work.QUERIES: QUERY_THREADS,
+        Work.BATCHES: QUERY_THREADS,
         Work.NUMBERS: 1,
     }
 )
@@ -47,9 +47,9 @@ def find_tensors(_raw: bytes) -> Work:
     return Work.TENSORS
 
 
-def find_questions(_raw: bytes) -> Work:
+def find_queries(_raw: bytes) -> Work:
     """Returns QUESTIONS, for single queries."""
-    return Work.QUESTIONS
+    return Work.QUERIES
 
 
 def find_batches(_raw: bytes) -> Work:
@@ -57,5 +57,5 @@ def find_batches(_raw: bytes) -> Work:
     return Work.BATCHES
 
 
-def leave_to_a_thread(_raw: bytes) -> None:
+def decline_light_work(_raw: bytes) -> None:
     """Returns None, because no message is known to be light."""

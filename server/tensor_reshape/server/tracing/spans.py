@@ -18,7 +18,7 @@ from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from tensor_reshape.server.engine.heads import Metadata
+from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.lifecycle import GONE, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.wire.methods import SERVICE, split_method
@@ -71,7 +71,7 @@ class SpanObserver:
         span = self._tracer.start_span(
             f"{service}/{method}",
             # Not the context of this thread, which serves calls of any client.
-            _PROPAGATOR.extract(record.head.metadata, Context(), _GETTER),
+            _PROPAGATOR.extract(record.info.metadata, Context(), _GETTER),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
             start_time=end - round((time.monotonic() - record.began) * 1e9),
@@ -82,23 +82,23 @@ class SpanObserver:
 
 
 def _describe(span: Span, record: CallRecord) -> None:
-    ending = record.ending or GONE
-    span.set_attribute("rpc.grpc.status_code", StatusCode[ending.code].value[0])
-    span.set_attribute("tensor_reshape.request_id", record.head.request_id)
+    result = record.result or GONE
+    span.set_attribute("rpc.grpc.status_code", StatusCode[result.code].value[0])
+    span.set_attribute("tensor_reshape.request_id", record.info.request_id)
     span.set_attribute("tensor_reshape.request_bytes", record.request_bytes)
     span.set_attribute("tensor_reshape.response_bytes", record.response_bytes)
-    if ending.reason:
-        span.set_attribute("tensor_reshape.reason", ending.reason)
+    if result.reason:
+        span.set_attribute("tensor_reshape.reason", result.reason)
     rank = _find_rank(record)
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
     for state in _TOLD_STATES:
         if record.seconds.get(state):
             span.set_attribute(f"tensor_reshape.{state.name.lower()}_seconds", record.seconds[state])
-    if ending.code in _FAILURES:
-        span.set_status(Status(SpanStatus.ERROR, ending.reason or None))
+    if result.code in _FAILURES:
+        span.set_status(Status(SpanStatus.ERROR, result.reason or None))
 
 
 def _find_rank(record: CallRecord) -> int | None:
     find = _RANKS.get(record.method)
-    return find(record.head.answer) if find and record.head.answer else None
+    return find(record.info.response) if find and record.info.response else None

@@ -13,7 +13,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import find_questions, leave_to_a_thread
+from tensor_reshape.server.service.works import decline_light_work, find_queries
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
@@ -30,4 +30,4 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
             return json.dumps(record, separators=(",", ":")).encode()
 
     # A drawing takes a millisecond, which other calls need not wait for.
-    return Method(INFER_SHAPE.path, answer, leave_to_a_thread, find_questions)
+    return Method(INFER_SHAPE.path, answer, decline_light_work, find_queries)

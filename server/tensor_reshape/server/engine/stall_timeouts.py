@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle
+from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
 
 MIN_PRESSURE_SECONDS = 2.0
 """Shortest timeout, in seconds, of a call without progress, or of a waiting call, while others wait."""
@@ -26,7 +26,7 @@ SHORT_SECONDS = 0.05
 """Shortest timeout, in seconds, while addresses wait that hold nothing."""
 
 
-class Patience(NamedTuple):
+class StallTimeouts(NamedTuple):
     """The timeouts of calls without progress.
 
     Attributes:
@@ -40,7 +40,7 @@ class Patience(NamedTuple):
     wait_seconds: float
 
     @classmethod
-    def of(cls, config: Config) -> "Patience":
+    def of(cls, config: Config) -> "StallTimeouts":
         """Returns the timeouts that follow from the configuration of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
         pressure_seconds = min(config.stall_timeout_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
@@ -54,13 +54,13 @@ class Patience(NamedTuple):
 
 
 def find_stalled(
-    lives: Collection[Lifecycle], patience: Patience, now: float, newcomers: int, is_greedy: Callable[[str], bool]
+    lives: Collection[Lifecycle], timeouts: StallTimeouts, now: float, newcomers: int, is_greedy: Callable[[str], bool]
 ) -> dict[Lifecycle, float]:
     """Returns the calls to abort, each with the timeout in seconds that it exceeded.
 
     Args:
         lives: all calls.
-        patience: the timeouts.
+        timeouts: the timeouts.
         now: the time by the engine's clock.
         newcomers: number of addresses that hold nothing and wait for memory to receive.
         is_greedy: returns whether an address holds more than its fair share of something that others wait for.
@@ -68,17 +68,17 @@ def find_stalled(
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
     limits = {
-        life: patience.find_limit(life, is_pressed=life.source.address in pressed)
+        life: timeouts.find_limit(life, is_pressed=life.source.address in pressed)
         for life in lives
-        if not life.may_stand_still
+        if not life.is_worked_on
     }
-    victims = choose_victims(lives, newcomers, now - SHORT_SECONDS)
-    return dict.fromkeys(victims, SHORT_SECONDS) | {
+    crowding = choose_calls_to_abort(lives, newcomers, now - SHORT_SECONDS)
+    return dict.fromkeys(crowding, SHORT_SECONDS) | {
         life: limit for life, limit in limits.items() if life.since < now - limit
     }
 
 
-def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
+def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
     """Returns the calls to abort for waiting addresses that hold nothing. Addresses with the most silent calls lose.
 
     Args:
@@ -90,13 +90,13 @@ def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> 
     if not wanted:
         return []
     silent = sorted((life for life in lives if life.is_silent), key=attrgetter("since"))
-    counts, victims = Counter(life.source.address for life in silent), list[Lifecycle]()
+    counts, chosen = Counter(life.source.address for life in silent), list[Lifecycle]()
     for address, count in counts.most_common():
         long_silent = [life for life in silent if life.source.address == address and life.since < before]
-        victims += long_silent[: count - 1]
-        if len(victims) >= wanted:
+        chosen += long_silent[: count - 1]
+        if len(chosen) >= wanted:
             break
-    return victims[:wanted]
+    return chosen[:wanted]
 
 
 def reject_busy(message: str) -> LimitError:
@@ -104,12 +104,9 @@ def reject_busy(message: str) -> LimitError:
     return LimitError.of(Reason.SERVER_BUSY, message)
 
 
-def reject_waiting(seconds: float) -> LimitError:
-    """Returns the error of a call that has waited too long for this server."""
-    return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
-
-
-def reject_stalled(seconds: float) -> LimitError:
-    """Returns the error of a call whose client made no progress."""
+def reject_idle(state: State, seconds: float) -> LimitError:
+    """Returns the error of a call that has waited too long for this server, or whose client made no progress."""
+    if state in WAITS:
+        return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
     message = f"the call has made no progress for {seconds} seconds"
     return LimitError.of(Reason.STALLED, message, seconds=seconds)

@@ -8,7 +8,12 @@ from tensor_reshape.server.engine.budgets import MAX_READS
 from tensor_reshape.server.engine.effects import Kind
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, State
-from tensor_reshape.server.engine.stalls import MIN_BYTES_PER_SECOND, MIN_PRESSURE_SECONDS, SHORT_SECONDS, Patience
+from tensor_reshape.server.engine.stall_timeouts import (
+    MIN_BYTES_PER_SECOND,
+    MIN_PRESSURE_SECONDS,
+    SHORT_SECONDS,
+    StallTimeouts,
+)
 
 STALLED, BUSY = [str(Reason.STALLED)], [str(Reason.SERVER_BUSY)]
 
@@ -40,7 +45,7 @@ def test_call_without_progress_is_aborted(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stalled, other = call_all(swept.engine, range(2))
     swept.wait(4)
-    other.arrive(1).answer(1)
+    other.arrive(1).respond(1)
     swept.wait(0.9)
     assert stalled.reasons == []
     swept.wait(0.6)
@@ -52,7 +57,7 @@ def test_abort_effect_has_the_previous_state(clock: Clock):
     caller = Caller(engine)
     clock.now += 5.1
     (effect,) = engine.sweep()
-    assert (effect.kind, effect.life, effect.state) == (Kind.GIVE_UP, caller.life, State.RECEIVING)
+    assert (effect.kind, effect.life, effect.arguments[1]) == (Kind.ABORT, caller.life, State.RECEIVING)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +68,14 @@ def test_slow_stream_is_aborted_without_waiting_calls(clock: Clock, pace: float,
     stream = Caller(swept.engine)
     for _ in range(times):
         swept.clock.now += 1.5
-        stream.arrive(100).answer(moved=int(pace * TRICKLE_BYTES_PER_SECOND))
+        stream.arrive(100).respond(moved=int(pace * TRICKLE_BYTES_PER_SECOND))
         swept.wait(0)
     assert stream.reasons == reasons
 
 
 def test_fast_progress_does_not_extend_the_timeout(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
-    caller = Caller(swept.engine).arrive().answer(moved=100 * TRICKLE_BYTES_PER_SECOND)
+    caller = Caller(swept.engine).arrive().respond(moved=100 * TRICKLE_BYTES_PER_SECOND)
     swept.wait(5.1)
     assert caller.reasons == STALLED
 
@@ -153,9 +158,9 @@ def test_crowded_addresses_lose_calls_to_newcomers(clock: Clock):
     polite = call_all(swept.engine, range(20, 22))
     assert [caller.reads for caller in polite] == [0, 0]
     swept.wait(SHORT_SECONDS + 0.01)
-    given_up = [caller for callers in crowds.values() for caller in callers if caller.rejections]
-    assert {caller.life.source.address for caller in given_up} == {"ipv4:10.0.0.0"}
-    for caller in given_up:
+    aborted = [caller for callers in crowds.values() for caller in callers if caller.rejections]
+    assert {caller.life.source.address for caller in aborted} == {"ipv4:10.0.0.0"}
+    for caller in aborted:
         caller.leave()
     assert [caller.reads for caller in polite] == [1, 1]
 
@@ -190,7 +195,7 @@ def test_aborted_call_is_cancelled_if_its_error_is_unread(clock: Clock):
 
 def test_stream_with_unread_responses_is_cancelled_at_once(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
-    caller = Caller(swept.engine).arrive(10).answer(10)
+    caller = Caller(swept.engine).arrive(10).respond(10)
     swept.wait(5.1)
     assert (caller.rejections, caller.drops) == ([], 1)
 
@@ -204,7 +209,9 @@ def test_calls_waiting_for_a_thread_shorten_no_timeout(clock: Clock):
 
 
 def test_wait_timeout_exceeds_the_pressure_timeout(clock: Clock):
-    engine = make(1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0))
+    engine = make(
+        1, clock=clock, timeouts=StallTimeouts(stall_timeout_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0)
+    )
     swept = Swept(clock, engine)
     silent, waiting = Caller(engine), Caller(engine)
     swept.wait(1.1)
@@ -213,7 +220,7 @@ def test_wait_timeout_exceeds_the_pressure_timeout(clock: Clock):
 
 def test_call_that_waits_too_long_is_server_busy(clock: Clock):
     engine = make(
-        1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0)
+        1, clock=clock, timeouts=StallTimeouts(stall_timeout_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0)
     )
     swept = Swept(clock, engine)
     _, waiting = Caller(engine), Caller(engine)

@@ -5,7 +5,7 @@ import pytest
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.server.service.encoded_questions import MAX_CACHED_ANSWER_BYTES, EncodedQuestions
+from tensor_reshape.server.service.encoded_queries import MAX_CACHED_ANSWER_BYTES, EncodedQueries
 from tensor_reshape.server.service.methods import ReshapeService
 
 QUERIES = {
@@ -25,7 +25,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.service = ReshapeService(DEFAULT_LIMITS)
-        self.questions = EncodedQuestions(self.service, self._read, lambda answer: str(answer.dims).encode())
+        self.queries = EncodedQueries(self.service, self._read, lambda answer: str(answer.dims).encode())
         self.read: list[bytes] = []
 
     def _read(self, raw: bytes) -> ShapeRequest:
@@ -39,45 +39,45 @@ def asked() -> Asked:
 
 
 def test_light_query_has_the_same_result_as_on_a_thread(asked: Asked):
-    assert asked.questions.answer_light(b"plain") == Asked().questions.answer(b"plain")
+    assert asked.queries.respond_light(b"plain") == Asked().queries.respond(b"plain")
 
 
 def test_repeated_query_is_not_decoded(asked: Asked):
-    for ask in (asked.questions.answer_light, asked.questions.answer):
+    for ask in (asked.queries.respond_light, asked.queries.respond):
         assert ask(b"plain") == ask(b"plain")
     assert asked.read == [b"plain"]
     assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
 
 
 def test_error_is_not_cached(asked: Asked):
-    for ask in (asked.questions.answer_light, asked.questions.answer_light, asked.questions.answer):
+    for ask in (asked.queries.respond_light, asked.queries.respond_light, asked.queries.respond):
         with pytest.raises(ValueError, match="divisible"):
             ask(b"rejected")
     assert asked.read == [b"rejected"] * 3
 
 
 def test_searched_question_is_read_once_and_answered_by_a_thread(asked: Asked):
-    assert asked.questions.answer_light(b"searched") is None
-    answer = asked.questions.answer(b"searched")
+    assert asked.queries.respond_light(b"searched") is None
+    answer = asked.queries.respond(b"searched")
     assert asked.read == [b"searched"]
-    assert asked.questions.answer_light(b"searched") == answer
+    assert asked.queries.respond_light(b"searched") == answer
 
 
 def test_searched_questions_that_no_thread_takes_are_forgotten(asked: Asked):
     for number in range(100):
-        asked.questions.answer_light(b"searched" + b" " * number)
-    asked.questions.answer(b"searched")
+        asked.queries.respond_light(b"searched" + b" " * number)
+    asked.queries.respond(b"searched")
     assert asked.read[-1] == b"searched"
 
 
 def test_long_query_is_left_to_a_thread_undecoded(asked: Asked):
-    assert asked.questions.answer_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
+    assert asked.queries.respond_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
     assert asked.read == []
 
 
 def test_result_of_a_long_query_is_not_cached(asked: Asked):
-    size = MAX_CACHED_ANSWER_BYTES - len(asked.questions.answer(b"plain"))
+    size = MAX_CACHED_ANSWER_BYTES - len(asked.queries.respond(b"plain"))
     for raw, reads in ((b"plain".ljust(size), 1), (b"plain".ljust(size + 1), 2)):
         asked.read.clear()
-        assert asked.questions.answer(raw) == asked.questions.answer(raw)
+        assert asked.queries.respond(raw) == asked.queries.respond(raw)
         assert len(asked.read) == reads

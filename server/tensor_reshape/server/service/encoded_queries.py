@@ -27,7 +27,7 @@ _MAX_UNSOLVED = 64
 """Decoded queries that wait for a thread: more than run at once. Others are decoded again."""
 
 
-class EncodedQuestions:
+class EncodedQueries:
     """Executes the queries of one encoding; safe to use from any thread."""
 
     def __init__(
@@ -45,7 +45,7 @@ class EncodedQuestions:
         self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_ANSWER_BYTES)
         self._unsolved: dict[bytes, Unsolved] = {}  # queries that pass from the serving thread to another
 
-    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+    def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the result of a query.
 
         Raises:
@@ -55,12 +55,12 @@ class EncodedQuestions:
         if answer is not None:
             self._lookups.hits += 1
             return answer
-        # `answer_light` has already decoded a short query, and only one thread takes it.
+        # `respond_light` has already decoded a short query, and only one thread takes it.
         return self._service.ask(
             lambda: self._unsolved.pop(raw, None) or self._read(raw), partial(self._keep, raw), is_over
         )
 
-    def answer_light(self, raw: bytes) -> bytes | None:
+    def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the result of a short query that needs no search; None for any other.
 
         Raises:

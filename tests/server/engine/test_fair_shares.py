@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.server.engine.ledger import MAX_LOOKS, Claim, Pool
+from tensor_reshape.server.engine.fair_shares import MAX_EXAMINED, Claim, FairPool
 from tensor_reshape.server.engine.sources import Source, find_source
 
 LIMIT, RESERVE, SHARE = 100, 25, 40
@@ -17,7 +17,7 @@ class Wishes:
     """Claims on a pool, and the order in which they were granted."""
 
     def __init__(self, share: int = SHARE) -> None:
-        self.pool = Pool[str](LIMIT, RESERVE, share)
+        self.pool = FairPool[str](LIMIT, RESERVE, share)
         self.granted: list[str] = []
 
     def take(self, **sizes: int) -> "Wishes":
@@ -36,7 +36,7 @@ class Wishes:
         self.grant()
 
     def withdraw(self, claim: Claim[str]) -> None:
-        claim.withdraw()
+        self.pool.withdraw(claim)
         self.grant()
 
     def grant(self) -> None:
@@ -266,16 +266,16 @@ def test_pool_keeps_no_source_without_holdings():
     wishes = Wishes()
     for number in range(100):
         wishes.take(**{str(number): 1})
-    wishes.claim(at("late"), 90).withdraw()
+    wishes.withdraw(wishes.claim(at("late"), 90))
     for number in range(100):
         wishes.free(at(str(number)), 1)
     pool = wishes.pool
-    assert (pool.used, pool._addresses, pool._connections, pool._held_back, pool._newcomers) == (0, {}, {}, {}, {})
+    assert (pool.used, pool._addresses, pool._connections, pool.waiting.queues, pool._newcomers) == (0, {}, {}, {}, {})
 
 
 def test_newcomer_is_granted_among_many_waiting_addresses():
-    pool = Pool[str](4 * MAX_LOOKS, MAX_LOOKS, 4 * MAX_LOOKS)
-    for number in range(MAX_LOOKS):
+    pool = FairPool[str](4 * MAX_EXAMINED, MAX_EXAMINED, 4 * MAX_EXAMINED)
+    for number in range(MAX_EXAMINED):
         pool.change(at(str(number)), 3)
         pool.claim(at(str(number)), 2, "")
     pool.claim(at("new"), 1, "new")

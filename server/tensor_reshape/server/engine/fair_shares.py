@@ -1,4 +1,4 @@
-"""Fair sharing of a limited resource, bytes of memory or concurrency slots: by address, then by connection.
+"""Fair shares of a limited resource, bytes of memory or concurrency slots: by address, then by connection.
 
 - A pool has a limit. An address may always have its fair share, which is the limit divided by one more than the number
   of addresses that hold something. It may have more than that while all addresses together leave the reserve free. An
@@ -7,17 +7,15 @@
   Clients behind one proxy use one connection with different addresses. Each of them has a share.
 - A claim that cannot be granted waits. Addresses that hold nothing come first, then all addresses round-robin. Within
   an address its connections take turns. Claims of one connection keep their order.
-- A claim above the share of its connection is held back: it waits only for that connection, and no other claim waits
-  for it.
+- A claim above the share of its connection waits only for that connection. It does not delay other claims.
 - If nothing of the pool is in use, any claim is granted. Otherwise a claim larger than the pool would wait forever.
 - All clients of one unix socket have the same name, so they count as one address and one connection, without a share.
 
 The engine holds its lock when it calls this module, and decides the size of claims. A grant examines at most
-`MAX_LOOKS` waiting addresses, and again after each claim that it holds back.
+`MAX_EXAMINED` waiting addresses.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
@@ -27,7 +25,7 @@ from tensor_reshape.server.engine.sources import Source, is_shared
 
 Owner = TypeVar("Owner")
 
-MAX_LOOKS = 64
+MAX_EXAMINED = 64
 """Waiting addresses that one grant examines, because there may be thousands."""
 
 
@@ -45,14 +43,10 @@ class Claim(Generic[Owner]):
     size: int
     owner: Owner
     source: Source
-    pool: "Pool[Owner]"
-
-    def withdraw(self) -> None:
-        """Withdraws the claim."""
-        self.pool.withdraw(self)
+    pool: "FairPool[Owner]"
 
 
-class Pool(Generic[Owner]):
+class FairPool(Generic[Owner]):
     """A limited resource that addresses and connections share.
 
     Attributes:
@@ -76,8 +70,6 @@ class Pool(Generic[Owner]):
         self._connections: dict[Source, int] = {}  # holdings of each connection; empty if there is no share
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # For each source, claims after the one that waits, or above the share. They do not delay others.
-        self._held_back: dict[Source, deque[Claim[Owner]]] = {}
         self._newcomers: OrderedDict[str, None] = OrderedDict()  # waiting addresses that hold nothing, oldest first
 
     @property
@@ -90,6 +82,11 @@ class Pool(Generic[Owner]):
         """Whether only the reserve is left."""
         return self.used >= self._ceiling
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a claim waits that is within the share of its connection."""
+        return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
+
     def is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share."""
         return self._addresses.get(address, 0) > self._count_fair()
@@ -99,7 +96,7 @@ class Pool(Generic[Owner]):
         together = self.used + size
         if self.used == 0:
             return True
-        if self._is_above_share(source, size):
+        if self._exceeds_share(source, size):
             return False
         if together <= self._ceiling:
             return True
@@ -107,8 +104,8 @@ class Pool(Generic[Owner]):
         return together <= self._limit and (not has or has + size <= self._count_fair())
 
     def take(self, source: Source, size: int) -> bool:
-        """Gives a connection `size` if that is allowed and no other claim waits. Returns whether it did."""
-        if self.waiting.queues:
+        """Gives a connection `size` if that is allowed and no other claim waits for it. Returns whether it did."""
+        if self.waiting.queues and self.is_waited_for:
             return False
         # The common case comes first: usually most of the pool is free, and every call gets here twice.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
@@ -135,72 +132,41 @@ class Pool(Generic[Owner]):
             self._connections[source] = has
         else:
             self._connections.pop(source, None)
-        if self._held_back and size < 0:
-            self._let_wait(source)
         if self.waiting.queues:
-            self._note_newcomer(address)
+            self._update_newcomer(address)
 
     def claim(self, source: Source, size: int, owner: Owner) -> Claim[Owner]:
         """Adds a claim of a connection after the claims that it already has."""
         claim = Claim(size, owner, source, self)
-        self._held_back.setdefault(source, deque()).append(claim)
-        self._let_wait(source)
+        self.waiting.push(source, claim)
+        self._update_newcomer(source.address)
         return claim
 
     def withdraw(self, claim: Claim[Owner]) -> None:
         """Removes a claim. Does nothing if it was granted before."""
-        held = self._held_back.get(claim.source)
-        if held and claim in held:
-            held.remove(claim)
-            if not held:
-                del self._held_back[claim.source]
-        else:
-            self.waiting.remove(claim.source, claim)
-        self._let_wait(claim.source)
-        self._note_newcomer(claim.source.address)
+        self.waiting.remove(claim.source, claim)
+        self._update_newcomer(claim.source.address)
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns it. None: no waiting claim fits."""
         # While newcomers wait, only they are examined: a smaller claim of another address must not overtake them.
-        while claim := self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS)):
-            if self._is_above_share(claim.source, claim.size):
-                self._hold_back(claim)
-                continue
-            self.waiting.pop(claim.source.address)
-            self.change(claim.source, claim.size)
-            self._let_wait(claim.source)
-            self._note_newcomer(claim.source.address)
-            return claim
-        return None
-
-    def _find_next(self, addresses: Iterable[str]) -> Claim[Owner] | None:
-        """Returns the first claim that fits, or whose connection has meanwhile exceeded its share."""
-        for address in addresses:
-            claim = self.waiting.peek(address)
-            if self.fits(claim.source, claim.size) or self._is_above_share(claim.source, claim.size):
+        for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
+            claim = self.waiting.find(address, self._is_within_share)
+            if claim is not None and self.fits(claim.source, claim.size):
+                self.waiting.pop(claim.source)
+                self.change(claim.source, claim.size)
+                self._update_newcomer(address)
                 return claim
         return None
 
-    def _hold_back(self, claim: Claim[Owner]) -> None:
-        """Moves a claim from the waiting queue back to the held ones, so that it does not delay its address."""
-        self.waiting.remove(claim.source, claim)
-        self._held_back.setdefault(claim.source, deque()).appendleft(claim)
+    def _is_within_share(self, claim: Claim[Owner]) -> bool:
+        return not self._exceeds_share(claim.source, claim.size)
 
-    def _is_above_share(self, source: Source, size: int) -> bool:
+    def _exceeds_share(self, source: Source, size: int) -> bool:
         has = self._connections.get(source, 0)
         return bool(has) and has + size > self._share and not is_shared(source.connection)
 
-    def _let_wait(self, source: Source) -> None:
-        """Queues the next held claim of a connection, unless one is queued already or it exceeds the share."""
-        held = self._held_back.get(source)
-        waits = source.connection in self.waiting.queues.get(source.address, ())
-        if held and not waits and not self._is_above_share(source, held[0].size):
-            self.waiting.push(source, held.popleft())
-            self._note_newcomer(source.address)
-            if not held:
-                del self._held_back[source]
-
-    def _note_newcomer(self, address: str) -> None:
+    def _update_newcomer(self, address: str) -> None:
         if address in self.waiting.queues and address not in self._addresses:
             self._newcomers.setdefault(address)
         else:
