@@ -12,10 +12,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
+from grpc import StatusCode
 
 from command_line import NOBODY, PROGRAM, SIX, Outcome, ask, run_command
 from server_processes import ServerProcess
 from tensor_reshape.cli.files import ArrayFiles
+from tensor_reshape.client import CallTimeoutError, Progress
 from tensor_reshape.wire.arrays import Array
 from terminals import run_on_terminal
 
@@ -142,8 +144,47 @@ def test_every_format_goes_into_every_other(server: ServerProcess, tmp_path: Pat
             path.unlink()
 
 
+def _open(file: Path, output: Path, *, has_timeout: bool = False) -> ArrayFiles:
+    options: dict[str, Any] = {"data_type": None, "as_json": False, "progress": False}
+    return ArrayFiles(source=str(file), output=str(output), has_timeout=has_timeout, **options)
+
+
+def test_timeout_grows_with_the_file_unless_it_is_given(file: Path, output: Path):
+    seen = []
+
+    def static_reshape(array: Array, _shape: object, timeout: float | None, **_options: object) -> Array:
+        seen.append(timeout)
+        return array
+
+    for has_timeout in (False, True):
+        files = _open(file, output, has_timeout=has_timeout)
+        files.reshape(static_reshape, [6], special_zero=False, expected_shape=None)
+    assert seen == [30 + SIX.nbytes / (4 * 1024 * 1024), None]
+
+
+def test_timeout_of_a_transfer_says_how_much_had_arrived(file: Path, output: Path):
+    def static_reshape(_array: Array, _shape: object, progress: Progress, **_options: object) -> Array:
+        progress(2**20, 2**22)
+        message = "Stream removed"
+        raise CallTimeoutError(message, StatusCode.DEADLINE_EXCEEDED)
+
+    with pytest.raises(
+        CallTimeoutError, match="1 MiB of 4 MiB had arrived when the time was up: set a longer --timeout"
+    ):
+        _open(file, output).reshape(static_reshape, [6], special_zero=False, expected_shape=None)
+
+
+def test_name_of_the_output_says_its_format(file: Path, tmp_path: Path):
+    for name in ("out.txt", "out", "npy"):
+        outcome = run_command("static", file, *PLAIN, *NOBODY, "-o", tmp_path / name)
+        assert (outcome.code, "must end in .npy, .npz or .safetensors" in outcome.errors[-1]) == (2, True), name
+    outcome = run_command("reshape", file, *NF4, *NOBODY, "-o", tmp_path / "out.npy")
+    assert (outcome.code, "needs another name" in outcome.errors[-1]) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.npy"]
+
+
 def test_file_that_changed_while_it_was_read_writes_nothing(file: Path, output: Path):
-    files = ArrayFiles(source=str(file), output=str(output), data_type=None, as_json=False, progress=False)
+    files = _open(file, output)
 
     def static_reshape(array: Array, _shape: object, **_options: object) -> Array:
         os.utime(file, (1, 1))

@@ -6,8 +6,9 @@ import sys
 import click
 import pytest
 
+from command_line import run_command
 from tensor_reshape.cli.__main__ import COMMANDS, commands
-from tensor_reshape.cli.lazy_commands import find_extra, load_all
+from tensor_reshape.cli.lazy_commands import load_all
 
 LOCAL = ("infer", "--data", "2,3,4", "--shape", "0,-1", "--special-zero", "--local")
 LIST_IMPORTS = """
@@ -72,6 +73,11 @@ def test_all_commands_are_loaded_by_their_names():
 
 
 def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "tensor_reshape.server.__main__", None)
-    with pytest.raises(click.ClickException, match=r"pip install 'tensor-reshape\[server\]' \(missing: tensor_reshape"):
-        find_extra("serve", "server")()
+    for name, module in (("serve", "grpc_reflection"), ("explore", "uvicorn")):
+        monkeypatch.delitem(sys.modules, "tensor_reshape.server.__main__", raising=False)
+        monkeypatch.delitem(sys.modules, "tensor_reshape.server.http.explorer.commands", raising=False)
+        monkeypatch.setitem(sys.modules, module, None)
+        outcome = run_command(name, "--some-option")
+        assert (outcome.code, "pip install 'tensor-reshape[" in outcome.errors[-1]) == (1, True), name
+        outcome = run_command(name, "--help")
+        assert (outcome.code, "pip install 'tensor-reshape[" in outcome.text) == (0, True), name

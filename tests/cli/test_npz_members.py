@@ -69,9 +69,9 @@ def test_compression_that_numpy_does_not_use_is_rejected(compression: int):
 def test_member_is_named_unless_it_is_the_only_one():
     assert choose_member(["a"], "") == "a"
     for names, member, message in (
-        (["a", "b"], "", "name one of its members after a colon: a, b"),
-        (["a"], "c", "it has no c: it has a"),
-        ([], "", "name one of its members"),
+        (["a", "b"], "", "has several arrays: add a colon and one of the names a, b"),
+        (["a"], "c", "has no array 'c'; it has a"),
+        ([], "", "contains no array"),
         ([str(number) for number in range(25)], "", "18, 19 and 5 more"),
     ):
         with pytest.raises(ValueError, match=message):

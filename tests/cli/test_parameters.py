@@ -6,9 +6,18 @@ import click
 import numpy as np
 import pytest
 
-from command_line import NOBODY, run_command
+from command_line import NOBODY, ask, run_command
 from server_processes import ServerProcess
-from tensor_reshape.cli.parameters import SHAPE, DataTypeName, Dims, PartialDims, PartialShape, Strides, Target
+from tensor_reshape.cli.parameters import (
+    SHAPE,
+    DataTypeName,
+    Dims,
+    OperationName,
+    PartialDims,
+    PartialShape,
+    Strides,
+    Target,
+)
 from tensor_reshape.client import DataType, Dim, Interval
 from tensor_reshape.wire.arrays import Array
 
@@ -40,10 +49,10 @@ def test_unreadable_target_is_an_error_without_a_traceback(file: Path):
 
 
 def test_shape_is_numbers_between_commas():
-    shapes = {"2,3,-1": (2, 3, -1), " 2 , 3 ": (2, 3), "": (), "0": (0,)}
+    shapes = {"2,3,-1": (2, 3, -1), " 2 , 3 ": (2, 3), "": (), "0": (0,), "(0,-1)": (0, -1), "[0, -1]": (0, -1)}
     assert {text: SHAPE.convert(text, None, None) for text in shapes} == shapes
     assert Dims(unknown=True).convert("2,?", None, None) == (2, None)
-    for text in ("a,b", "1.5", "1,,2", "?", "2,3,"):
+    for text in ("a,b", "1.5", "1,,2", "?", "2,3,", "..."):
         with pytest.raises(click.BadParameter, match="is not a shape"):
             SHAPE.convert(text, None, None)
 
@@ -73,7 +82,30 @@ def test_target_is_numbers_or_an_array_of_a_file(tmp_path: Path):
     np.testing.assert_array_equal(array, expected, strict=True)
 
 
-def test_data_type_has_the_name_of_the_specifications():
+def test_data_type_has_the_name_of_the_specifications_or_of_numpy():
     assert [DataTypeName().convert(str(one), None, None) for one in DataType] == [*DataType]
+    assert DataTypeName().convert("bfloat16", None, None) is DataType.BF16
     with pytest.raises(click.BadParameter, match="f8e4m3, f8e5m2, f16, bf16"):
-        DataTypeName().convert("float32", None, None)
+        DataTypeName().convert("float", None, None)
+
+
+def test_operation_has_any_usual_spelling():
+    for text in ("reshape", "Reshape", "Reshape-1"):
+        assert OperationName().convert(text, None, None) == "reshape", text
+    with pytest.raises(click.BadParameter, match="is not one of static_reshape, dynamic_reshape, reshape"):
+        OperationName().convert("transpose", None, None)
+
+
+def test_server_address_errors_say_what_to_write():
+    for text, message in (
+        ("http://localhost:50051", "write localhost:50051"),
+        ("https://localhost:50051/", "write localhost:50051 and add --tls"),
+        ("localhost", "it has no port: write 'localhost:50051'"),
+    ):
+        outcome = run_command("health", "--server", text)
+        assert (outcome.code, outcome.errors[-1].endswith(message)) == (2, True), text
+
+
+def test_unknown_service_is_answered_with_the_known_ones(server: ServerProcess):
+    outcome = ask(server, "health", "--service", "nosuch")
+    assert (outcome.code, "tensor_reshape.v1.ReshapeService, or '' for" in outcome.errors[-1]) == (1, True)

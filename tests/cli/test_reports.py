@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import NOBODY, PROGRAM
+from command_line import NOBODY, PROGRAM, run_command
 from tensor_reshape.cli.reports import choose_exit_code, underline
 from tensor_reshape.client import CallTimeoutError, UnavailableError
 from terminals import run_on_terminal, strip_styles
@@ -84,6 +84,14 @@ def test_long_shape_is_cut_around_the_item():
         assert max(len(shape), len(carets)) <= width
         marked = [character for character, mark in zip(shape, carets, strict=False) if mark == "^"]
         assert "".join(marked) == str(100 + index), (index, width)
+
+
+def test_errors_name_the_options_to_use():
+    assert "--expect[0] is 7" in run_command("infer", "--data", "6", "--shape", "6", "--expect", "7", *LOCAL).errors[0]
+    assert "--data[0] is -2" in run_command("infer", "--data", "-2", "--shape", "6", *LOCAL).errors[0]
+    outcome = run_command("health", "--server", "127.0.0.1:1")
+    hint = 'Start one with "tensor-reshape serve", or name one with --server'
+    assert (outcome.code, outcome.errors) == (5, [f"Error: no server at 127.0.0.1:1 (connection refused). {hint}"])
 
 
 def test_error_of_the_system_is_not_one_of_the_connection():

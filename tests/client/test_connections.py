@@ -74,10 +74,12 @@ def test_wait_until_ready_reports_the_connection_error(kind: str, tmp_path: Path
 def test_unavailable_error_names_the_target_and_the_cause(kind: str, settings: dict[str, Any], text: str):
     with run_runner() as runner:
         target = runner.addresses[0] if settings else "127.0.0.1:1"
-        with open_client(kind, target, **settings) as client, pytest.raises(UnavailableError) as caught:
-            client.infer_shape([6], [6], timeout=30)
-    assert text in str(caught.value)
-    assert caught.value.__notes__[0].startswith("gRPC: ")
+        with open_client(kind, target, **settings) as client:
+            for call in (lambda: client.infer_shape([6], [6], timeout=30), client.check_health):
+                with pytest.raises(UnavailableError) as caught:
+                    call()
+                assert text in str(caught.value)
+                assert caught.value.__notes__[0].startswith("gRPC: ")
 
 
 def test_channel_states_are_described_as_waiting_or_failed():

@@ -123,7 +123,10 @@ class AioCalls:
         # A separate channel, because the client's own does not use servers that report NOT_SERVING.
         with context:
             async with self._open_channel(avoid_unhealthy=False) as channel:
-                return call.decode(await self._send(call, context, find_method=channel.unary_unary))
+                try:
+                    return call.decode(await self._send(call, context, find_method=channel.unary_unary))
+                except UnavailableError as error:
+                    raise explain_loss(error, self._endpoint.target) from error.__cause__
 
     async def wait_until_ready(self, seconds: float | None) -> None:
         """Waits until a server with health status SERVING is connected.

@@ -4,6 +4,8 @@ A call that finds no server fails with the cause of the last connection attempt.
 ends with "Deadline Exceeded", whatever it waited for. In that case, and only then, the state of the channel is added.
 """
 
+import re
+
 from grpc import ChannelConnectivity, StatusCode
 
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
@@ -13,6 +15,7 @@ _CAUSES = {
     "Connection refused": "no server at {target} (connection refused)",
     "No such file or directory": "no server at {target} (no such socket)",
     "DNS resolution failed": "no server at {target} (the host name was not found)",
+    "errors resolving": "no server at {target} (the host name was not found)",
     "Network is unreachable": "no server at {target} (network is unreachable)",
     "No route to host": "no server at {target} (no route to host)",
     "WRONG_VERSION_NUMBER": (
@@ -22,8 +25,16 @@ _CAUSES = {
         "the certificate of {target} is not trusted: pass the certificate of its authority, and check its dates"
     ),
     "Hostname Verification Check failed": "the certificate of {target} is for other host names: connect by one of them",
+    "Failed to create security handshaker": "the TLS files are invalid, or the key does not belong to the certificate",
+    "all backends failing.*Secure read failed": (
+        "{target} closed the connection after the TLS handshake: it may require a client certificate"
+    ),
+    "all backends failing.*: Socket closed": "{target} closed the connection: it may require TLS",
 }
-"""Texts of gRPC about a failed connection, and what they mean."""
+"""Texts of gRPC about a failed connection, as regular expressions, and what they mean.
+
+A connection that is lost during a call has similar texts, but not "all backends failing".
+"""
 
 FAULT_SECONDS = 0.1
 """Time that the channel has to report what is wrong. It knows the state, so it responds at once."""
@@ -42,7 +53,7 @@ def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
     if not isinstance(error, UnavailableError):
         return error
     for sign, explanation in _CAUSES.items():
-        if sign in error.message:
+        if re.search(sign, error.message):
             told = UnavailableError(explanation.format(target=target), error.code)
             told.request_id = error.request_id
             told.add_note(f"gRPC: {error.message}")

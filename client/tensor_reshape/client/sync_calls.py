@@ -108,7 +108,10 @@ class SyncCalls:
         """Makes a call to a server of any health, without retries."""
         # A separate channel, because the client's own does not use servers that report NOT_SERVING.
         with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
-            return call.decode(self._send(call, context, transport=transport))
+            try:
+                return call.decode(self._send(call, context, transport=transport))
+            except UnavailableError as error:
+                raise explain_loss(error, self._endpoint.target) from error.__cause__
 
     def wait_until_ready(self, seconds: float | None) -> None:
         """Waits until a server with health status SERVING is connected.

@@ -8,32 +8,37 @@ import sys
 
 import click
 
-from tensor_reshape.cli.lazy_commands import LazyCommand, LazyGroup, find_extra, find_module
+from tensor_reshape.cli.lazy_commands import LazyCommand, LazyGroup
 from tensor_reshape.cli.reports import choose_exit_code, report
 from tensor_reshape.rules.errors import TensorReshapeError
 
+_CLI, _SERVER = "tensor_reshape.cli", "tensor_reshape.server"
+
 COMMANDS = (
-    LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
-    LazyCommand(
-        "completion", "Print a script that completes commands in a shell.", find_module("completions:completion")
-    ),
+    LazyCommand("check", "Check the Reshape nodes of an ONNX model.", f"{_CLI}.checks:check"),
+    LazyCommand("completion", "Print a script that completes commands in a shell.", f"{_CLI}.completions:completion"),
     LazyCommand(
         "conformance",
         "Test an implementation of the operations with the conformance suite.",
-        find_module("conformance:conformance"),
+        f"{_CLI}.conformance:conformance",
     ),
-    LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
-    LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),
-    LazyCommand("health", "Show the health of a server.", find_module("commands:health")),
-    LazyCommand("infer", "Infer the output shape, without data.", find_module("inference:infer")),
+    LazyCommand("dynamic", "Execute DynamicReshape on a file.", f"{_CLI}.commands:dynamic"),
+    LazyCommand(
+        "explore",
+        "Show the shape explorer in a browser, until Ctrl-C.",
+        f"{_SERVER}.http.explorer.commands:explore",
+        "http",
+    ),
+    LazyCommand("health", "Show the health of a server.", f"{_CLI}.commands:health"),
+    LazyCommand("infer", "Infer the output shape, without data.", f"{_CLI}.inference:infer"),
     LazyCommand(
         "info",
         "Show the version of a server, its limits, and what each operation accepts.",
-        find_module("commands:info"),
+        f"{_CLI}.commands:info",
     ),
-    LazyCommand("reshape", "Execute Reshape-1 of OpenVINO on a file.", find_module("commands:reshape")),
-    LazyCommand("serve", "Serve tensor reshape over gRPC.", find_extra("serve", "server")),
-    LazyCommand("static", "Execute StaticReshape on a file.", find_module("commands:static")),
+    LazyCommand("reshape", "Execute Reshape-1 of OpenVINO on a file.", f"{_CLI}.commands:reshape"),
+    LazyCommand("serve", "Serve tensor reshape over gRPC.", f"{_SERVER}.__main__:serve", "server"),
+    LazyCommand("static", "Execute StaticReshape on a file.", f"{_CLI}.commands:static"),
 )
 
 

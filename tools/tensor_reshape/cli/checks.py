@@ -3,22 +3,28 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from tensor_reshape.cli.lazy_commands import reject_missing_extra
 from tensor_reshape.cli.outputs import write_file
-from tensor_reshape.cli.parameters import JSON_OPTION, Connection, connection_options
+from tensor_reshape.cli.parameters import JSON_OPTION, NEW_FILE, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
-from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
-from tensor_reshape.onnx.checks import Ask
 from tensor_reshape.rules.errors import escape_unprintable
+
+if TYPE_CHECKING:
+    from tensor_reshape.onnx import Finding, ModelReport
+    from tensor_reshape.onnx.checks import Ask
 
 _REJECTED = 3  # the exit code of a single query that is rejected
 _REMARKS = {
-    Verdict.CLOSED: "; unknown to onnx",
-    Verdict.NARROWED: "; known only in part to onnx",
-    Verdict.OPEN: "; it stays unknown",
+    "closed": "; unknown to onnx",
+    "narrowed": "; known only in part to onnx",
+    "open": "; it stays unknown",
 }
+"""A remark after the line of a node, by its verdict."""
+
 _EPILOG = """
 Prints one line for each node: its name, the data shape, the target shape, and the output shape. The library onnx made
 names such as unk__3_onnx; the model does not contain them. With --explain, lines for the dims follow, with the source
@@ -34,7 +40,7 @@ The exit code is 3 if a node is rejected, or if the model or onnx states another
 @click.option("--explain", is_flag=True, help="Show where each dim of each output comes from.")
 @click.option(
     "--write",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Write a copy of the model, with the inferred shapes, to this file.",
 )
 @JSON_OPTION
@@ -58,28 +64,36 @@ def check(
         raise click.exceptions.Exit(_REJECTED)
 
 
-def _check(ask: Ask, model: Path, write: Path | None) -> ModelReport:
-    if write is None:
-        return check_model(model, ask=ask)
-    if write.exists() and write.samefile(model):
-        message = "--write names the model itself: name another file"
+def _check(ask: "Ask", model: Path, write: Path | None) -> "ModelReport":
+    try:  # here, because the help of the command does not need the extra
+        from tensor_reshape.onnx import ModelError, annotate_model, check_model  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise reject_missing_extra(error, name="check", extra="onnx") from None
+    if write is not None and write.exists() and write.samefile(model):
+        message = f"--write {write} is the model itself: name another file"
         raise click.UsageError(message)
-    found, annotated = annotate_model(model, ask=ask)
+    try:
+        if write is None:
+            return check_model(model, ask=ask)
+        found, annotated = annotate_model(model, ask=ask)
+    except ModelError as error:
+        message = f"{model}: {error}"
+        raise click.ClickException(message) from None
     write_file(write, annotated.SerializeToString())
     return found
 
 
-def _format_report(found: ModelReport, *, explain: bool) -> Iterator[str]:
+def _format_report(found: "ModelReport", *, explain: bool) -> Iterator[str]:
     for finding in found.findings:
-        yield f"{finding}{_REMARKS.get(finding.verdict, '')}"
+        yield f"{finding}{_REMARKS.get(finding.verdict.value, '')}"
         yield from (f"  {text}" for text in _list_details(finding, explain=explain))
     yield from found.notes
-    counts = ", ".join(f"{found.count(verdict)} {verdict.value}" for verdict in Verdict if found.count(verdict))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in found.to_json()["counts"].items() if count)
     nodes = len(found.findings)
     yield f"{nodes} Reshape {'node' if nodes == 1 else 'nodes'}{': ' if counts else ''}{counts}"
 
 
-def _list_details(finding: Finding, *, explain: bool) -> Iterator[str]:
+def _list_details(finding: "Finding", *, explain: bool) -> Iterator[str]:
     yield from finding.disagreements
     yield from finding.copies
     if not isinstance(finding.answer, ReshapeError):

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,13 @@ import click
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
+    LOCAL_SERVER_OPTION,
     SHAPE,
     Target,
     array_options,
     server_options,
 )
+from tensor_reshape.client import ServiceError
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.sizes import format_size
 
@@ -35,32 +38,21 @@ _Expect = Sequence[int | None] | None
     help="The full name of a gRPC service, or an empty text for the whole server. Default: the reshape service.",
 )
 @JSON_OPTION
-@server_options
+@partial(server_options, server_option=LOCAL_SERVER_OPTION)
 def health(client: "Client", *, service: str | None, as_json: bool) -> None:
     """Show the health of a server. The exit code is 0 only if the status is SERVING."""
-    status = client.check_health() if service is None else client.check_health(service)
+    try:
+        status = client.check_health() if service is None else client.check_health(service)
+    except ServiceError as error:
+        if error.code.name != "NOT_FOUND":
+            raise
+        from tensor_reshape.wire.methods import SERVICE  # noqa: PLC0415 - it imports protobuf
+
+        message = f"the server reports no health for the service {service!r}: use {SERVICE}, or '' for the whole server"
+        raise click.ClickException(message) from None
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
     if status.name != "SERVING":  # so that a probe only needs the exit code
         raise click.exceptions.Exit(1)
-
-
-class _ListenAddress(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """The address of a server, or the value of the server's own settings --health-listen and --listen."""
-
-    name = "address"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
-        """Returns the first address, with localhost instead of an address that stands for all interfaces."""
-        address = value.split(maxsplit=1)[0] if value.split() else value
-        host, _, port = address.rpartition(":")
-        return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not bound
-
-
-# Without --server, the command checks a server on this machine that the same variables configure, as in a container.
-for _option in health.params:
-    if _option.name == "server":
-        _option.type = _ListenAddress()
-        _option.envvar = ["TENSOR_RESHAPE_SERVER", "TENSOR_RESHAPE_HEALTH_LISTEN", "TENSOR_RESHAPE_LISTEN"]
 
 
 @click.command()

@@ -12,11 +12,13 @@ import click
 from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.outputs import ended_by_signals, write_file
+from tensor_reshape.cli.parameters import NEW_FILE
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
 from tensor_reshape.conformance.junit_files import build_junit
+from tensor_reshape.conformance.programs import ProgramError
 from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
 from tensor_reshape.conformance.runs import Program, ask_program, find_function_command, split_command
 from tensor_reshape.conformance.verdicts import Judgement
@@ -30,9 +32,8 @@ _Source = TypeVar("_Source")
 _Read = TypeVar("_Read")
 
 _DIFFERENT = 1
-_NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_HTML_OPTION = click.option("--html", type=_NEW_FILE, help="Write the report to this file, as one HTML page.")
+_HTML_OPTION = click.option("--html", type=NEW_FILE, help="Write the report to this file, as one HTML page.")
 _EPILOG = """
 A PROGRAM reads cases from standard input, one JSON object a line, and writes one answer a line: in the same order, or
 in any order with the "id" of the case. A FUNCTION takes a case as a dict, and returns the answer as a dict.
@@ -76,11 +77,11 @@ The exit code is 1 if an answer is wrong or weaker and --expect does not list it
     multiple=True,
     help="The version of a component, for the results. May be repeated.",
 )
-@click.option("--results", type=_NEW_FILE, help="Write the results to this file, as JSON.")
+@click.option("--results", type=NEW_FILE, help="Write the results to this file, as JSON.")
 @click.option("--expect", type=_OLD_FILE, help="The file of expected differences, as --write-expect writes it.")
-@click.option("--write-expect", type=_NEW_FILE, help="Write the differences of this run to this file, for --expect.")
+@click.option("--write-expect", type=NEW_FILE, help="Write the differences of this run to this file, for --expect.")
 @_HTML_OPTION
-@click.option("--junit", type=_NEW_FILE, help="Write the results to this file, as JUnit XML.")
+@click.option("--junit", type=NEW_FILE, help="Write the results to this file, as JUnit XML.")
 def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any) -> None:
     """Test an implementation of the operations with the conformance suite."""
     if click.get_current_context().invoked_subcommand is not None:
@@ -131,7 +132,7 @@ def _run(
     **asked: str | None,
 ) -> tuple[Results, Mapping[str, Judgement]]:
     implementation, replies, introduction = _ask(questions, jobs, timeout, **asked)
-    pairs = [version.partition("=") for version in versions]
+    pairs = [_split_version(version) for version in versions]
     judgements = judge_replies(questions, replies)
     return count_results(
         questions,
@@ -140,12 +141,20 @@ def _run(
         partial(
             Results,
             implementation=name or str(introduction.get("name") or implementation),
-            versions={key: value for key, _, value in pairs} or _read_versions(introduction.get("versions")),
+            versions=dict(pairs) or _read_versions(introduction.get("versions")),
             date=datetime.now(UTC).date().isoformat(),
             kit=read_version(),
             sizes=list(sizes),
         ),
     ), judgements
+
+
+def _split_version(text: str) -> tuple[str, str]:
+    name, _, version = text.partition("=")
+    if not (name and version):
+        message = f"--version requires NAME=VERSION, not {text!r}"
+        raise click.UsageError(message)
+    return name, version
 
 
 def _read_versions(told: object) -> dict[str, str]:
@@ -158,11 +167,20 @@ def _ask(
     """Returns the name of the implementation, its replies, and its description of itself."""
     name = function or command
     if name is None or None not in (function, command):
-        message = "name one implementation with --python or --command"
+        message = "name one implementation, with --python MODULE:FUNCTION or --command PROGRAM"
+        raise click.UsageError(message)
+    if function and not all(function.partition(":")):
+        message = f"--python requires MODULE:FUNCTION, for example mine:answer, not {function!r}"
         raise click.UsageError(message)
     arguments = find_function_command(name) if function else _reject_unreadable(split_command, name)
-    with ended_by_signals(), count_replies(len(questions)) as told:
-        return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
+    try:
+        with ended_by_signals(), count_replies(len(questions)) as told:
+            return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
+    except ProgramError as error:
+        message = f"{name} does not answer: {error}"
+    except OSError as error:
+        message = f"{arguments[0]} cannot be started: {error.strerror}"
+    raise click.UsageError(message)
 
 
 def _reject_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:

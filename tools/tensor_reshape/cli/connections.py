@@ -1,4 +1,7 @@
-"""The client of a command, built from the options of the command line."""
+"""The client of a command, built from the options of the command line.
+
+Invariant: a mistake in the options is an error that names the option, before anything connects.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensor_reshape.client import Client
+from tensor_reshape.runtime.addresses import is_local
 
 if TYPE_CHECKING:
     import grpc
-
-_FILES = ("tls_ca", "tls_key", "tls_certificate")  # in the order of grpc's arguments
 
 
 def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Client:
@@ -23,23 +25,55 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
         **settings: further arguments of the client.
 
     Raises:
-        click.UsageError: the options conflict.
+        click.UsageError: the options conflict, or a file is not valid.
     """
+    credentials = _build_credentials(options)
     token = {name: options[name] for name in ("token_file", "allow_plaintext_token")}
-    files = [options[name] for name in _FILES]
+    if token["token_file"] is not None and credentials is None:
+        if not is_local(server):
+            message = "--token-file requires TLS: add --tls or --tls-ca"
+            raise click.UsageError(message)
+        if not token["allow_plaintext_token"]:
+            message = "--token-file requires TLS (--tls or --tls-ca) or, on this machine only, --allow-plaintext-token"
+            raise click.UsageError(message)
     try:
-        return Client(server, credentials=_build_credentials(files, tls=options["tls"]), **token, **settings)
-    except ValueError as error:  # the client has checked the values
-        raise click.UsageError(str(error)) from None
+        return Client(server, credentials=credentials, **token, **settings)
+    except ValueError as error:  # the server address is valid, so only the token can be invalid
+        message = f"--token-file {token['token_file']}: {error}"
+        raise click.UsageError(message) from None
 
 
-def _build_credentials(files: "list[Path | None]", *, tls: bool) -> "grpc.ChannelCredentials | None":
-    authority, key, chain = (None if file is None else file.read_bytes() for file in files)
-    if bool(chain) != bool(key):
+def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials | None":
+    authority, key, certificate = options["tls_ca"], options["tls_key"], options["tls_certificate"]
+    if (certificate is None) != (key is None):
         message = "--tls-certificate and --tls-key must be given together"
         raise click.UsageError(message)
-    if not (tls or any(files)):
+    if not (options["tls"] or authority or certificate):
         return None
+    _check_files(authority, certificate, key)
     import grpc  # noqa: PLC0415 - most commands need it through the SDK only
 
-    return grpc.ssl_channel_credentials(authority, key, chain)
+    files = (None if file is None else file.read_bytes() for file in (authority, key, certificate))
+    return grpc.ssl_channel_credentials(*files)
+
+
+def _check_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
+    """Checks the files for TLS with Python's own reader, because gRPC would only report them in its log."""
+    import ssl  # noqa: PLC0415 - commands without TLS do not need it
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if authority is not None:
+            context.load_verify_locations(authority)
+    except ssl.SSLError:
+        message = f"--tls-ca {authority} has no certificate in PEM format"
+        raise click.UsageError(message) from None
+    try:
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, password="")  # or OpenSSL would ask the terminal for one
+    except ssl.SSLError:
+        message = (
+            f"--tls-certificate {certificate} and --tls-key {key} are not a certificate chain and its key in PEM "
+            "format, or the key is encrypted"
+        )
+        raise click.UsageError(message) from None

@@ -41,14 +41,18 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
         fill: makes the array.
 
     Raises:
+        click.BadParameter: the name of the file does not say its format.
         click.ClickException: the array cannot be written.
         TensorReshapeError: from `fill`. Nothing is written.
     """
-    with _told_of_faults(location):
+    with _report_faults(location):
         header = _build_header(location, data_type, dims)
         if location.is_pipe or not is_replaceable(location.path):
             array = fill(None, lambda _arrived: None)
             _write_stream(location, header, view_bytes(array).data)
+        elif not location.path.endswith(f".{location.format}"):
+            message = f"{location.path} must end in .npy, .npz or .safetensors, which names the format of the output"
+            raise click.BadParameter(message, param_hint="'--output' / '-o'")
         elif location.format == "npz":
             _write_archive(location, header, data_type, dims, fill)
         else:
@@ -63,7 +67,7 @@ def write_bytes(location: Location, raw: memoryview) -> None:
     Raises:
         click.ClickException: they cannot be written.
     """
-    with _told_of_faults(location):
+    with _report_faults(location):
         if location.is_pipe or not is_replaceable(location.path):
             _write_stream(location, b"", raw)
         else:
@@ -116,7 +120,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 
 
 @contextmanager
-def _told_of_faults(location: Location) -> Iterator[None]:
+def _report_faults(location: Location) -> Iterator[None]:
     try:
         yield
     except TensorReshapeError:  # some of these are also OSError, for example lost connections

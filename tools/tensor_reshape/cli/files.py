@@ -17,11 +17,16 @@ from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.progress_bars import Advance, draw_progress
 from tensor_reshape.cli.sources import Source, open_bytes, open_source
-from tensor_reshape.client import PackedTensor
+from tensor_reshape.client import CallTimeoutError, PackedTensor
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
+
+LEAST_BYTES_PER_SECOND = 4 * 1024 * 1024
+"""Without --timeout, a transfer may be as slow as this, in addition to the default timeout of a call."""
 
 _PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
@@ -35,6 +40,7 @@ class ArrayFiles:
         output: a file, a member of one, or "-" for standard output.
         data_type: the type of the elements if the format has none, such as bfloat16 in `.npy`.
         as_json: whether to print a description of the result.
+        has_timeout: whether the user has set the timeout of the call.
         progress: whether to show a progress bar on a terminal.
     """
 
@@ -42,6 +48,7 @@ class ArrayFiles:
     output: str
     data_type: DataType | None
     as_json: bool
+    has_timeout: bool
     progress: bool
 
     def __post_init__(self) -> None:
@@ -79,8 +86,9 @@ class ArrayFiles:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
             # Before the request is sent, so that space on the disk is reserved before the first byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
+            timeout = None if self.has_timeout else DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
-                call = partial(method, array, shape, **options)
+                call = partial(method, array, shape, timeout=timeout, **options)
                 write_array(self._destination, plan.data_type, plan.dims, partial(_fill, call, source, advance))
         self._describe(plan.dims, plan.data_type)
 
@@ -92,7 +100,10 @@ class ArrayFiles:
             click.UsageError: `data_type` is not a packed type.
         """
         if self.data_type is None or not self.data_type.is_packed:
-            message = f"--dims needs a --data-type below one byte: {', '.join(map(str, _PACKED))}"
+            message = f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}"
+            raise click.UsageError(message)
+        if self.output.endswith((".npy", ".npz", ".safetensors")):
+            message = f"with --dims the output is packed bytes, not an array file: {self.output} needs another name"
             raise click.UsageError(message)
         with open_bytes(self.source, self.source) as file:
             return PackedTensor(self.data_type, dims, file.read())
@@ -115,16 +126,30 @@ def _fill(
     call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
     """Makes the call. While the response arrives, it returns memory of sent elements and updates the progress bar."""
+    progress = (0, 0)
 
     def follow(arrived: int, total: int) -> None:
+        nonlocal progress
+        progress = arrived, total
         source.give_back(arrived)
         give_back(arrived)
         if advance is not None:
             advance(arrived, total)
 
-    output = call(out=out, progress=follow)
+    try:
+        output = call(out=out, progress=follow)
+    except CallTimeoutError as error:
+        raise _explain_timeout(error, *progress) from None
     source.check_unchanged()
     return output
+
+
+def _explain_timeout(error: CallTimeoutError, arrived: int, total: int) -> CallTimeoutError:
+    """Returns the error of a transfer that took too long; the error itself if nothing had arrived."""
+    if not arrived:
+        return error
+    message = f"{round_size(arrived)} of {round_size(total)} had arrived when the time was up: set a longer --timeout"
+    return CallTimeoutError(message, error.code)
 
 
 def _are_same(source: Location, output: Location) -> bool:
@@ -140,7 +165,7 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
     """Gives raw items their type. Items that already have a type must have this one."""
     if array.dtype.kind != "V":  # "V" are raw bytes, which files contain for types without a numpy name
         if find_data_type(array.dtype, "data") != data_type:
-            message = f"the array is of numpy type {array.dtype}, not {data_type}"
+            message = f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type"
             raise click.ClickException(message)
         return array
     dtype = DTYPES[data_type]

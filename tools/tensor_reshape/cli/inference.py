@@ -13,6 +13,7 @@ from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     Connection,
+    OperationName,
     PartialDims,
     PartialShape,
     Strides,
@@ -21,7 +22,6 @@ from tensor_reshape.cli.parameters import (
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
-from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.views import View
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
     help="The data shape, for example 2,3,4 or N,4,?; empty for a scalar; ... if the rank is unknown.",
 )
 @click.option("--shape", type=_PARTIAL, help="The target shape, for example 0,-1; ... if its length is unknown.")
-@click.option(
-    "--operation", type=click.Choice(list(OPERATIONS)), help="The operation whose rules apply. Default: static_reshape."
-)
+@click.option("--operation", type=OperationName(), help="The operation whose rules apply. Default: static_reshape.")
 @click.option(
     "--special-zero/--no-special-zero",
     default=None,
@@ -126,7 +124,7 @@ def _build_query(
 ) -> ShapeQuery:
     if data is None or shape is None or special_zero is None:
         missing = "--data" if data is None else "--shape" if shape is None else "--special-zero or --no-special-zero"
-        message = f"{missing} is required, unless --batch is given"
+        message = f"{missing} is required without --batch"
         raise click.UsageError(message)
     return ShapeQuery(
         data_shape=data.dims,

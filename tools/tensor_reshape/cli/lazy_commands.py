@@ -4,7 +4,7 @@
 - The help and the completion of one command import only that command.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 import click
@@ -15,16 +15,38 @@ from tensor_reshape.cli.help_pages import HelpContext
 class LazyCommand(click.Command):
     """The name and the summary of a command that is not imported yet."""
 
-    def __init__(self, name: str, summary: str, load: Callable[[], click.Command]) -> None:
+    def __init__(self, name: str, summary: str, location: str, extra: str = "") -> None:
         """Creates the command.
 
         Args:
             name: the name on the command line.
             summary: the first sentence of the command's help.
-            load: returns the command.
+            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. It is text,
+                because the server is an extra, which the command line never imports.
+            extra: the extra to install if an import fails.
         """
         super().__init__(name, help=summary)
-        self.load = load
+        self._summary, self._location, self._extra = summary, location, extra
+
+    def load(self) -> click.Command:
+        """Returns the command. If its extra is missing, running it is an error, and its help says what to install."""
+        module, _, attribute = self._location.partition(":")
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if not self._extra:
+                raise
+            command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
+        command.context_class = HelpContext  # also for commands of the server, which do not set it
+        return command
+
+    def _build_substitute(self, error: click.ClickException) -> click.Command:
+        def fail() -> None:
+            raise error
+
+        settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+        text = f"{self._summary}\n\n{error.message}"
+        return click.Command(self.name, callback=fail, help=text, context_settings=settings)
 
 
 class LazyGroup(click.Group):
@@ -37,56 +59,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Returns the command to run or to complete."""
         name, command, rest = super().resolve_command(ctx, args)
-        if isinstance(command, LazyCommand):
-            command = command.load()
-            command.context_class = HelpContext  # also for commands of the server, which do not set it
-        return name, command, rest
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
-def find_module(name: str, extra: str = "") -> Callable[[], click.Command]:
-    """Returns a function that loads a command of this package.
-
-    Args:
-        name: the module and the command in it, for example `commands:health`.
-        extra: the extra to install if an import fails.
-    """
-
-    def load() -> click.Command:
-        module, _, attribute = name.partition(":")
-        try:
-            command: click.Command = getattr(import_module(f"tensor_reshape.cli.{module}"), attribute)
-        except ModuleNotFoundError as error:
-            if not extra:
-                raise
-            raise _reject_missing(attribute, extra, error) from None
-        return command
-
-    return load
-
-
-def find_extra(name: str, extra: str) -> Callable[[], click.Command]:
-    """Returns a function that loads a command of an extra.
-
-    Args:
-        name: the name of its entry point. The command line never imports the server by name, because it is an extra.
-        extra: the extra to install if an import fails.
-    """
-
-    def load() -> click.Command:
-        from importlib.metadata import entry_points  # noqa: PLC0415 - it takes as long as all of click
-
-        (entry_point,) = entry_points(group="tensor_reshape.commands", name=name)
-        try:
-            command: click.Command = entry_point.load()
-        except ModuleNotFoundError as error:
-            raise _reject_missing(name, extra, error) from None
-        return command
-
-    return load
-
-
-def _reject_missing(name: str, extra: str, error: ModuleNotFoundError) -> click.ClickException:
-    message = f"{name} needs an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
+def reject_missing_extra(error: ModuleNotFoundError, name: str, extra: str) -> click.ClickException:
+    """Returns the error of a command whose extra is not installed."""
+    message = f"{name} needs the extra {extra}: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
     return click.ClickException(message)
 
 

@@ -55,7 +55,11 @@ def read_npy(file: IO[bytes]) -> Placement:
     Raises:
         ValueError: the header is invalid, or the array has Python objects or records.
     """
-    version = np.lib.format.read_magic(file)
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        message = "it does not start with the signature of the .npy format"
+        raise ValueError(message) from None
     reader = _READERS.get(version)
     if reader is None:
         message = f"its format {version[0]}.{version[1]} contains records, which are not tensors"

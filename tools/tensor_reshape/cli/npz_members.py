@@ -21,11 +21,16 @@ _SIGNATURE = b"PK\x03\x04"
 _LISTED = 20  # the number of members in an error message, because a model has thousands
 
 
+class MemberError(ValueError):
+    """A file has no such array, or has several and none is named. The text follows the name of the file."""
+
+
 def read_npz(file: IO[bytes], member: str) -> Placement | Array:
     """Returns the position of a member, or the array itself if it is compressed.
 
     Raises:
-        ValueError: the member does not exist, or is not an array.
+        MemberError: the member does not exist, or is not named.
+        ValueError: the member is not an array.
         zipfile.BadZipFile: the file is not a zip archive.
         OSError: it cannot be read.
         NotImplementedError: Python does not support this kind of archive.
@@ -49,15 +54,20 @@ def choose_member(names: list[str], member: str) -> str:
     """Returns the named member, or the only one.
 
     Raises:
-        ValueError: there is none, or there are several. The message lists them.
+        MemberError: there is none, or there are several. The message lists them.
     """
     if member in names:
         return member
     if not member and len(names) == 1:
         return names[0]
     listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
-    message = f"it has no {member}: it has {listed}" if member else f"name one of its members after a colon: {listed}"
-    raise ValueError(message)
+    if not names:
+        message = "contains no array"
+    elif member:
+        message = f"has no array {member!r}; it has {listed}"
+    else:
+        message = f"has several arrays: add a colon and one of the names {listed}"
+    raise MemberError(message)
 
 
 def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]) -> None:

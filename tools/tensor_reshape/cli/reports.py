@@ -38,7 +38,20 @@ _EXIT_CODES: dict[type[Exception], int] = {
     PermissionDeniedError: 6,
 }
 # The option of a field in an error, if it has another name than the field.
-_OPTIONS = {"data.dims": "data", "expected_shape.dims": "expect", "data.strides": "strides"}
+_OPTIONS = {
+    "data.dims": "--data",
+    "data.strides": "--strides",
+    "data.data": "INPUT",
+    "expected_shape.dims": "--expect",
+    "expected_shape": "--expect",
+}
+# What to do about an error of the connection, by a part of its text.
+_HINTS = {
+    "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
+    "is not trusted": "Name the file of the authority with --tls-ca",
+    "may require TLS": "Add --tls or --tls-ca",
+    "may require a client certificate": "Add --tls-certificate and --tls-key",
+}
 _BARE = "NoArgsIsHelpError"  # of newer releases of click; its message is the help
 _INDENT = "  "
 _ELLIPSIS = "..."
@@ -70,7 +83,7 @@ def report(error: Exception, typed: Mapping[str, str]) -> None:
         error.show(shown)
         click.echo(_escape_lines(shown.getvalue()), err=True, nl=False)
     else:
-        click.echo(f"Error: {_describe(error)}", err=True)
+        click.echo(f"Error: {escape_unprintable(_describe_for_people(error))}", err=True)
 
 
 def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
@@ -97,10 +110,24 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    text = f"{error} [{error.reason}]" if isinstance(error, ReshapeError) else str(error)
-    if isinstance(error, ConnectionError) and "no server at" in text:
-        text = f'{text}. Start one with "tensor-reshape serve", or name one with --server'
-    return escape_unprintable(text)
+    """Returns the text of an error, with the option to use if there is one."""
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    # The status of gRPC only repeats that there was no response.
+    text = str(getattr(error, "message", error)) if isinstance(error, ConnectionError | TimeoutError) else str(error)
+    if isinstance(error, UnauthenticatedError):
+        return f"{text}. Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
+    return next((f"{text}. {hint}" for sign, hint in _HINTS.items() if sign in text), text)
+
+
+def _describe_for_people(error: Exception) -> str:
+    """Returns the text of an error with the reason, and with options instead of the fields of the API."""
+    text = _describe(error)
+    if not isinstance(error, ReshapeError):
+        return text
+    for field, option in _OPTIONS.items():
+        text = text.replace(field, option)
+    return f"{text} [{error.reason}]"
 
 
 def _escape_lines(text: str) -> str:
@@ -108,8 +135,7 @@ def _escape_lines(text: str) -> str:
 
 
 def _format_json(error: Exception) -> str:
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    record: dict[str, Any] = {"error": text}
+    record: dict[str, Any] = {"error": _describe(error)}
     if isinstance(error, ReshapeError):
         record.update(reason=error.reason, field=error.field, metadata=error.metadata)
     return json.dumps(record, sort_keys=True)
@@ -120,7 +146,7 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
         console.print(Text(error.ctx.get_usage(), "dim"))
-    text = _escape_lines(error.format_message()) if isinstance(error, click.ClickException) else _describe(error)
+    text = _escape_lines(_describe_for_people(error))
     console.print(Text.assemble(("Error: ", "bold red"), text))
     rejection = error.__cause__ if isinstance(error, click.BadParameter) else error
     if isinstance(rejection, ReshapeError):
@@ -137,7 +163,7 @@ def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str],
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)
-    name = name or _OPTIONS.get(field, field)
+    name = name or _OPTIONS.get(field, field).removeprefix("--")
     if name not in typed:
         return []
     flag = f"--{name} "

@@ -23,7 +23,7 @@ import numpy as np
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.mappings import Mapping
 from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
-from tensor_reshape.cli.npz_members import read_npz
+from tensor_reshape.cli.npz_members import MemberError, read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
 
@@ -90,8 +90,12 @@ def open_source(text: str) -> Iterator[Source]:
     with open_bytes(text, location.path) as file:
         try:
             source = _read_mapped(file, location) if is_regular(file) else _read_pipe(file, location)
+        except MemberError as error:
+            message = f"{location.path} {error}"
+            raise click.ClickException(message) from None
         except _UNREADABLE as error:
-            message = f"{text} is not a readable .{location.format} file: {' '.join(str(error).split())}"
+            name = "standard input" if location.is_pipe else text
+            message = f"{name} is not a readable .{location.format} file: {' '.join(str(error).split())}"
             raise click.ClickException(message) from error
         yield source
 

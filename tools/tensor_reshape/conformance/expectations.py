@@ -45,7 +45,7 @@ def read_expectation(path: Path) -> dict[str, str]:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
         return {str(name): str(verdict) for name, verdict in verdicts.items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"{path} does not contain agreed differences: {error!r}"
+        message = f"{path} does not contain expected differences, as --write-expect writes them: {type(error).__name__}"
         raise ValueError(message) from None
 
 

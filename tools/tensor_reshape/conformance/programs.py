@@ -10,8 +10,8 @@ Laws:
 - Each question has one reply, whatever the program does; a failure is that of a question on which the program failed
   by itself.
 - A program that fails on everything is not asked for ever: after so many failures in a row it must answer something
-  that it has answered before, or the rest has the last failure for its reply. One that has never answered anything,
-  and is silent to all questions and then to another one alone, is asked no more.
+  that it has answered before, or the rest has the last failure for its reply. If it has never answered anything, this
+  is an error, and so is silence to all questions and then to a single one.
 """
 
 import json
@@ -31,6 +31,10 @@ START_SECONDS = 30.0
 _MAX_FAILURES = 10
 _MAX_DEPTH = 16  # of an answer: those of the format have 4
 _MAX_QUOTED = 200
+
+
+class ProgramError(Exception):
+    """The program has answered nothing; the text says what it did instead."""
 
 
 class Reply(NamedTuple):
@@ -114,6 +118,7 @@ class ProgramAsker:
 
         Raises:
             OSError: the program cannot be started.
+            ProgramError: it has never answered anything, and seems not to.
         """
         replies, waiting, size = dict[str, Reply](), list(questions), len(questions)
         while waiting:
@@ -122,7 +127,7 @@ class ProgramAsker:
             replies |= heard
             size *= 2
             if await self._is_silent(failure, waiting):
-                return {question.id: failure for question in questions} | replies
+                raise ProgramError(failure.why)
             if len(heard) < len(part):
                 suspect = next(question for question in part if question.id not in heard)
                 # Alone, it is known whose failure it is.
@@ -130,6 +135,8 @@ class ProgramAsker:
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
                 self._failures = 0 if heard or alone else self._failures + 1
+                if self._known is None and self._failures >= _MAX_FAILURES:
+                    raise ProgramError(failure.why)
                 if await self._is_dead():
                     return {question.id: failure for question in questions} | replies
             waiting = [question for question in waiting if question.id not in replies]
@@ -165,9 +172,7 @@ class ProgramAsker:
 
     async def _is_dead(self) -> bool:
         """Whether the program will not answer anything any more."""
-        if self._known is None:
-            return self._failures >= _MAX_FAILURES
-        if self._failures < _MAX_FAILURES:
+        if self._known is None or self._failures < _MAX_FAILURES:
             return False
         self._failures = 0
         return not (await self._converse([self._known]))[0]

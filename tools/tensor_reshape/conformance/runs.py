@@ -68,6 +68,7 @@ def ask_program(
 
     Raises:
         OSError: it cannot be started.
+        ProgramError: it answers nothing.
     """
     askers = [ProgramAsker(program.command, program.seconds, told) for _ in range(program.jobs)]
 
