@@ -1,8 +1,7 @@
-"""What axe finds in pages as the theme makes them, and is mended here.
+"""Mends what axe finds in pages as the theme makes them.
 
-- A caption of the navigation is a heading without a level.
-- A block of code or a table that is wider than the page is scrolled, and the keyboard has to reach what it scrolls.
-- The parameters of a long signature are a list of definitions in which nothing is defined: they become blocks.
+- The keyboard must reach a block of code or a table that is wider than the page, because its reader scrolls it.
+- The parameters of a long signature are a list of definitions in which nothing is defined. They become blocks.
 """
 
 import re
@@ -11,7 +10,6 @@ from sphinx.application import Sphinx
 
 _AFTER_THE_THEME = 900
 _MENDED = {
-    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
 }
@@ -25,11 +23,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _mend(_app: Sphinx, _page: str, _template: str, context: dict[str, object], *_: object) -> None:
-    for part in ("body", "furo_navigation_tree"):
-        text = str(context.get(part, ""))
-        for found, mended in _MENDED.items():
-            text = text.replace(found, mended)
-        context[part] = _PARAMETERS.sub(_write_as_blocks, text)
+    text = str(context.get("body", ""))
+    for found, mended in _MENDED.items():
+        text = text.replace(found, mended)
+    context["body"] = _PARAMETERS.sub(_write_as_blocks, text)
 
 
 def _write_as_blocks(parameters: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ def test_openvino_difference_is_explained_or_reported():
         "ours lacks an output": (six, Answer((Interval(6, 6),)), [(7,)], UNSOUND),
         "another number": (six, Answer((two,)), [(6,)], UNEXPLAINED),
         "they reject": (six, Answer(None, "no"), [(6,)], UNEXPLAINED),
-        "we reject": (copied, Answer((two, two)), [], "volume unchecked beside a copy"),
+        "we reject": (copied, Answer((two, two)), [], "number of elements unchecked next to a copy"),
         "an instance contradicts us": (copied, Answer((two, two)), [(2, 2)], UNSOUND),
         "theirs lacks an output": (partial, Answer((Interval(1, None), Interval(4, 4))), [(0, 4)], "unsound interval"),
         "at least 1": (rankless, Answer((Interval(1, None),)), [(0,), (1,)], "-1 of unknown rank at least 1"),

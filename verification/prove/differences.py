@@ -116,7 +116,7 @@ REASONS: dict[str, Callable[[Comparison], bool]] = {
     "rank above the limit": lambda one: one.ours.rejection == Reason.RANK_LIMIT_EXCEEDED,
     "literal 0 with -1": _is_zero_with_minus_one,
     "product above 2^53": _is_large,
-    "volume unchecked beside a copy": _is_volume_of_copies,
+    "number of elements unchecked next to a copy": _is_volume_of_copies,
     "empty interval": lambda one: one.is_rejected_by_us_alone and any(dim.is_empty for dim in one.theirs.dims or ()),
     "-1 of unknown rank at least 1": _is_minus_one_of_any_rank,
     # Any other interval of OpenVINO's that lacks the output of an instance.
