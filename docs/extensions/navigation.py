@@ -80,7 +80,8 @@ def _list_children(index: str, page: str) -> list[str]:
 
 
 def _build_toctree(caption: str, pages: list[str]) -> str:
-    return "\n".join(["\n```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```\n"])
+    named = [f":caption: {caption}"] if caption else []
+    return "\n".join(["\n```{toctree}", ":hidden:", *named, "", *pages, "```\n"])
 
 
 def _fold_sections(_app: Sphinx, page: str, _template: str, context: dict[str, object], *_: object) -> None:
@@ -89,6 +90,6 @@ def _fold_sections(_app: Sphinx, page: str, _template: str, context: dict[str, o
     folded = [start]
     for caption, links in zip(sections[::2], sections[1::2], strict=True):
         is_open = _CURRENT in links or (page == INDEX and len(folded) == 1)
-        opened = " open" if is_open else ""
-        folded.append(f'<details class="section"{opened}><summary class="caption">{caption}</summary>\n{links}</details>\n')
+        tag = '<details class="section" open>' if is_open else '<details class="section">'
+        folded.append(f'{tag}<summary class="caption">{caption}</summary>\n{links}</details>\n')
     context["furo_navigation_tree"] = "".join(folded)

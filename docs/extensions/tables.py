@@ -22,7 +22,7 @@ _SENTENCE = 40
 """From so many characters on, a cell is one to read in lines."""
 _TABLE = re.compile(r'<table class="docutils align-default">(.*?)</table>', re.DOTALL)
 _HEAD = re.compile(r'<th class="head"><p>(.*?)</p></th>', re.DOTALL)
-_ROW = re.compile(r"(?<=</tr>\n|<tbody>\n)(<tr.*?</tr>)", re.DOTALL)
+_ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _FLAG = re.compile(r'<span class="pre">(--?[a-z][\w-]*)</span>')
 _ROLES = {
@@ -66,11 +66,10 @@ def _find_named_rows(doctree: nodes.document) -> Iterator[tuple[nodes.row, nodes
                 yield row, literal, literal.astext().lstrip("-")
 
 
-def _find_section(node: nodes.Node) -> str:
-    while not isinstance(node, nodes.section):
-        assert node.parent is not None
+def _find_section(node: nodes.Node | None) -> str:
+    while node is not None and not isinstance(node, nodes.section):
         node = node.parent
-    return str(node["ids"][0])
+    return str(node["ids"][0]) if node is not None else ""
 
 
 def _mark(_app: Sphinx, _page: str, _template: str, context: dict[str, object], *_: object) -> None:
@@ -84,7 +83,7 @@ def _label(table: re.Match[str]) -> str:
     is_read = any(len(_TAG.sub("", cell)) >= _SENTENCE for cell in table[1].split("<td>")[1:])
     if not is_read or len(names) < _NARROW_COLUMNS:
         return table[0]
-    text = _ROW.sub(lambda row: _label_cells(row[1], names), table[1])
+    text = _ROW.sub(lambda row: _label_cells(row[0], names), table[1])
     for part, with_role in _ROLES.items():
         text = text.replace(part, with_role)
     form = "cards" if len(names) >= _WIDE_COLUMNS else "cards-if-narrow"
@@ -93,4 +92,5 @@ def _label(table: re.Match[str]) -> str:
 
 def _label_cells(row: str, names: list[str]) -> str:
     start, *cells = row.split("<td>")
-    return start + "".join(f'<td data-label="{name}">{cell}' for name, cell in zip(names, cells, strict=True))
+    labels = names if cells else []  # the header row has none
+    return start + "".join(f'<td data-label="{name}">{cell}' for name, cell in zip(labels, cells, strict=True))

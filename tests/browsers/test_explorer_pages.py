@@ -42,10 +42,10 @@ def is_mark_within(field: Locator, start: str, length: str) -> bool:
 
 def test_link_shows_its_query_and_result(page: Page, link: str):
     visit(page, link, VIEW)
-    expect(page.get_by_label("Data shape")).to_have_value("N,3,4")
+    expect(page.get_by_label("Input shape")).to_have_value("N,3,4")
     expect(page.get_by_label("Operation")).to_have_value("reshape")
     expect(page.get_by_label("Expected output")).to_have_value("8,?")
-    expect(page.get_by_role("radio", name="copies the data dim")).to_be_checked()
+    expect(page.get_by_role("radio", name="copies the input dimension")).to_be_checked()
     see_shape(page, "[8, 12]")
     expect(page.get_by_text("The output can be a view, with strides [12, 1].")).to_be_visible()
     expect(page.locator("#drawing svg")).to_be_visible()
@@ -58,18 +58,18 @@ def test_page_without_a_query_shows_the_first_example(page: Page, link: str):
 
 def test_each_change_updates_the_result(page: Page, link: str):
     visit(page, link, QUESTION)
-    page.get_by_label("Data shape").fill("2,3,4")
+    page.get_by_label("Input shape").fill("2,3,4")
     see_shape(page, "[2, 12]")
-    page.get_by_label("Target shape").fill("4,-1")
+    page.get_by_label("Requested shape").fill("4,-1")
     see_shape(page, "[4, 6]")
     page.get_by_label("Strides").fill("12,4,1")
     expect(page.get_by_role("heading", name="View or copy")).to_be_visible()
-    page.get_by_label("Target shape").fill("0,-1,3")
-    page.get_by_role("radio", name="is a dim of 0").click()
+    page.get_by_label("Requested shape").fill("0,-1,3")
+    page.get_by_role("radio", name="is a dimension of size 0").click()
     expect(page.locator("#summary")).to_contain_text("MINUS_ONE_WITH_ZERO_VOLUME")
-    page.get_by_label("Data shape").fill("3,2,0")
-    page.get_by_role("radio", name="copies the data dim").click()
-    page.get_by_label("Target shape").fill("-1,0,0")
+    page.get_by_label("Input shape").fill("3,2,0")
+    page.get_by_role("radio", name="copies the input dimension").click()
+    page.get_by_label("Requested shape").fill("-1,0,0")
     expect(page.locator("#summary")).to_contain_text("MINUS_ONE_WITH_ZERO_VOLUME")
     page.get_by_label("Operation").select_option("reshape")
     see_shape(page, "[3, 2, 0]")
@@ -77,10 +77,12 @@ def test_each_change_updates_the_result(page: Page, link: str):
 
 def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
     visit(page, link, REJECTED)
-    target = page.get_by_label("Target shape")
+    target = page.get_by_label("Requested shape")
     expect(page.locator("mark")).to_have_text("-1")
     expect(target).to_have_attribute("aria-invalid", "true")
-    expect(page.locator("#shape-error")).to_contain_text("the nearest are 4 and 6")
+    expect(target).to_have_attribute("aria-describedby", "target-hint summary")
+    expect(page.locator("#summary")).to_contain_text("the nearest are 4 and 6")
+    expect(page.locator("#question")).not_to_contain_text("divisible")  # the message stands once
     assert is_mark_within(target, "y", "height")
     target.fill("6,-1")
     see_shape(page, "[6, 4]")
@@ -90,7 +92,7 @@ def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
 
 def test_underline_follows_a_scrolled_input(page: Page, link: str):
     visit(page, link, f"?data={quote(','.join(['1000'] * 30))}%2Cx+y&shape=-1&special_zero=true")
-    data = page.get_by_label("Data shape")
+    data = page.get_by_label("Input shape")
     data.focus()
     page.keyboard.press("End")
     expect(page.locator("mark")).to_have_text("x y")
@@ -102,12 +104,12 @@ def test_back_and_forward_change_the_query(page: Page, link: str):
     page.get_by_role("link", name="Names become a product").click()
     see_shape(page, "[N, C*H*W]")
     expect(page.locator("#result")).to_be_focused()
-    page.get_by_label("Data shape").press("End")
-    page.get_by_label("Data shape").press_sequentially(",2")
+    page.get_by_label("Input shape").press("End")
+    page.get_by_label("Input shape").press_sequentially(",2")
     see_shape(page, "[N, 2*C*H*W]")
     page.go_back()
     see_shape(page, "[N, C*H*W]")
-    expect(page.get_by_label("Data shape")).to_have_value("N,C,H,W")
+    expect(page.get_by_label("Input shape")).to_have_value("N,C,H,W")
     page.go_back()
     see_shape(page, "[N, 8..32]")
     page.go_forward()
@@ -138,8 +140,8 @@ def test_page_works_with_the_keyboard_only(page: Page, link: str):
         if name == "special_zero":
             page.keyboard.press("ArrowDown")
     see_shape(page, "[?]")
-    expect(page.get_by_role("radio", name="is a dim of 0")).to_be_checked()
-    expect(page.get_by_label("Target shape")).to_have_value("-1")
+    expect(page.get_by_role("radio", name="is a dimension of size 0")).to_be_checked()
+    expect(page.get_by_label("Requested shape")).to_have_value("-1")
 
 
 def test_latest_query_wins(page: Page, link: str):
@@ -154,9 +156,9 @@ def test_latest_query_wins(page: Page, link: str):
 
     page.route("**/explore/answer*", hold)
     with page.expect_request("**/explore/answer?data=7&*"):
-        page.get_by_label("Data shape").fill("7")
-    page.get_by_label("Data shape").fill("9")
-    page.get_by_label("Target shape").fill("3,3")
+        page.get_by_label("Input shape").fill("7")
+    page.get_by_label("Input shape").fill("9")
+    page.get_by_label("Requested shape").fill("3,3")
     see_shape(page, "[3, 3]")
     for route in held:
         route.abort()
@@ -172,10 +174,10 @@ def test_link_content_is_shown_as_text(page: Page, link: str):
 
 def test_page_accepts_any_text(page: Page, link: str):
     visit(page, link, QUESTION)
-    page.get_by_label("Target shape").fill("?")
+    page.get_by_label("Requested shape").fill("?")
     for text in HOSTILE:
         with page.expect_event("requestfinished", lambda request: "/explore/answer?" in request.url):
-            page.get_by_label("Data shape").fill(text)
+            page.get_by_label("Input shape").fill(text)
         expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
         expect(page.locator("#summary")).to_contain_text("Rejected" if text != QUOTED else "Output")
         assert find_overflow(page) == 0
@@ -193,6 +195,22 @@ def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme:
     context.close()
 
 
+@pytest.mark.parametrize("query", [QUESTION, REJECTED])
+def test_result_is_on_the_first_screen_of_a_phone(page: Page, link: str, query: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, link, query)
+    expect(page.locator("#summary")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#drawing svg")).to_be_in_viewport(ratio=0.5)
+
+
+def test_phone_shows_the_options_that_a_query_uses(page: Page, link: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, link, QUESTION)
+    expect(page.get_by_label("Expected output")).to_be_hidden()
+    visit(page, link, VIEW)
+    expect(page.get_by_label("Expected output")).to_be_visible()
+
+
 @pytest.mark.parametrize("query", [REJECTED, UNREAD, VIEW, LONG])
 def test_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
     visit(page, link, query)
@@ -205,7 +223,7 @@ def test_page_reports_a_stopped_server(browser: Browser):
     page = browser.new_page()
     with run_explorer() as link:
         visit(page, link, QUESTION)
-    page.get_by_label("Data shape").fill("2,3,4")
-    expect(page.locator("#summary")).to_have_text("No answer: the server cannot be reached.")
+    page.get_by_label("Input shape").fill("2,3,4")
+    expect(page.locator("#summary")).to_have_text("No result: the server cannot be reached.")
     expect(page.locator("#drawing")).to_be_hidden()
     page.close()

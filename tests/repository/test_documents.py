@@ -54,6 +54,8 @@ CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 FOLDERS = "core|client|tools|server|docs|tests|protos|scripts|verification|examples|benchmarks|conformance"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)]*)\)")
+SAVED = re.compile(r"^Save this as `([\w.]+)`.*?^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""A file that a page shows and its commands use."""
 README_LINES = 120
 OUTSIDE_THE_SITE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
@@ -81,17 +83,19 @@ def test_code_blocks_name_a_language_that_is_run():
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_page)
-def test_python_code_of_a_page_runs(server: ServerProcess, page: Path):
-    """Each block by itself, but in one process a page: most of what it takes is to import what they use."""
+def test_python_code_of_a_page_runs(server: ServerProcess, tmp_path: Path, page: Path):
+    """Each block runs by itself, but the blocks of a page share a process, because imports take most of the time."""
     blocks = [block for block in read_blocks(page) if block.language == "python"]
     given = json.dumps([(block.name, block.text.replace(ADDRESS, server.address)) for block in blocks])
-    subprocess.run([sys.executable, "-c", RUN_BLOCKS], input=given, text=True, check=True)
+    subprocess.run([sys.executable, "-c", RUN_BLOCKS], cwd=tmp_path, input=given, text=True, check=True)
 
 
 @pytest.mark.timeout(400)  # each command is a process of its own, which takes seconds where others compute
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
 def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
-    """The commands of a page follow each other in one folder."""
+    """The commands of a page run in one folder, one after the other. It contains the files that the page shows."""
+    for name, text in SAVED.findall(page.read_text()):
+        (tmp_path / name).write_text(text)
     shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
     folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TENSOR_RESHAPE_SERVER": server.address}

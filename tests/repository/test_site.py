@@ -1,8 +1,6 @@
-"""The site of the pages: no warning, no page that the index does not lead to, no broken link."""
+"""The site of the pages: no warning, no broken link, and every page is in the navigation."""
 
-import os
-import subprocess
-import sys
+import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,19 +9,20 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from documents import ROOT
+from sites import DOCS, PAGES, SITE, make_site
 from tensor_reshape import client, onnx, testing
 
-DOCS, SITE = ROOT / "docs", ROOT / ".site"
-PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
-MADE_BY_SPHINX = {"genindex.html", "py-modindex.html", "search.html"}
+MADE_BY_SPHINX = {"404.html", "genindex.html", "py-modindex.html", "search.html"}
+LINKED_TABLES = ("commands", "configuration", "errors", "metrics")
+"""The reference pages whose rows have anchors."""
 
 
 class Page(HTMLParser):
-    """A page as it was made.
+    """A page of the site.
 
     Attributes:
-        anchors: what a link can lead to.
-        links: where its links and images lead.
+        anchors: the ids that a link can name.
+        links: the targets of its links and images.
     """
 
     def __init__(self, text: str) -> None:
@@ -40,13 +39,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, Page]:
-    """What is made of each page, by its path: where scripts/check has made the site, of what has changed since."""
-    env = {**os.environ, "PYTHONPATH": "tests/support"}
-    subprocess.run([sys.executable, "-m", "verification.document", "--check"], cwd=ROOT, env=env, check=True)
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going"]
-    done = subprocess.run([*command, DOCS, SITE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    # Not of what was found: Sphinx leaves pages there whose sources are gone.
+    """Each page of the site, by its path. Only what has changed since `scripts/check` is made again."""
+    make_site()
+    # Sphinx leaves the pages of removed sources in the folder. They are not read.
     return {path: Page((SITE / path).read_text()) for path in (*PAGES, *MADE_BY_SPHINX) if (SITE / path).exists()}
 
 
@@ -82,17 +77,58 @@ def test_links_lead_to_files_and_their_anchors(pages: dict[str, Page]):
     assert broken == []
 
 
-def test_reference_has_every_public_name_and_no_empty_definition(pages: dict[str, Page]):
-    shown = pages["reference/python.html"].anchors
+def test_python_reference_has_every_public_name_and_no_empty_definition(pages: dict[str, Page]):
+    reference = [path for path in pages if path.startswith("reference/python")]
+    shown = {anchor for path in reference for anchor in pages[path].anchors}
 
     for module in (client, onnx, testing):
         assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == [], module.__name__
-    # So Sphinx writes the parameters of long signatures; axe calls that serious.
-    assert "<dl>\n<dd>" not in (SITE / "reference/python.html").read_text()
+    # Sphinx writes the parameters of long signatures in this form. axe reports it as serious.
+    assert [path for path in reference if "<dl>\n<dd>" in (SITE / path).read_text()] == []
+
+
+def test_python_overview_links_to_every_public_name(pages: dict[str, Page]):
+    linked = {anchor for _, anchor in find_targets("reference/python.html", pages["reference/python.html"])}
+    unlisted = {"DataTypeLike", "DimLike", "ModelError", "Progress", "ReshapeNode", "ShapeOptions", "Transfer"}
+
+    for module in (client, onnx, testing):
+        names = {name for name in module.__all__ if name not in unlisted}
+        assert {name for name in names if f"{module.__name__}.{name}" not in linked} == set(), module.__name__
+
+
+def test_rows_of_reference_tables_have_anchors(pages: dict[str, Page]):
+    for name in LINKED_TABLES:
+        rows = re.findall(r"^\| `-*([\w-]+)", (ROOT / f".reference/{name}.md").read_text(), re.MULTILINE)
+        anchors = pages[f"reference/{name}.html"].anchors
+        assert rows, name
+        assert [row for row in rows if not any(re.fullmatch(rf"(.*-)?{row}", anchor) for anchor in anchors)] == [], name
+
+
+@pytest.mark.usefixtures("pages")
+def test_only_the_section_of_a_page_is_open_in_the_sidebar():
+    for page in PAGES:
+        opened = re.findall(r'<details class="section" open>', (SITE / page).read_text())
+        assert len(opened) == 1, page
+
+
+@pytest.mark.usefixtures("pages")
+def test_every_page_has_a_description_and_an_icon():
+    for page in PAGES:
+        text = (SITE / page).read_text()
+        assert re.search(r'<meta name="description" content="[^"]{20,}"', text), page
+        assert "icon.svg" in text, page
+
+
+@pytest.mark.usefixtures("pages")
+def test_tables_of_sentences_name_the_column_in_each_cell():
+    text = (SITE / "reference/errors.html").read_text()
+    row = text.partition('id="NOT_DIVISIBLE"')[2].partition("</tr>")[0]
+
+    assert 'data-label="what to do"' in row
 
 
 def test_every_page_has_our_stylesheets(pages: dict[str, Page]):
-    """A second `html_css_files` in conf.py takes the place of the first."""
+    """A second `html_css_files` in conf.py replaces the first."""
     sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
     names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in PAGES}
 

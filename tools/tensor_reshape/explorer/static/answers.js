@@ -1,4 +1,4 @@
-// What the server answered, on the page. Nothing is worked out here, and every text is set as text.
+// Shows the responses of the server on the page. Nothing is computed here, and every text is set as text.
 
 const SVG = "image/svg+xml";
 const LEAST_SCALE = 0.7;
@@ -11,7 +11,7 @@ function make(name, text = "", className = "") {
   return element;
 }
 
-/** Shows an answer or a rejection, and marks what is to blame. */
+/** Shows a result or a rejection, and marks the wrong item. */
 export function showRecord(record, form) {
   showBlamed(form, record.rejection);
   const summary = record.answer ? [describeShape(record.answer)] : describeRejection(record.rejection);
@@ -21,7 +21,7 @@ export function showRecord(record, form) {
   showSnippets(record.snippets ?? []);
 }
 
-/** Shows that there is no answer, and why; what was answered before is gone. */
+/** Shows why there is no result, and removes the previous one. */
 export function showFailure(text, form) {
   showBlamed(form, null);
   document.getElementById("summary").replaceChildren(make("p", text, "failure"));
@@ -48,14 +48,14 @@ function describeDims(answer) {
   const parts = [];
   if (answer.dims.some((dim) => dim.origin)) {
     const list = make("ol", "", "origins");
-    list.setAttribute("aria-label", "Where each dim comes from");
+    list.setAttribute("aria-label", "Origin of each dimension");
     for (const dim of answer.dims) {
       const item = make("li");
       item.append(make("bdi", dim.text, "dim"), make("span", KINDS[dim.kind] ?? dim.kind ?? "", "kind"));
       item.append(make("span", dim.origin ?? "", "origin"));
       list.append(item);
     }
-    parts.push(make("h3", "Where each dim comes from"), list);
+    parts.push(make("h3", "Origin of each dimension"), list);
   }
   if (answer.equalities.length) {
     const list = make("ul", "", "equalities");
@@ -64,7 +64,7 @@ function describeDims(answer) {
       item.append(make("bdi", equality));
       list.append(item);
     }
-    parts.push(make("h3", "What else must hold"), list);
+    parts.push(make("h3", "Equalities"), list);
   }
   if (answer.view) parts.push(make("h3", "View or copy"), make("p", describeView(answer.view)));
   return parts;
@@ -73,8 +73,8 @@ function describeDims(answer) {
 function describeView(view) {
   const texts = {
     possible: `The output can be a view, with strides [${(view.strides ?? []).join(", ")}].`,
-    impossible: "The output cannot be a view: the elements have to be copied.",
-    unknown: "Whether the output can be a view depends on what is not known.",
+    impossible: "The output cannot be a view. The elements must be copied.",
+    unknown: "Whether the output can be a view depends on the unknown dimensions.",
   };
   return view.possibility === "possible" && !view.strides ? "The output can be a view." : texts[view.possibility];
 }
@@ -88,35 +88,38 @@ function showDrawing(text) {
     return;
   }
   const drawing = document.importNode(root, true);
-  // In a narrow window it shrinks as long as it can be read, and is scrolled from there on.
+  // In a narrow window the drawing shrinks while it is readable. In a narrower one it is scrolled.
   drawing.style.minWidth = `${LEAST_SCALE * Number(drawing.getAttribute("width"))}px`;
   place.replaceChildren(drawing);
 }
 
+// The message stands in the result only. An input with a wrong item is underlined, and the message describes it.
 function showBlamed(form, rejection) {
   const blamed = rejection?.blamed ?? { name: "" };
   for (const field of form.querySelectorAll(".field")) {
     const isBlamed = field.dataset.name === blamed.name && blamed.name !== "";
     field.classList.toggle("blamed", isBlamed);
-    field.querySelector(".error").textContent = isBlamed ? describeBlamed(rejection) : "";
-    for (const input of field.querySelectorAll("input, select")) {
-      if (isBlamed) input.setAttribute("aria-invalid", "true");
-      else input.removeAttribute("aria-invalid");
-    }
+    if (isBlamed && field.closest("details")) field.closest("details").open = true;
+    for (const input of field.querySelectorAll("input, select")) describe(input, isBlamed);
     const mirror = field.querySelector(".mirror");
     if (mirror) mirror.replaceChildren(...markItem(field.querySelector("input").value, isBlamed ? blamed : {}));
   }
 }
 
-function describeBlamed(rejection) {
-  return rejection.accepted ? `${rejection.message}. Accepted: ${rejection.accepted}.` : rejection.message;
+function describe(input, isBlamed) {
+  input.dataset.described ??= input.getAttribute("aria-describedby") ?? "";
+  const described = `${input.dataset.described} ${isBlamed ? "summary" : ""}`.trim();
+  if (isBlamed) input.setAttribute("aria-invalid", "true");
+  else input.removeAttribute("aria-invalid");
+  if (described) input.setAttribute("aria-describedby", described);
+  else input.removeAttribute("aria-describedby");
 }
 
-// The text again, behind the input, where the item to blame can be underlined.
+// The text again, below the input. There the wrong item can be underlined.
 function markItem(text, { name, start, end }) {
   if (!name) return [];
   if (start === null) return [make("mark", text)];
-  const characters = [...text]; // as the server counts them, which is not as JavaScript does
+  const characters = [...text]; // the server counts code points, JavaScript counts UTF-16 units
   const mark = make("mark", characters.slice(start, end).join("") || " ");
   return [characters.slice(0, start).join(""), mark, characters.slice(end).join("")];
 }

@@ -1,12 +1,12 @@
-// Texts to the clipboard, and a word on the button that says so.
+// Copies texts to the clipboard. The button shows the outcome.
 
 const SHOWN_MS = 2000;
 
-/** Copies a text, and has the button say whether it could. */
+/** Copies a text and shows on the button whether that worked. */
 export async function copyText(text, button) {
   const label = button.dataset.label ?? button.textContent;
   button.dataset.label = label;
-  button.textContent = (await write(text)) ? "Copied" : "Not copied: select it by hand";
+  button.textContent = (await write(text)) ? "Copied" : "Not copied. Select it by hand";
   announce(button.textContent);
   setTimeout(() => { button.textContent = label; }, SHOWN_MS);
 }
@@ -15,7 +15,7 @@ async function write(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
-  } catch { // not over plain HTTP from another machine, and not where the user forbids it
+  } catch { // over plain HTTP from another machine, or if the user forbids it
     return writeSelected(text);
   }
 }

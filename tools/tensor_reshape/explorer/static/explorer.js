@@ -1,20 +1,22 @@
-// The page: each change asks the server, and the latest question is the one whose answer is shown.
+// The page: each change sends a query to the server. Only the result of the latest query is shown.
 
 import { showFailure, showRecord } from "./answers.js";
 import { copyText } from "./copies.js";
 import { readForm, writeForm } from "./links.js";
 
 const PAUSE_MS = 120;
-const LONG_QUERY = 8000; // characters, which every server takes; what is longer, one may reject unread
+const LONG_QUERY = 8000; // characters that every server accepts; a server may reject a longer address unread
+const NARROW = matchMedia("(max-width: 61.99rem)"); // the form and the result are one below the other
 
 const form = document.getElementById("question");
 const access = document.getElementById("access");
+const more = document.getElementById("more");
 const result = document.getElementById("result");
 let request = new AbortController();
 let timer = 0;
 let edited = null; // the input whose edits are one step of the history
 
-/** Asks for what the form holds; an answer to an older question is dropped. */
+/** Sends the query of the form. The result of an older query is dropped. */
 async function ask() {
   clearTimeout(timer);
   request.abort();
@@ -22,7 +24,7 @@ async function ask() {
   const { signal } = request;
   result.setAttribute("aria-busy", "true");
   const query = readForm(form);
-  query.set("server", new URL(".", location.href).href); // for the code that asks it
+  query.set("server", new URL(".", location.href).href); // for the code that the page shows
   try {
     const response = await fetch(`explore/answer?${query}`, { signal, headers: readToken() });
     const record = await response.json();
@@ -33,14 +35,14 @@ async function ask() {
   } catch (error) {
     if (signal.aborted) return;
     const isLong = query.toString().length > LONG_QUERY;
-    showFailure(`No answer: ${isLong ? "the question is too long, or " : ""}the server cannot be reached.`, form);
+    showFailure(`No result: ${isLong ? "the query is too long, or " : ""}the server cannot be reached.`, form);
   }
   result.removeAttribute("aria-busy");
 }
 
 function readToken() {
   const token = form.elements.token.value.trim();
-  return /^[!-~]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {}; // others are no header
+  return /^[!-~]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {}; // other texts are not valid in a header
 }
 
 function showAccess(status) {
@@ -50,13 +52,13 @@ function showAccess(status) {
 function describeFailure(response, record) {
   const wait = response.headers.get("Retry-After");
   const text = record.message ?? response.statusText;
-  return `No answer: ${text}${wait ? ` (ask again in ${wait} s)` : ""}`;
+  return `No result: ${text}${wait ? ` (try again in ${wait} s)` : ""}`;
 }
 
 function keepInHistory(input) {
   const address = `?${readForm(form)}`;
   if (address === location.search) return;
-  // Edits of one input, in a row, are one step back.
+  // Consecutive edits of one input are one step of the history.
   if (input !== null && input === edited) history.replaceState(null, "", address);
   else history.pushState(null, "", address);
   edited = input;
@@ -65,7 +67,14 @@ function keepInHistory(input) {
 function showLink() {
   edited = null;
   writeForm(form, new URLSearchParams(location.search));
+  foldOptions();
   return ask();
+}
+
+/** In a narrow window, hides the options that the query does not use, so that the result is on the first screen. */
+function foldOptions() {
+  const { operation, expected, strides } = form.elements;
+  more.open = !NARROW.matches || operation.selectedIndex > 0 || Boolean(expected.value || strides.value);
 }
 
 form.addEventListener("input", ({ target }) => {
@@ -80,7 +89,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   ask();
 });
-// The underline lies behind its input, and goes where that is scrolled.
+// The underline lies below its input and follows its scrolling.
 form.addEventListener("scroll", ({ target }) => {
   const mirror = target.previousElementSibling;
   if (mirror?.classList.contains("mirror")) mirror.scrollLeft = target.scrollLeft;
@@ -99,7 +108,8 @@ document.getElementById("examples").addEventListener("click", (event) => {
   result.focus();
 });
 addEventListener("popstate", showLink);
+NARROW.addEventListener("change", foldOptions);
 
-// An address without a question shows the first example.
+// An address without a query shows the first example.
 if (!location.search) history.replaceState(null, "", document.querySelector("#examples a").getAttribute("href"));
 showLink();

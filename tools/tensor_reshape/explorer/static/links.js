@@ -1,9 +1,9 @@
-// The question in the address: the form is written from it, and it from the form.
+// The query in the address of the page: the form is filled from it, and edits of the form change it.
 
 const TEXTS = ["data", "shape", "expected", "strides"];
 const OPTIONAL = ["expected", "strides"];
 
-/** Returns the query string of what the form holds. */
+/** Returns the query string of the form. */
 export function readForm(form) {
   const query = new URLSearchParams();
   for (const name of ["data", "shape", "special_zero", "operation", "expected", "strides"]) {
@@ -15,7 +15,7 @@ export function readForm(form) {
   return query;
 }
 
-/** Writes a question into the form; what it does not name is empty, the operation the first. */
+/** Fills the form from a query. Values that the query does not have become empty, and the operation the first one. */
 export function writeForm(form, query) {
   for (const name of TEXTS) {
     form.elements[name].value = query.get(name) ?? "";

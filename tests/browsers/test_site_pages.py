@@ -1,0 +1,73 @@
+"""The pages of the documentation in Chromium: in a wide window and on a phone, in the light and in the dark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browsers import find_faults, find_overflow
+from sites import PAGES, make_site
+
+REPORTS = "conformance/reports/"
+"""They all have the same form. One of them stands for all."""
+PHONE, DESKTOP = 390, 1280
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    return make_site()
+
+
+@pytest.fixture(params=[("light", PHONE), ("dark", DESKTOP)], ids=["phone", "desktop"])
+def window(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    scheme, width = request.param
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.timeout(600)  # axe takes half a second for each page
+def test_axe_finds_nothing_serious_on_any_page(window: Page, site: Path):
+    reports = [page for page in PAGES if page.startswith(REPORTS)]
+    pages = [page for page in PAGES if page not in reports[1:]]
+    faults = {}
+    for page in [*pages, "404.html", "search.html"]:
+        window.goto((site / page).as_uri())
+        faults[page] = find_faults(window)
+        if find_overflow(window) > 0:
+            faults[page].append("wider than the window")
+
+    assert {page: found for page, found in faults.items() if found} == {}
+
+
+def test_flags_do_not_break_at_their_hyphens(window: Page, site: Path):
+    window.goto((site / "reference/configuration.html").as_uri())
+    heights = window.locator(".flag").evaluate_all("flags => flags.map(flag => flag.getClientRects().length)")
+    assert heights
+    assert set(heights) == {1}
+
+
+def test_link_to_a_flag_shows_its_row(window: Page, site: Path):
+    window.goto((site / "reference/configuration.html").as_uri() + "#max-calls")
+    expect(window.locator("#max-calls")).to_be_in_viewport()
+
+
+def test_phone_shows_all_columns_of_the_error_table(browser: Browser, site: Path):
+    page = browser.new_page(viewport={"width": PHONE, "height": 844})
+    page.goto((site / "reference/errors.html").as_uri() + "#NOT_DIVISIBLE")
+    for cell in page.locator("#NOT_DIVISIBLE td").all():
+        box = cell.bounding_box()
+        assert box is None or (box["x"] >= 0 and box["x"] + box["width"] <= PHONE)
+    expect(page.locator("#NOT_DIVISIBLE")).to_contain_text("not divisible")
+    page.close()
+
+
+def test_sections_of_the_sidebar_open_and_close(browser: Browser, site: Path):
+    page = browser.new_page(viewport={"width": DESKTOP, "height": 844})
+    page.goto((site / "quick-start.html").as_uri())
+    deployment = page.locator(".sidebar-tree").get_by_role("link", name="Run a server")
+    expect(deployment).to_be_hidden()
+    page.locator("summary", has_text="Deployment").press("Enter")
+    expect(deployment).to_be_visible()
+    page.close()
