@@ -42,7 +42,7 @@ DRAWINGS: Mapping[str, Asked] = {
     "infer": Asked(data="2,3,4", shape="2,-1"),
     "copy-and-infer": Asked(data="2,3,4", shape="0,-1", special_zero=True),
     "not-divisible": Asked(data="2,3,4", shape="5,-1"),
-    # operations.md
+    # rules-in-examples.md
     "copied-size": Asked(data="4,5,6", shape="-1,0", special_zero=True),
     "second-minus-one": Asked(data="2,3,4", shape="-1,3,-1"),
     "volume": Asked(data="2,3", shape="4,2"),
