@@ -94,7 +94,11 @@ def test_python_code_of_a_page_runs(server: ServerProcess, tmp_path: Path, page:
 @pytest.mark.timeout(400)  # each command is a process, which takes seconds on a busy machine
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
 def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
-    """The commands of a page follow each other in one folder, which has the examples like a clone."""
+    """The commands of a page run in one folder, one after the other. It has the examples, and the files that the page
+    shows.
+    """
+    for name, text in SAVED.findall(page.read_text()):
+        (tmp_path / name).write_text(text)
     shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
     folder = Path(sys.executable).parent
     (tmp_path / "examples").symlink_to(ROOT / "examples")
