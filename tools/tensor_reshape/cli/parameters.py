@@ -137,7 +137,7 @@ class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in ne
 class OperationName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
     """An operation, in any usual spelling."""
 
-    name = "|".join(OPERATIONS)
+    name = "operation"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the name of the operation in the SDK."""
