@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from command_line import PROGRAM
-from conformance_runs import make_mixed_results, make_case, make_results
+from conformance_runs import make_case, make_mixed_results, make_results
 from tensor_reshape.cli.conformance_reports import build_page, list_examples, write_report, write_title
 from terminals import run_on_terminal, strip_styles
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tensor_reshape.conformance.cases import SUITE, RULES, list_cases, read_version, split_line
+from tensor_reshape.conformance.cases import RULES, SUITE, list_cases, read_version, split_line
 
 ROOT = Path(__file__).parents[2]
 CASE = {

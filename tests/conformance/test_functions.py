@@ -6,7 +6,7 @@ import pytest
 
 from conformance_runs import Json, make_case
 from tensor_reshape.conformance.functions import answer, load_function
-from tensor_reshape.conformance.runs import Program, run_program, build_function_command
+from tensor_reshape.conformance.runs import Program, build_function_command, run_program
 from tensor_reshape.conformance.verdicts import Verdict
 
 CODE = """

@@ -7,7 +7,7 @@ import pytest
 
 from conformance_runs import RIGHT, make_cases, run_code, write_program
 from tensor_reshape.conformance import programs
-from tensor_reshape.conformance.programs import ProgramRunner, ProgramError
+from tensor_reshape.conformance.programs import ProgramError, ProgramRunner
 
 ANSWER = "write({'id': query['id'], 'shape': [6]})"
 

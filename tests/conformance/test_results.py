@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance_runs import BECAUSE, SIX, Json, make_mixed_results, make_case, make_results
+from conformance_runs import BECAUSE, SIX, Json, make_case, make_mixed_results, make_results
 from tensor_reshape.conformance.results import read_results
 from tensor_reshape.conformance.verdicts import Verdict
 

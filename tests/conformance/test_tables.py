@@ -1,6 +1,6 @@
 """The table of a report."""
 
-from conformance_runs import ROWS, make_mixed_results, make_case, make_results
+from conformance_runs import ROWS, make_case, make_mixed_results, make_results
 from tensor_reshape.conformance.tables import build_table, find_worst, write_cell
 from tensor_reshape.conformance.verdicts import Verdict
 

@@ -7,7 +7,8 @@ the next process gets fewer queries.
 
 Invariants:
 
-- Each case has one reply, whatever the program does. A failure is the reply of a case on which the program failed alone.
+- Each case has one reply, whatever the program does. A failure is the reply of a case on which the program failed
+  alone.
 - A program that fails on everything ends the run. After several failures in a row it must answer a query that it has
   answered before. If it fails, its last failure is the reply of all remaining cases. If it has never answered anything,
   this is an error, and so is silence to all queries and then to a single one.
