@@ -38,9 +38,8 @@ def test_lines_with_unknown_ids_are_ignored():
     assert run_code(code)[0] == [RIGHT] * 5
     code = "for query in queries(): [write({'id': query['id'], 'shape': [n]}) for n in (6, 7)]"
     assert run_code(code)[0] == [RIGHT] * 5  # the first answer of a query counts
-    answers, why, _ = run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
-    assert set(answers) == {"garbage"}
-    assert 'it wrote {"id": "xinferred/' in why[-1]
+    with pytest.raises(ProgramError, match='it wrote {"id": "xinferred/'):
+        run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
 
 
 def test_program_may_introduce_itself():
@@ -113,8 +112,8 @@ def test_reply_to_endless_output_is_short():
         (endless_answer, "garbage"),
         ("[sys.stderr.write('y' * 65536) for _ in range(100)]; os.abort()", "crash"),
     ):
-        answers, why, _ = run_code(code)
-        assert (set(answers), max(map(len, why)) < 1000) == ({failure}, True), code
+        answers, why, _ = run_code(code, count=1)
+        assert (answers, len(why[0]) < 1000) == ([failure], True), code
 
 
 def test_line_without_an_answer_is_garbage():
