@@ -29,8 +29,8 @@ def read(folder: Path, expected: dict[str, str]) -> tuple[JUnitXml, dict[str, Te
     judgements = {f"{name}@reshape": judgement for name, (judgement, _) in JUDGEMENTS.items()}
     (folder / "junit.xml").write_bytes(build_junit(f"mine {HOSTILE}", cases, judgements, expected))
     xml = JUnitXml.fromfile(str(folder / "junit.xml"))
-    cases = [case for suite in xml if isinstance(suite, TestSuite) for case in suite]
-    return xml, {case.name.partition("@")[0]: case for case in cases}
+    tests = [test for suite in xml if isinstance(suite, TestSuite) for test in suite]
+    return xml, {test.name.partition("@")[0]: test for test in tests}
 
 
 def test_differences_fail_unless_they_are_expected(tmp_path: Path):

@@ -38,7 +38,7 @@ def test_lines_with_unknown_ids_are_ignored():
     assert run_code(code)[0] == [RIGHT] * 5
     code = "for query in queries(): [write({'id': query['id'], 'shape': [n]}) for n in (6, 7)]"
     assert run_code(code)[0] == [RIGHT] * 5  # the first answer of a query counts
-    with pytest.raises(ProgramError, match='it wrote {"id": "xinferred/'):
+    with pytest.raises(ProgramError, match=r'it wrote \{"id": "xinferred/'):
         run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
 
 

@@ -141,11 +141,11 @@ def test_long_line_is_broken_at_its_arguments():
 @given(HOSTILE_TEXTS)
 def test_code_is_one_call_of_printable_characters(text: QueryText):
     for snippet in show(text._replace(special_zero="true", operation="")).get("snippets", []):
-        text = snippet["text"]
-        assert all(character.isprintable() or character == "\n" for character in text)
+        code = snippet["text"]
+        assert all(character.isprintable() or character == "\n" for character in code)
         if snippet["title"].startswith("Python"):
-            compile(text, "<snippet>", "exec")
-            assert text.count("\n") < 40
+            compile(code, "<snippet>", "exec")
+            assert code.count("\n") < 40
 
 
 def test_address_is_not_run_as_a_command(tmp_path: Path):
