@@ -110,7 +110,7 @@ def fail(*_: object, **__: object) -> None:
     ("path", "method", "message"),
     [
         (UNARY, "enter", b"short"),
-        (UNARY, "answer_at_once", b"short"),
+        (UNARY, "respond_at_once", b"short"),
         (UNARY, "message_received", REJECTED),
         (UNARY, "end", REJECTED),
         (UNARY, "message_received", LONG),
@@ -119,11 +119,11 @@ def fail(*_: object, **__: object) -> None:
         (UNARY, "end", LONG),
         (STREAM, "enter", b"short"),
         (STREAM, "message_received", b"short"),
-        (STREAM, "answer", b"short"),
+        (STREAM, "respond", b"short"),
         (STREAM, "sent", b"short"),
         (STREAM, "end", BROKEN),
         (STREAM, "request_work", LONG),
-        (STREAM, "answer", LONG),
+        (STREAM, "respond", LONG),
     ],
 )
 def test_engine_bug_ends_only_its_own_call(
