@@ -14,7 +14,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, link: str) -> Iterator[Page]:
-    """A page whose scripts do nothing wrong, and ask nobody but what is behind `link`."""
+    """A page whose scripts make no errors, and send requests only to `link`."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page, wrong = context.new_page(), list[str]()

@@ -1,4 +1,4 @@
-"""The page as people use it, in Chromium: with a mouse, with the keyboard alone, in the light and in the dark."""
+"""The page in Chromium: with a mouse, with only the keyboard, and in light and dark schemes."""
 
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -23,7 +23,7 @@ def link() -> Iterator[str]:
 
 
 def visit(page: Page, link: str, query: str) -> None:
-    """Opens a question, and awaits what the server says to it."""
+    """Opens a query, and waits for the response of the server."""
     page.goto(link + query)
     expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
     expect(page.locator("#summary")).to_contain_text("e")
@@ -34,7 +34,7 @@ def see_shape(page: Page, text: str) -> None:
 
 
 def is_mark_within(field: Locator, start: str, length: str) -> bool:
-    """Whether the underline begins within a field, across or down."""
+    """Whether the underline begins within a field, horizontally or vertically."""
     rectangle = "element => element.getBoundingClientRect().toJSON()"
     mark, box = (each.evaluate(rectangle) for each in (field.page.locator("mark"), field))
     return bool(box[start] < mark[start] < box[start] + box[length])

@@ -16,8 +16,8 @@ from conformance_runs import write_program
 from server_processes import ServerProcess
 from tensor_reshape.conformance.results import read_results
 
-REJECTS = "for question in questions(): tell({'id': question['id'], 'error': {'reason': 'NO'}})"
-OFFERS_NOTHING = "for question in questions(): tell({'unsupported': 'anything'})"
+REJECTS = "for query in queries(): write({'id': query['id'], 'error': {'reason': 'NO'}})"
+SUPPORTS_NOTHING = "for query in queries(): write({'unsupported': 'anything'})"
 COPIES = ("--rule", "copies")
 
 
@@ -48,22 +48,22 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     assert head.split() == ["rule", "agrees", "spurious_error"]
     assert "rejected with another reason, which is not a difference" in text
 
-    nothing = run(OFFERS_NOTHING, *COPIES, "--results", other)
+    nothing = run(SUPPORTS_NOTHING, *COPIES, "--results", other)
     assert (nothing.code, "cases: anything" in nothing.text) == (0, True)
     both = run_command("conformance", "report", results, other, "--html", tmp_path / "both.html")
     assert (both.code, both.text.count("not supported, ")) == (0, 1)
-    assert "not offered" in both.text.splitlines()[4]
-    assert "not offered" in (tmp_path / "both.html").read_text()
+    assert both.text.splitlines()[4].endswith("not supported")
+    assert "not supported" in (tmp_path / "both.html").read_text()
 
 
 def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
     expect = tmp_path / "expect.json"
     assert run(REJECTS, *COPIES, "--write-expect", expect).code == 0
-    agreed = run(REJECTS, *COPIES, "--expect", expect)
-    assert (agreed.code, agreed.text.splitlines()[-1]) == (0, "all differences are expected")
-    gone = run(OFFERS_NOTHING, *COPIES, "--expect", expect)
+    expected = run(REJECTS, *COPIES, "--expect", expect)
+    assert (expected.code, expected.text.splitlines()[-1]) == (0, "all differences are expected")
+    gone = run(SUPPORTS_NOTHING, *COPIES, "--expect", expect)
     assert (gone.code, gone.text.splitlines()[-1].partition("/")[0]) == (1, "expected, but gone: copies")
-    assert run(OFFERS_NOTHING, "--rule", "packed", "--size", "core", "--expect", expect).code == 0
+    assert run(SUPPORTS_NOTHING, "--rule", "packed", "--size", "core", "--expect", expect).code == 0
     record = json.loads(expect.read_text())
     name = next(iter(record["differences"]))
     del record["differences"][name]
@@ -73,7 +73,7 @@ def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
 
 
 def test_program_may_name_itself(tmp_path: Path):
-    code = f"tell({{'implementation': {{'name': 'it', 'versions': {{'lib': '2'}}}}}})\n{OFFERS_NOTHING}"
+    code = f"write({{'implementation': {{'name': 'it', 'versions': {{'lib': '2'}}}}}})\n{SUPPORTS_NOTHING}"
     path = tmp_path / "results.json"
     command = shlex.join(write_program(code))
     run_command("conformance", "--command", command, *COPIES, "--results", path, "--jobs", "2")
@@ -101,9 +101,9 @@ MISTAKES: list[tuple[list[str], str]] = [
 
 
 def test_usage_errors_say_what_is_wrong():
-    for arguments, told in MISTAKES:
+    for arguments, message in MISTAKES:
         outcome = run_command("conformance", *arguments)
-        assert (outcome.code, told in " ".join(outcome.errors)) == (2, True), arguments
+        assert (outcome.code, message in " ".join(outcome.errors)) == (2, True), arguments
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from command_line import PROGRAM
-from conformance_runs import make_mixed_results, make_question, make_results
+from conformance_runs import make_case, make_mixed_results, make_results
 from tensor_reshape.cli.conformance_reports import build_page, list_examples, write_report, write_title
 from terminals import run_on_terminal, strip_styles
 
@@ -32,7 +32,7 @@ def test_report_has_a_title_and_whole_examples():
         "  because  The output has as many elements as the data (both).\n"
     ) in text
     assert text.endswith("rejected with another reason, which is not a difference, 1 cases: OTHER, not NOT_DIVISIBLE")
-    other = make_results((make_question(), {"shape": [6]}), name="other")
+    other = make_results((make_case(), {"shape": [6]}), name="other")
     assert "\nmine: crash, inferred: inferred/crash@reshape\n" in "\n".join(write_report([RESULTS, other]))
 
 
@@ -50,7 +50,7 @@ def test_page_has_the_smallest_examples_of_each_kind_and_their_count():
     page = build_page([RESULTS]).decode()
     assert "wrong_shape, inferred: inferred/wrong@reshape, the smallest of 2" in page
     assert "wrong_shape, inferred: inferred/longer@reshape</span>" in page
-    many = make_results(*((make_question(f"inferred/{number}"), {"shape": [7]}) for number in range(1000)))
+    many = make_results(*((make_case(f"inferred/{number}"), {"shape": [7]}) for number in range(1000)))
     assert build_page([many]).count(b"because") == 40
 
 

@@ -41,7 +41,8 @@ def test_invalid_tls_file_is_named(tmp_path: Path):
     assert reject(tls_certificate=text) == reject(tls_key=text)
     for file in (text, key):
         assert reject(tls_ca=file) == f"--tls-ca {file} has no certificate in PEM format"
-    for pair in ({"tls_key": text}, {"tls_key": other}, {"tls_certificate": text}):
+    pairs: list[dict[str, Any]] = [{"tls_key": text}, {"tls_key": other}, {"tls_certificate": text}]
+    for pair in pairs:
         message = reject(**{"tls_certificate": chain, "tls_key": key, **pair})
         assert "are not a certificate chain and its key in PEM format" in message, pair
     valid = {"tls_ca": authority, "tls_certificate": chain, "tls_key": key}

@@ -23,10 +23,8 @@ def test_help_fits_the_terminal_and_has_no_colour_with_no_color():
 
 def test_narrow_terminal_cuts_no_option_off():
     _, text = run_on_terminal(PROGRAM, "infer", "--help", columns=40, env={"NO_COLOR": "1"})
-    lines = text.splitlines()
-    assert "  --allow-plaintext-token" in lines
-    # All but the list of the operations, which has no place to be broken.
-    assert [line for line in lines if len(line) > 40] == ["  --operation [static_reshape|dynamic_reshape|reshape]"]
+    assert "  --allow-plaintext-token" in text.splitlines()
+    assert [line for line in text.splitlines() if len(line) > 40] == []
 
 
 def test_help_is_plain_on_a_dumb_terminal_and_in_a_pipe():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tensor_reshape.conformance.answers import GarbledError, Rejected, Told, Unsupported, read_answer
+from tensor_reshape.conformance.answers import InvalidAnswerError, Rejection, ShapeAnswer, Unsupported, read_answer
 from tensor_reshape.rules.dims import Dim, Interval, name_dim
 
 DIMS: list[tuple[object, object]] = [
@@ -18,7 +18,7 @@ DIMS: list[tuple[object, object]] = [
     ({"min": 2, "max": None, "name": None}, Dim(Interval(2, None))),
     ({"min": 2, "max": 8, "name": "N"}, name_dim("N", 2, 8)),
 ]
-GARBLED: list[dict[str, Any]] = [
+INVALID: list[dict[str, Any]] = [
     {},
     {"shape": 4},
     {"shape": "2,3"},
@@ -41,20 +41,20 @@ GARBLED: list[dict[str, Any]] = [
 
 def test_dim_has_several_notations():
     for dim, read in DIMS:
-        assert read_answer({"shape": [dim]}) == Told((read,)), dim  # type: ignore[arg-type] # a dim
+        assert read_answer({"shape": [dim]}) == ShapeAnswer((read,)), dim  # type: ignore[arg-type] # a dim
 
 
-def test_answer_is_a_shape_a_rejection_or_not_offered():
-    assert read_answer({"shape": None, "more": 1}) == Told(None)
-    assert read_answer({"shape": [2], "error": None, "unsupported": None}) == Told((2,))
+def test_answer_is_a_shape_a_rejection_or_unsupported():
+    assert read_answer({"shape": None, "more": 1}) == ShapeAnswer(None)
+    assert read_answer({"shape": [2], "error": None, "unsupported": None}) == ShapeAnswer((2,))
     view = {"possibility": "possible", "strides": [1]}
-    assert read_answer({"shape": [2], "view": view, "bytes": "0a"}) == Told((2,), view, "0a")
+    assert read_answer({"shape": [2], "view": view, "bytes": "0a"}) == ShapeAnswer((2,), view, "0a")
     for error, reason in (({"reason": "NO", "field": "x"}, "NO"), ({}, ""), ("no", ""), ({"reason": 1}, "1")):
-        assert read_answer({"error": error}) == Rejected(reason)
+        assert read_answer({"error": error}) == Rejection(reason)
     assert read_answer({"unsupported": "no views", "shape": None}) == Unsupported("no views")
 
 
-@pytest.mark.parametrize("record", GARBLED, ids=lambda record: repr(record)[:40])
-def test_other_records_are_garbled(record: dict[str, Any]):
-    with pytest.raises(GarbledError):
+@pytest.mark.parametrize("record", INVALID, ids=lambda record: repr(record)[:40])
+def test_other_records_are_invalid(record: dict[str, Any]):
+    with pytest.raises(InvalidAnswerError):
         read_answer(record)

@@ -1,9 +1,9 @@
-"""The cases as questions."""
+"""The cases of the suite."""
 
 import json
 from pathlib import Path
 
-from tensor_reshape.conformance.cases import KIT, RULES, list_questions, read_version, split_case
+from tensor_reshape.conformance.cases import RULES, SUITE, list_cases, read_version, split_line
 
 ROOT = Path(__file__).parents[2]
 CASE = {
@@ -18,27 +18,27 @@ CASE = {
 }
 
 
-def test_case_becomes_a_query_without_its_answer():
-    static, reshape = split_case(CASE)
+def test_line_becomes_queries_without_its_answer():
+    static, reshape = split_line(CASE)
     assert (static.id, reshape.id) == ("inferred/six@static_reshape", "inferred/six@reshape")
-    asked = {"id": static.id, "operation": "static_reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
-    assert static[1:] == ("inferred", asked, {"shape": [6]}, "So it is.")
+    query = {"id": static.id, "operation": "static_reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
+    assert static[1:] == ("inferred", query, {"shape": [6]}, "So it is.")
     without = {key: value for key, value in CASE.items() if key != "special_zero"}
-    assert all("special_zero" not in question.asked for question in split_case(without))
+    assert all("special_zero" not in case.query for case in split_line(without))
 
 
-def test_kit_is_found_once_by_size_and_rule():
+def test_each_case_is_listed_once_by_size_and_rule():
     files = sorted((ROOT / "conformance" / "cases").rglob("*.jsonl"))
-    cases = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    questions = list_questions({file.parent.name for file in files})
-    assert len({one.id for one in questions}) == len(questions) == sum(len(case["operations"]) for case in cases)
-    assert {one.rule for one in list_questions(["core"], ["target", "partial"])} == {"target", "partial"}
-    assert list_questions([]) == []
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    cases = list_cases({file.parent.name for file in files})
+    assert len({one.id for one in cases}) == len(cases) == sum(len(line["operations"]) for line in lines)
+    assert {one.rule for one in list_cases(["core"], ["target", "partial"])} == {"target", "partial"}
+    assert list_cases([]) == []
 
 
 def test_runner_uses_the_cases_of_the_repository():
     schema = json.loads((ROOT / "conformance" / "schema.json").read_text())
     assert tuple(schema["$defs"]["case"]["properties"]["rule"]["enum"]) == RULES
     assert read_version() == (ROOT / "conformance" / "VERSION").read_text().strip()
-    assert KIT == ROOT / "conformance"
+    assert SUITE == ROOT / "conformance"
     assert not any(path.is_symlink() for path in (ROOT / "tools" / "tensor_reshape" / "conformance").iterdir())

@@ -1,16 +1,16 @@
-"""Instances that contradict an answer are found."""
+"""The search for instances that contradict an answer."""
 
 from itertools import islice
 
 from conformance_runs import Json
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_question
+from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_query
 from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.questions import AnyQuestion
 
 
 def read(data: object, shape: object, **more: object) -> AnyQuestion:
     record: Json = {"operation": "reshape", "data": data, "shape": shape, "special_zero": True, "bytes": "", **more}
-    return read_rules_question(record)
+    return read_rules_query(record)
 
 
 FOUND: list[tuple[AnyQuestion, int, Interval, tuple[int, ...] | None]] = [
@@ -37,7 +37,7 @@ def test_existing_instance_is_found():
 
 
 def test_no_instance_lies_outside_the_tight_result():
-    for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 elements are no rows of 4
+    for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 is not divisible by 4
         assert find_outside(read([[2, 4], 6], [-1, 4]), 0, part) is None, part
     names = [f"N{index}:2..1000" for index in range(12)]
     assert find_outside(read(names, [-1]), 0, Interval(2**61 - 1, 2**61 - 1)) is None  # a prime: the search is bounded

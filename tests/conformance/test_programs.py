@@ -1,15 +1,15 @@
-"""Real programs: whatever they do, each query has its reply."""
+"""Real programs: each case has a reply, whatever they do."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from conformance_runs import RIGHT, ask, make_questions, write_program
+from conformance_runs import RIGHT, make_cases, run_code, write_program
 from tensor_reshape.conformance import programs
-from tensor_reshape.conformance.programs import ProgramAsker, ProgramError
+from tensor_reshape.conformance.programs import ProgramError, ProgramRunner
 
-ANSWER = "tell({'id': question['id'], 'shape': [6]})"
+ANSWER = "write({'id': query['id'], 'shape': [6]})"
 
 
 @pytest.fixture(autouse=True)
@@ -20,34 +20,35 @@ def few_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_answers_belong_to_their_ids_or_are_in_order():
     shapes = [{"shape": [number]} for number in range(5)]
-    by_id = "tell({'id': question['id'], 'shape': [int(question['id'][9])]})"
-    assert ask(f"for question in reversed(list(questions())): {by_id}")[0] == shapes
-    assert ask("for number, question in enumerate(questions()): tell({'shape': [number]})")[0] == shapes
-    told, why, _ = ask("for number, _ in enumerate(questions()): print('{oh' if number == 2 else '{\"shape\": [6]}')")
-    assert told == [RIGHT, RIGHT, "garbage", RIGHT, RIGHT]
+    by_id = "write({'id': query['id'], 'shape': [int(query['id'][9])]})"
+    assert run_code(f"for query in reversed(list(queries())): {by_id}")[0] == shapes
+    assert run_code("for number, query in enumerate(queries()): write({'shape': [number]})")[0] == shapes
+    answers, why, _ = run_code(
+        "for number, _ in enumerate(queries()): print('{oh' if number == 2 else '{\"shape\": [6]}')"
+    )
+    assert answers == [RIGHT, RIGHT, "garbage", RIGHT, RIGHT]
     assert why[2] == "no JSON object: {oh"
 
 
 def test_lines_with_unknown_ids_are_ignored():
     code = f"""
         print("loading", [1], flush=True)
-        for question in questions(): print("warning"); {ANSWER}; tell({{'id': 'x'}})
+        for query in queries(): print("warning"); {ANSWER}; write({{'id': 'x'}})
     """
-    assert ask(code)[0] == [RIGHT] * 5
-    code = "for question in questions(): [tell({'id': question['id'], 'shape': [n]}) for n in (6, 7)]"
-    assert ask(code)[0] == [RIGHT] * 5  # a question is answered once
-    told, why, _ = ask("for question in questions(): tell({'id': 'x' + question['id'], 'shape': [6]})")
-    assert set(told) == {"garbage"}
-    assert 'it wrote {"id": "xinferred/' in why[-1]
+    assert run_code(code)[0] == [RIGHT] * 5
+    code = "for query in queries(): [write({'id': query['id'], 'shape': [n]}) for n in (6, 7)]"
+    assert run_code(code)[0] == [RIGHT] * 5  # the first answer of a query counts
+    with pytest.raises(ProgramError, match=r'it wrote \{"id": "xinferred/'):
+        run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
 
 
 def test_program_may_introduce_itself():
     code = """
-        tell({'implementation': {'name': 'mine', 'versions': {'lib': '1'}}})
-        for question in questions(): tell({'shape': [6]})
+        write({'implementation': {'name': 'mine', 'versions': {'lib': '1'}}})
+        for query in queries(): write({'shape': [6]})
     """
-    told, _, asker = ask(code)
-    assert (told, asker.introduction) == ([RIGHT] * 5, {"name": "mine", "versions": {"lib": "1"}})
+    answers, _, runner = run_code(code)
+    assert (answers, runner.introduction) == ([RIGHT] * 5, {"name": "mine", "versions": {"lib": "1"}})
 
 
 CRASHES = {
@@ -60,9 +61,9 @@ CRASHES = {
 
 @pytest.mark.parametrize("crash", CRASHES)
 def test_crash_affects_only_its_query(crash: str):
-    answers, why, _ = ask(f"""
-        for question in questions():
-            if question['id'].startswith('inferred/2'): {crash}
+    answers, why, _ = run_code(f"""
+        for query in queries():
+            if query['id'].startswith('inferred/2'): {crash}
             {ANSWER}
     """)
     assert (answers, why[2]) == ([RIGHT, RIGHT, "crash", RIGHT, RIGHT], CRASHES[crash])
@@ -70,39 +71,39 @@ def test_crash_affects_only_its_query(crash: str):
 
 def test_crash_of_a_program_that_reads_all_first_is_found():
     code = f"""
-        asked = list(questions())
-        if any(question['id'].startswith('inferred/13@') for question in asked): os.abort()
-        for question in asked: {ANSWER}
+        all = list(queries())
+        if any(query['id'].startswith('inferred/13@') for query in all): os.abort()
+        for query in all: {ANSWER}
     """
-    assert ask(code, count=40)[0] == [*[RIGHT] * 13, "crash", *[RIGHT] * 26]
+    assert run_code(code, count=40)[0] == [*[RIGHT] * 13, "crash", *[RIGHT] * 26]
 
 
 def test_hang_affects_only_its_query(monkeypatch: pytest.MonkeyPatch):
     code = """
-        for question in questions():
-            if question['id'].startswith('inferred/{number}'): time.sleep(1000)
+        for query in queries():
+            if query['id'].startswith('inferred/{number}'): time.sleep(1000)
             {ANSWER}
     """
-    answers, why, _ = ask(code.format(number=1, ANSWER=ANSWER), seconds=0.5)
+    answers, why, _ = run_code(code.format(number=1, ANSWER=ANSWER), seconds=0.5)
     assert (answers, why[1]) == ([RIGHT, "hang", RIGHT, RIGHT, RIGHT], "no answer in 0.5 s")
     monkeypatch.setattr(programs, "START_SECONDS", 1)
-    assert ask(code.format(number=0, ANSWER=ANSWER), seconds=1)[0] == ["hang", *[RIGHT] * 4]
+    assert run_code(code.format(number=0, ANSWER=ANSWER), seconds=1)[0] == ["hang", *[RIGHT] * 4]
 
 
 def test_program_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     with pytest.raises(ProgramError, match=r"^exit code 1: no such library$"):
-        ask("sys.exit('no such library')", count=500)
-    with pytest.raises(ProgramError, match=r"^the program ended without a response$"):
-        ask("pass", count=100)
+        run_code("sys.exit('no such library')", count=500)
+    with pytest.raises(ProgramError, match=r"^the program ended without an answer$"):
+        run_code("pass", count=100)
     monkeypatch.setattr(programs, "START_SECONDS", 0.5)
     with pytest.raises(ProgramError, match=r"^no answer in 0\.5 s$"):
-        ask(f"print(file=open({str(tmp_path / 'starts')!r}, 'a')); time.sleep(1000)", count=100, seconds=0.1)
-    assert len((tmp_path / "starts").read_text()) == 2  # one that hangs is asked twice
+        run_code(f"print(file=open({str(tmp_path / 'starts')!r}, 'a')); time.sleep(1000)", count=100, seconds=0.1)
+    assert len((tmp_path / "starts").read_text()) == 2  # it is started only twice
 
 
-def test_program_that_reads_nothing_may_answer():
-    code = "os.close(0)\nfor number in range(400): tell({'id': f'inferred/{number}@reshape', 'shape': [6]})"
-    assert ask(code, count=400)[0] == [RIGHT] * 400
+def test_program_may_answer_without_reading():
+    code = "os.close(0)\nfor number in range(400): write({'id': f'inferred/{number}@reshape', 'shape': [6]})"
+    assert run_code(code, count=400)[0] == [RIGHT] * 400
 
 
 def test_reply_to_endless_output_is_short():
@@ -111,11 +112,11 @@ def test_reply_to_endless_output_is_short():
         (endless_answer, "garbage"),
         ("[sys.stderr.write('y' * 65536) for _ in range(100)]; os.abort()", "crash"),
     ):
-        told, why, _ = ask(code)
-        assert (set(told), max(map(len, why)) < 1000) == ({failure}, True), code
+        answers, why, _ = run_code(code, count=1)
+        assert (answers, len(why[0]) < 1000) == ([failure], True), code
 
 
-def test_line_without_a_result_is_garbage():
+def test_line_without_an_answer_is_garbage():
     for value in (
         "[" * 50_000,
         '{"id": 1}',
@@ -126,29 +127,29 @@ def test_line_without_a_result_is_garbage():
         "\\xff\\xfe",
         '"\\\\ud800"',
     ):
-        told, _, _ = ask(f"""
-            for number, question in enumerate(questions()):
+        answers, _, _ = run_code(f"""
+            for number, query in enumerate(queries()):
                 sys.stdout.buffer.write(b'''{value}\\n''' if number else b'{{"shape": [6]}}\\n')
         """)
-        assert told[0] == RIGHT, value[:40]
-        assert all(one == "garbage" or "shape" not in one for one in told[1:]), value[:40]
+        assert answers[0] == RIGHT, value[:40]
+        assert all(one == "garbage" or "shape" not in one for one in answers[1:]), value[:40]
 
 
 def test_program_that_ends_early_is_restarted_for_the_rest(tmp_path: Path):
-    told, _, _ = ask(f"for number, question in zip(range(2), questions()): {ANSWER}")
-    assert told == [RIGHT] * 5
-    # One that fails at times is not one that is dead after many answers.
+    answers, _, _ = run_code(f"for number, query in zip(range(2), queries()): {ANSWER}")
+    assert answers == [RIGHT] * 5
+    # After many failures in a row, the program must answer a query again.
     code = f"""
         if os.path.exists(sys.argv[1]): sys.exit(3)
-        for number, question in enumerate(questions()):
+        for number, query in enumerate(queries()):
             if number == 5: open(sys.argv[1], 'w').close(); sys.exit(3)
             {ANSWER}
     """
-    questions = make_questions(200)
-    replies = asyncio.run(ProgramAsker((*write_program(code), str(tmp_path / "dead")), 20).ask(questions))
-    assert [replies[question.id].record is not None for question in questions] == [True] * 5 + [False] * 195
+    cases = make_cases(200)
+    replies = asyncio.run(ProgramRunner((*write_program(code), str(tmp_path / "dead")), 20).run(cases))
+    assert [replies[case.id].record is not None for case in cases] == [True] * 5 + [False] * 195
 
 
 def test_missing_program_is_an_error():
     with pytest.raises(FileNotFoundError):
-        asyncio.run(ProgramAsker(("no-such-program",), 1).ask(make_questions(1)))
+        asyncio.run(ProgramRunner(("no-such-program",), 1).run(make_cases(1)))

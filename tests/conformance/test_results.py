@@ -1,11 +1,11 @@
-"""What came of a run, counted and kept."""
+"""The results of a run."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from conformance_runs import BECAUSE, SIX, Json, make_mixed_results, make_question, make_results
+from conformance_runs import BECAUSE, SIX, Json, make_case, make_mixed_results, make_results
 from tensor_reshape.conformance.results import read_results
 from tensor_reshape.conformance.verdicts import Verdict
 
@@ -18,17 +18,17 @@ def test_answers_are_counted_by_rule_and_verdict():
     assert (RESULTS.total, RESULTS.count(Verdict.AGREES), RESULTS.count(Verdict.CRASH, "partial")) == (9, 2, 0)
     assert RESULTS.list_rules() == ["target", "inferred", "partial"]
     assert (RESULTS.unsupported, RESULTS.other_reasons) == ({"no such thing": 1}, {"OTHER, not NOT_DIVISIBLE": 1})
-    assert "partial/not-offered@reshape" not in {one.id for one in RESULTS.differences}
+    assert "partial/not-supported@reshape" not in {one.id for one in RESULTS.differences}
 
 
 def test_shortest_query_is_the_example_of_a_difference():
-    (one,) = make_results((make_question(), {"id": "inferred/six@reshape", "shape": [7]})).differences
+    (one,) = make_results((make_case(), {"id": "inferred/six@reshape", "shape": [7]})).differences
     assert one._asdict() == {
         "id": "inferred/six@reshape",
         "rule": "inferred",
         "verdict": "wrong_shape",
         "why": "dim 0 is 7, not 6",
-        "question": {"operation": "reshape", **SIX},
+        "query": {"operation": "reshape", **SIX},
         "right": {"shape": [6]},
         "answer": {"shape": [7]},
         "because": BECAUSE,
@@ -43,7 +43,7 @@ def test_written_results_are_read_back(tmp_path: Path):
     path.write_text(RESULTS.write())
     again = read_results(path)
     assert (again, again.write(), RECORD["format"]) == (RESULTS, RESULTS.write(), 1)
-    path.write_text(make_results((make_question(), {"shape": [6]})).write())
+    path.write_text(make_results((make_case(), {"shape": [6]})).write())
     assert read_results(path).differences == []
 
 

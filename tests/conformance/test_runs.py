@@ -1,19 +1,19 @@
-"""Runs of several processes at once, and of programs in other languages."""
+"""Runs of several processes at the same time, and of programs in other languages."""
 
 import shutil
 import sys
 
 import pytest
 
-from conformance_runs import make_questions, write_program
-from tensor_reshape.conformance.cases import list_questions
+from conformance_runs import make_cases, write_program
+from tensor_reshape.conformance.cases import list_cases
 from tensor_reshape.conformance.results import judge_replies
-from tensor_reshape.conformance.runs import Program, ask_program, split_command
+from tensor_reshape.conformance.runs import Program, run_program, split_command
 from tensor_reshape.conformance.verdicts import Verdict
 
 NODE = """
-const questions = require('readline').createInterface({input: process.stdin});
-questions.on('line', (line) => {
+const lines = require('readline').createInterface({input: process.stdin});
+lines.on('line', (line) => {
   const {id, data} = JSON.parse(line);
   if (id === 'inferred/3@reshape') process.abort();
   console.log(JSON.stringify({id, shape: [data.reduce((a, b) => a * b, 1)]}));
@@ -24,11 +24,11 @@ SHELL = "while read -r line; do echo '{\"shape\": [6]}'; done"
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_jobs_share_the_queries(jobs: int):
-    code = "for question in questions(): tell({'id': question['id'], 'shape': [6], 'pid': os.getpid()})"
-    questions, told = make_questions(9), list[None]()
-    replies, _ = ask_program(Program(write_program(code), 60, jobs), questions, lambda: told.append(None))
-    processes = [(replies[question.id].record or {})["pid"] for question in questions]
-    assert (len(set(processes)), len(told)) == (jobs, 9)
+    code = "for query in queries(): write({'id': query['id'], 'shape': [6], 'pid': os.getpid()})"
+    cases, replied = make_cases(9), list[None]()
+    replies, _ = run_program(Program(write_program(code), 60, jobs), cases, lambda: replied.append(None))
+    processes = [(replies[case.id].record or {})["pid"] for case in cases]
+    assert (len(set(processes)), len(replied)) == (jobs, 9)
     assert all(process == processes[place % jobs] for place, process in enumerate(processes))
 
 
@@ -37,23 +37,23 @@ def test_program_may_be_in_any_language(program: str, code: str):
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"there is no {program} on this machine")
-    questions = make_questions(6)
+    cases = make_cases(6)
     command = (path, "-e" if program == "node" else "-c", code)
-    judgements = judge_replies(questions, ask_program(Program(command, 60), questions)[0])
-    verdicts = [judgements[question.id].verdict for question in questions]
+    judgements = judge_replies(cases, run_program(Program(command, 60), cases)[0])
+    verdicts = [judgements[case.id].verdict for case in cases]
     crash = Verdict.CRASH if program == "node" else Verdict.AGREES
     assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
 
 
 def test_command_line_agrees_with_all_core_cases():
-    questions = list_questions(["core"])
+    cases = list_cases(["core"])
     command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
-    judgements = judge_replies(questions, ask_program(Program(command, 60, 2), questions)[0])
-    assert {name: told for name, told in judgements.items() if told.verdict is not Verdict.AGREES} == {}
+    judgements = judge_replies(cases, run_program(Program(command, 60, 2), cases)[0])
+    assert {name: one for name, one in judgements.items() if one.verdict is not Verdict.AGREES} == {}
 
 
 def test_command_is_split_as_in_a_shell():
     assert split_command("mine --of 'two words'") == ["mine", "--of", "two words"]
     for text in ("", "  ", "mine 'open"):
-        with pytest.raises(ValueError, match=r"no program|quotation"):
+        with pytest.raises(ValueError, match=r"is empty|quotation"):
             split_command(text)

@@ -1,39 +1,37 @@
-"""What answers are, held against the right ones."""
+"""The verdicts about answers."""
 
-from conformance_runs import Json, make_question
-from tensor_reshape.conformance.cases import Question, list_questions
+from conformance_runs import Json, make_case
+from tensor_reshape.conformance.cases import Case, list_cases
 from tensor_reshape.conformance.verdicts import Verdict, find_other_reason, judge
 
 REJECTION: Json = {"error": {"reason": "NOT_DIVISIBLE"}}
-NAMED = make_question(
+NAMED = make_case(
     "symbols/named", {"shape": [{"min": 2, "max": 8, "name": "N"}, 3]}, data=["N:2..8", 3], shape=["N", 3]
 )
-BOUNDED = make_question("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
-HALVED = make_question(
+BOUNDED = make_case("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
+HALVED = make_case(
     "partial/wide", {"shape": [{"min": 2, "max": 9}]}, data=[[2, 8]], shape=[-1]
-)  # wider than it may
-UNRANKED = make_question("partial/unranked", {"shape": None}, data=[6], shape=None)
-KNOWN = make_question()
-REJECTED = make_question("inferred/five", REJECTION, shape=[5, -1])
-VIEWED = make_question(
+)  # the right answer is wider than necessary
+UNRANKED = make_case("partial/unranked", {"shape": None}, data=[6], shape=None)
+KNOWN = make_case()
+REJECTED = make_case("inferred/five", REJECTION, shape=[5, -1])
+VIEWED = make_case(
     "layouts/view", {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 1]}}, shape=[6, 1]
 )
-MOVED = make_question("layouts/moved", {"shape": [6], "bytes": "0a0b"})
-EQUAL = make_question(
-    "symbols/equal", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"]
-)
-UNNAMED = make_question("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
-TWO = make_question(
+MOVED = make_case("layouts/moved", {"shape": [6], "bytes": "0a0b"})
+EQUAL = make_case("symbols/equal", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"])
+UNNAMED = make_case("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
+TWO = make_case(
     "partial/two", {"shape": [{"min": 2, "max": 8}] * 2}, data=[[2, 8], [2, 8]], shape=[0, 0], special_zero=True
 )
-LONG = make_question("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
+LONG = make_case("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
 SOMETIMES: Json = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
-STRIDED = make_question("layouts/strided", SOMETIMES, data=["N", 4], shape=[-1], strides=[8, 1])
-DENSE = make_question(
+STRIDED = make_case("layouts/strided", SOMETIMES, data=["N", 4], shape=[-1], strides=[8, 1])
+DENSE = make_case(
     "layouts/dense", {"shape": [None], "view": {"possibility": "unknown"}}, data=[None, 4], shape=[-1], strides=[4, 1]
 )
 
-VERDICTS: list[tuple[Question, Json, str]] = [
+VERDICTS: list[tuple[Case, Json, str]] = [
     (KNOWN, {"shape": [6]}, "agrees"),
     (KNOWN, {"shape": [7]}, "wrong_shape"),
     (KNOWN, {"shape": [-1]}, "wrong_shape"),
@@ -77,32 +75,32 @@ VERDICTS: list[tuple[Question, Json, str]] = [
     (MOVED, {"shape": [6], "bytes": "0A0B"}, "agrees"),
     (MOVED, {"shape": [6], "bytes": "0b0a"}, "wrong_bytes"),
     (MOVED, {"shape": [6]}, "weaker"),
-    # A name may be any of those that the question makes equal, and an additional one that no instance contradicts.
+    # A name may be any of those that the query makes equal, or an additional one that no instance contradicts.
     (EQUAL, {"shape": [{"min": 5, "max": 8, "name": "N"}]}, "agrees"),
     (UNNAMED, {"shape": [{"min": 0, "name": "N"}, 3]}, "tighter"),
     (UNNAMED, {"shape": [{"min": 0, "name": "2*N"}, 3]}, "wrong_shape"),
-    # The worst dim counts, and an instance that is left out.
+    # The worst dim counts, and an excluded instance.
     (TWO, {"shape": [[1, 8], [2, 7]]}, "wrong_shape"),
     (LONG, {"shape": [[129, 160]]}, "wrong_shape"),
     (LONG, {"shape": [[128, 159]]}, "wrong_shape"),
-    # A view has to hold for all instances.
+    # A view must be possible for all instances.
     *((STRIDED, SOMETIMES | {"view": {"possibility": one}}, "wrong_shape") for one in ("possible", "impossible", "so")),
     (DENSE, {"shape": [None], "view": {"possibility": "possible", "strides": [1]}}, "tighter"),
 ]
 
 
 def test_answer_has_its_verdict():
-    for question, record, verdict in VERDICTS:
-        assert judge(question, record).verdict == verdict, (question.id, record)
+    for case, record, verdict in VERDICTS:
+        assert judge(case, record).verdict == verdict, (case.id, record)
     assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == "dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]"
 
 
 def test_new_name_for_two_dims_that_may_differ_is_wrong():
     known = {"data": [None, None], "shape": [0, 0], "special_zero": True}
-    question = make_question("symbols/none", {"shape": [None, None]}, **known)
+    case = make_case("symbols/none", {"shape": [None, None]}, **known)
     new = {"min": 0, "max": None, "name": "z"}
-    assert judge(question, {"shape": [new, {**new, "name": "y"}]}).verdict == "agrees"
-    wrong = judge(question, {"shape": [new, new]})
+    assert judge(case, {"shape": [new, {**new, "name": "y"}]}).verdict == "agrees"
+    wrong = judge(case, {"shape": [new, new]})
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
 
 
@@ -115,5 +113,5 @@ def test_only_a_different_reason_is_reported():
 
 def test_correct_results_have_no_differences():
     assert {verdict for verdict in Verdict if not verdict.is_difference} == {"agrees", "tighter", "unsupported"}
-    questions = list_questions(["core"])
-    assert [question.id for question in questions if judge(question, question.right).verdict != "agrees"] == []
+    cases = list_cases(["core"])
+    assert [case.id for case in cases if judge(case, case.right).verdict != "agrees"] == []

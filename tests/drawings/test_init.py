@@ -1,4 +1,4 @@
-"""Questions as pictures, for notebooks and pages."""
+"""Queries as pictures, for notebooks and pages."""
 
 from xml.etree.ElementTree import fromstring
 
@@ -18,9 +18,9 @@ def test_results_and_errors_are_drawn():
         "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]",
         "static_reshape of [2, 3] to [4, -1]: rejected, NOT_DIVISIBLE",
     ]
-    assert "accepted: " in rejected  # without being asked to explain
+    assert "accepted: " in rejected  # without `explain`
     assert "prefers-color-scheme" in answered
-    assert answered._repr_svg_() == answered  # IPython's name for what a notebook shows
+    assert answered._repr_svg_() == answered  # IPython calls this method
 
 
 def test_invalid_query_is_not_drawn():

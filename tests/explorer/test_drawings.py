@@ -54,7 +54,7 @@ def list_boxes(picture: Element, kind: str = "box") -> list[str]:
 
 
 def list_dashes(question: AnyQuestion) -> list[bool]:
-    """Returns for each line of a copy whether it is dashed."""
+    """Returns whether each line of a copy is dashed."""
     lines = [path for path in draw(question).iter(f"{SVG}path") if path.get("class") == "line copied"]
     return [line.get("stroke-dasharray") is not None for line in lines]
 
@@ -113,7 +113,7 @@ def test_drawn_error_marks_the_wrong_item():
         ("7 rejected",): ask("2 3", "-1", expected="7"),
         (f"{2**63} rejected",): ask(f"2 {2**63}", "-1", RESHAPE),
         (): write_question(STATIC_RESHAPE, "2 3", "6", None),
-        # An item behind those that are shown is in the box that stands for them.
+        # The last box stands for all items that are not shown.
         ("... rejected",): Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63]),
     }
     assert [tuple(list_boxes(draw(question), "box blamed")) for question in questions.values()] == list(questions)
@@ -163,5 +163,7 @@ def test_every_dim_of_data_and_output_is_in_the_drawing(request: ShapeRequest):
         dims = answer_question(request).dims
     except ReshapeError:
         dims = ()
-    shown = iter([box.findtext(f"{SVG}title") for box in draw(question).iter(f"{SVG}g")])  # in full, behind a cut label
+    shown = iter(
+        [box.findtext(f"{SVG}title") for box in draw(question).iter(f"{SVG}g")]
+    )  # in full, even if the label is cut
     assert all(format_dim(dim) in shown for dim in [*(question.data or ()), *(dims or ())])

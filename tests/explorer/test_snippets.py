@@ -1,4 +1,4 @@
-"""The code on the page, pasted as it is: it asks the question that was typed."""
+"""The code on the page: run without changes, each snippet makes exactly the query."""
 
 import contextlib
 import io
@@ -11,25 +11,25 @@ from google.protobuf import json_format
 from hypothesis import assume, given
 
 from command_line import run_command
-from explorations import HOSTILE_QUESTIONS, SERVICE, TYPED_QUESTIONS, show
+from explorations import HOSTILE_TEXTS, QUERY_TEXTS, SERVICE, show
 from hypothesis_profiles import examples
 from server_processes import ServerProcess
 from tensor_reshape.client import InferredShape, ReshapeError
-from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.query_parser import QueryText
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 
 FEW = examples(25)
-EXAMPLE = TypedQuestion("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
+EXAMPLE = QueryText("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
 
 
 def find_snippet(record: dict[str, Any], title: str) -> str:
-    """Returns the code of that title."""
+    """Returns the code with a title."""
     return next(str(snippet["text"]) for snippet in record["snippets"] if snippet["title"] == title)
 
 
 def run_python(code: str) -> tuple[str, str]:
-    """Runs code; returns the text or the reason that it ends with, and what it printed."""
+    """Runs code. Returns its result or the reason of its error, and its output."""
     printed, names = io.StringIO(), dict[str, Any]()
     with contextlib.redirect_stdout(printed):
         try:
@@ -54,9 +54,9 @@ def split_words(command: str) -> list[str]:
 
 def test_python_snippets_give_the_same_result(server: ServerProcess):
     @FEW
-    @given(TYPED_QUESTIONS)
-    def check(typed: TypedQuestion) -> None:
-        record = show(typed, server.address)
+    @given(QUERY_TEXTS)
+    def check(text: QueryText) -> None:
+        record = show(text, server.address)
         for title in ("Python, without a server", "Python, with a server"):
             outcome, printed = run_python(find_snippet(record, title))
             assert outcome == find_outcome(record), title
@@ -65,9 +65,9 @@ def test_python_snippets_give_the_same_result(server: ServerProcess):
     check()
 
 
-def test_python_names_the_server_as_the_reader_of_the_page_reaches_it():
+def test_python_snippet_names_an_address_that_the_reader_can_reach():
     rows: list[tuple[tuple[str, ...], str, str]] = [
-        (("127.0.0.1:7",), "http://10.0.0.9/", '"127.0.0.1:7"'),  # nobody else can call it
+        (("127.0.0.1:7",), "http://10.0.0.9/", '"127.0.0.1:7"'),  # only this machine can call it
         (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", '"10.0.0.9:50052"'),
         (("unix:/s", "[::]:1"), "https://[fd00::1]/", '"[fd00::1]:1", credentials=grpc.ssl_channel_credentials()'),
         (("0.0.0.0:1",), "", '"localhost:1"'),
@@ -86,9 +86,9 @@ def test_path_of_a_unix_socket_is_not_shown():
 
 
 @FEW
-@given(TYPED_QUESTIONS)
-def test_command_snippet_gives_the_same_result(typed: TypedQuestion):
-    record = show(typed)
+@given(QUERY_TEXTS)
+def test_command_snippet_gives_the_same_result(text: QueryText):
+    record = show(text)
     outcome = run_command(*split_words(find_snippet(record, "Command line")))
     if "answer" in record:
         dims = [dim["text"] for dim in record["answer"]["dims"]]
@@ -100,10 +100,10 @@ def test_command_snippet_gives_the_same_result(typed: TypedQuestion):
 
 
 @FEW
-@given(TYPED_QUESTIONS)
-def test_json_snippet_is_the_same_query(typed: TypedQuestion):
-    record = show(typed._replace(server="http://localhost:8080/"))
-    assume(len(record["snippets"]) == 4)  # the contract holds its numbers
+@given(QUERY_TEXTS)
+def test_json_snippet_is_the_same_query(text: QueryText):
+    record = show(text._replace(server="http://localhost:8080/"))
+    assume(len(record["snippets"]) == 4)  # its numbers fit into a message
     words = split_words(find_snippet(record, "JSON, by HTTP"))
     assert words[:4] == [
         "-s",
@@ -138,14 +138,14 @@ def test_long_line_is_broken_at_its_arguments():
 
 
 @examples(50)
-@given(HOSTILE_QUESTIONS)
-def test_code_is_one_call_of_printable_characters(typed: TypedQuestion):
-    for snippet in show(typed._replace(special_zero="true", operation="")).get("snippets", []):
-        text = snippet["text"]
-        assert all(character.isprintable() or character == "\n" for character in text)
+@given(HOSTILE_TEXTS)
+def test_code_is_one_call_of_printable_characters(text: QueryText):
+    for snippet in show(text._replace(special_zero="true", operation="")).get("snippets", []):
+        code = snippet["text"]
+        assert all(character.isprintable() or character == "\n" for character in code)
         if snippet["title"].startswith("Python"):
-            compile(text, "<snippet>", "exec")
-            assert text.count("\n") < 40
+            compile(code, "<snippet>", "exec")
+            assert code.count("\n") < 40
 
 
 def test_address_is_not_run_as_a_command(tmp_path: Path):

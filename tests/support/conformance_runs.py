@@ -1,4 +1,4 @@
-"""Queries, programs and results for the tests of the conformance runner."""
+"""Cases, programs and results of the conformance runner, for its tests."""
 
 import asyncio
 import sys
@@ -7,8 +7,8 @@ from functools import partial
 from textwrap import dedent
 from typing import Any
 
-from tensor_reshape.conformance.cases import Question
-from tensor_reshape.conformance.programs import ProgramAsker, Reply
+from tensor_reshape.conformance.cases import Case
+from tensor_reshape.conformance.programs import ProgramRunner, Reply
 from tensor_reshape.conformance.results import Results, count_results, judge_replies
 from tensor_reshape.conformance.verdicts import Verdict
 
@@ -18,46 +18,45 @@ SIX: Json = {"data": [2, 3], "shape": [-1], "special_zero": False}
 RIGHT: Json = {"shape": [6]}
 
 
-def make_question(name: str = "inferred/six", right: Json = RIGHT, **asked: object) -> Question:
-    """Returns a query of Reshape-1, by default `SIX`."""
+def make_case(name: str = "inferred/six", right: Json = RIGHT, **query: object) -> Case:
+    """Returns a case of Reshape-1 with the query `SIX`, except for the given keys."""
     full = f"{name}@reshape"
-    record = {"id": full, "operation": "reshape", **SIX, **asked}
-    return Question(full, name.partition("/")[0], record, right, BECAUSE)
+    record = {"id": full, "operation": "reshape", **SIX, **query}
+    return Case(full, name.partition("/")[0], record, right, BECAUSE)
 
 
-def make_questions(count: int) -> list[Question]:
-    """Returns `count` equal queries with ids from 0."""
-    return [make_question(f"inferred/{number}") for number in range(count)]
+def make_cases(count: int) -> list[Case]:
+    """Returns cases that differ only in their ids, which are numbered from 0."""
+    return [make_case(f"inferred/{number}") for number in range(count)]
 
 
-def make_results(*replies: tuple[Question, Reply | Json], name: str = "mine") -> Results:
-    """Returns the results of a run in which each query got this reply, or a reply with this record."""
-    by_id = {question.id: reply if isinstance(reply, Reply) else Reply(reply) for question, reply in replies}
-    questions = [question for question, _ in replies]
-    make = partial(Results, implementation=name, versions={"lib": "1.2"}, date="2026-01-02", kit="1", sizes=["core"])
-    return count_results(questions, by_id, judge_replies(questions, by_id), make)
+def make_results(*replies: tuple[Case, Reply | Json], name: str = "mine") -> Results:
+    """Returns the results of a run in which each case had this reply, or a reply with this record."""
+    by_id = {case.id: reply if isinstance(reply, Reply) else Reply(reply) for case, reply in replies}
+    cases = [case for case, _ in replies]
+    make = partial(Results, implementation=name, versions={"lib": "1.2"}, date="2026-01-02", suite="1", sizes=["core"])
+    return count_results(cases, by_id, judge_replies(cases, by_id), make)
 
 
 def write_program(code: str) -> Sequence[str]:
-    """Returns a Python program in which `questions()` yields the queries and `tell(record)` writes a result."""
+    """Returns a program in Python; `queries()` yields its input, and `write(record)` writes an answer."""
     prelude = """
         import json, os, sys, time, signal
-        def questions():
+        def queries():
             for line in sys.stdin: yield json.loads(line)
-        def tell(record): print(json.dumps(record), flush=True)
+        def write(record): print(json.dumps(record), flush=True)
     """
     return (sys.executable, "-S", "-c", dedent(prelude) + dedent(code))
 
 
-def ask(code: str, count: int = 5, seconds: float = 20) -> tuple[list[Json | str], list[str], ProgramAsker]:
-    """Runs such a program. Returns the results without ids, or the failures, then the causes, and the asker."""
-    asker = ProgramAsker(write_program(code), seconds)
-    questions = make_questions(count)
-    replies = asyncio.run(asker.ask(questions))
-    assert set(replies) == {question.id for question in questions}
-    in_order = [replies[question.id] for question in questions]
-    told = [_strip(reply) for reply in in_order]
-    return told, [reply.why for reply in in_order], asker
+def run_code(code: str, count: int = 5, seconds: float = 20) -> tuple[list[Json | str], list[str], ProgramRunner]:
+    """Runs such a program; returns each answer without its id, or the failure, then the explanations and the runner."""
+    runner = ProgramRunner(write_program(code), seconds)
+    cases = make_cases(count)
+    replies = asyncio.run(runner.run(cases))
+    assert set(replies) == {case.id for case in cases}
+    in_order = [replies[case.id] for case in cases]
+    return [_strip(reply) for reply in in_order], [reply.why for reply in in_order], runner
 
 
 def _strip(reply: Reply) -> Json | str:
@@ -66,23 +65,23 @@ def _strip(reply: Reply) -> Json | str:
     return {key: value for key, value in reply.record.items() if key != "id"}
 
 
-REJECTED = make_question("inferred/five", {"error": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
-ROWS = make_question("target/rows", {"shape": [2, 3]}, shape=[0, -1], special_zero=True)
-BOUNDED = make_question("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
+REJECTED = make_case("inferred/five", {"error": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
+ROWS = make_case("target/rows", {"shape": [2, 3]}, shape=[0, -1], special_zero=True)
+BOUNDED = make_case("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
 HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
 
 
 def make_mixed_results(name: str = "mine") -> Results:
-    """Returns results of every kind."""
+    """Returns results with many verdicts."""
     return make_results(
-        (make_question(), {"shape": [6]}),
-        (make_question("inferred/wrong"), {"shape": [7]}),
-        (make_question("inferred/longer", {"shape": [6, 1]}, shape=[-1, 1]), {"shape": [7, 1]}),
-        (make_question("inferred/crash"), Reply(None, Verdict.CRASH, f"SIGSEGV: {HOSTILE}")),
-        (make_question("inferred/hang"), Reply(None, Verdict.HANG, "no answer in 1 s")),
+        (make_case(), {"shape": [6]}),
+        (make_case("inferred/wrong"), {"shape": [7]}),
+        (make_case("inferred/longer", {"shape": [6, 1]}, shape=[-1, 1]), {"shape": [7, 1]}),
+        (make_case("inferred/crash"), Reply(None, Verdict.CRASH, f"SIGSEGV: {HOSTILE}")),
+        (make_case("inferred/hang"), Reply(None, Verdict.HANG, "no answer in 1 s")),
         (REJECTED, {"error": {"reason": "OTHER"}}),
         (ROWS, {"shape": [HOSTILE]}),
         (BOUNDED, {"shape": [None, 4]}),
-        (make_question("partial/not-offered"), {"unsupported": "no such thing"}),
+        (make_case("partial/not-supported"), {"unsupported": "no such thing"}),
         name=name,
     )

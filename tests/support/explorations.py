@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tensor_reshape.explorer.answers import answer_typed
-from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.query_parser import QueryText
+from tensor_reshape.explorer.responses import build_response
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
@@ -46,8 +46,8 @@ def _write_shapes(dims: list[str]) -> st.SearchStrategy[str]:
 
 _DATA = _write_shapes([*_LENGTHS, *_LENGTHS, *_ODD, "0"])
 _TARGETS = _write_shapes([*_LENGTHS, *_ODD, *["0", "-1"] * 5])
-TYPED_QUESTIONS = st.builds(
-    TypedQuestion,
+QUERY_TEXTS = st.builds(
+    QueryText,
     data=_DATA,
     shape=_TARGETS,
     operation=st.sampled_from(["", *OPERATIONS]),
@@ -58,7 +58,7 @@ TYPED_QUESTIONS = st.builds(
 """Queries that can be parsed. Only some of them have a result."""
 
 TEXTS = st.sampled_from(HOSTILE) | st.text(max_size=20) | st.text("N2*,()[].?-' \t\n", max_size=12)
-HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+HOSTILE_TEXTS = st.builds(QueryText, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 """Queries with arbitrary text in every field."""
 
 
@@ -67,6 +67,6 @@ def ask(request: ShapeRequest) -> ShapeAnswer:
     return SERVICE.ask(lambda: request, lambda answer: answer, lambda: False)
 
 
-def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
+def show(text: QueryText, *listen: str) -> dict[str, Any]:
     """Returns the data that the page gets, for a server with this address."""
-    return answer_typed(typed, ask, listen or LISTEN)
+    return build_response(text, ask, listen or LISTEN)

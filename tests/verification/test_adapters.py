@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.adapters.libraries import Matter
 from conformance.adapters.questions import Question, Unknown, read_question, write_dims
-from tensor_reshape.conformance.cases import Size, list_questions
+from tensor_reshape.conformance.cases import Size, list_cases
 from verification.adapters.environments import ADAPTERS, ROOT
 from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
 from verification.adapters.pages import explain, find_cause
@@ -108,8 +108,8 @@ def test_adapter_dims_follow_the_format():
 
 
 def test_adapters_read_every_case():
-    for question in list_questions(list(Size)):
-        assert read_question(question.asked).operation == question.asked["operation"]
+    for case in list_cases(list(Size)):
+        assert read_question(case.query).operation == case.query["operation"]
 
 
 def test_adapters_pin_their_libraries():
@@ -121,11 +121,11 @@ def test_adapters_pin_their_libraries():
 
 def test_results_are_of_the_kit_as_it_is():
     for name, results in RESULTS.items():
-        questions = {question.id: question for question in list_questions(results.sizes)}
-        assert results.total == len(questions), name
+        cases = {case.id: case for case in list_cases(results.sizes)}
+        assert results.total == len(cases), name
         for one in results.differences:
-            asked = {key: value for key, value in questions[one.id].asked.items() if key != "id"}
-            assert (one.question, one.right) == (asked, questions[one.id].right), name
+            query = {key: value for key, value in cases[one.id].query.items() if key != "id"}
+            assert (one.query, one.right) == (query, cases[one.id].right), name
 
 
 def test_each_implementation_has_results_of_its_own_sizes_only():
@@ -135,7 +135,7 @@ def test_each_implementation_has_results_of_its_own_sizes_only():
 
 
 def test_results_outside_the_core_have_one_difference_of_each_kind():
-    core = {question.id for question in list_questions([Size.CORE])}
+    core = {case.id for case in list_cases([Size.CORE])}
     for library in LIBRARIES.values():
         for way in library.implementations:
             others = [one for one in list_differences(RESULTS[way.name]) if one.case not in core]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
 from tensor_reshape.conformance.cases import RULES, Size
+from tensor_reshape.conformance.descriptions import describe_answer, describe_query
 from tensor_reshape.conformance.results import Results
-from tensor_reshape.conformance.sentences import write_answer, write_question
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.libraries import list_reports
 from verification.adapters.reports import read_title
@@ -204,9 +204,9 @@ def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
             str(deviation.matter) if deviation else "",
             ", ".join(f"`{rule}`" for rule in RULES if rule in rules),
             ", ".join(f"`{name}`" for name in dict.fromkeys(difference.implementation for difference in found)),
-            _quote(write_question(dict(smallest.asked))),
-            _quote(write_answer(dict(smallest.answer))) if smallest.answer else smallest.verdict,
-            _quote(write_answer(dict(smallest.right))),
+            _quote(describe_query(dict(smallest.asked))),
+            _quote(describe_answer(dict(smallest.answer))) if smallest.answer else smallest.verdict,
+            _quote(describe_answer(dict(smallest.right))),
         )
     )
 

@@ -11,9 +11,9 @@ from operator import attrgetter
 
 from conformance.adapters.libraries import Difference
 from conformance.adapters.questions import read_question
-from tensor_reshape.conformance.cases import Size, list_questions
+from tensor_reshape.conformance.cases import Size, list_cases
 from tensor_reshape.conformance.results import Difference as Row
-from tensor_reshape.conformance.results import Results, measure_question
+from tensor_reshape.conformance.results import Results, measure_query
 from tensor_reshape.conformance.results import read_results as read_file
 from verification.adapters.environments import ROOT
 
@@ -37,9 +37,9 @@ def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
         results: whole.
         explain: returns the cause of a difference.
     """
-    core = {question.id for question in list_questions([Size.CORE])}
+    core = {case.id for case in list_cases([Size.CORE])}
     kept, smallest = list[Row](), dict[object, Row]()
-    for one in sorted(results.differences, key=measure_question):
+    for one in sorted(results.differences, key=measure_query):
         if one.id in core:
             kept.append(one)
         else:
@@ -58,8 +58,8 @@ def read_difference(results: Results, one: Row) -> Difference:
         implementation=results.implementation,
         case=one.id,
         rule=one.rule,
-        question=read_question(one.question),
-        asked=one.question,
+        question=read_question(one.query),
+        asked=one.query,
         right=one.right,
         because=one.because,
         verdict=one.verdict,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tensor_reshape.client.queries import read_query
-from tensor_reshape.conformance.answers import Told, read_answer
+from tensor_reshape.conformance import answers
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
 from tests.oracles.shape_instances import find_accepted
@@ -55,7 +55,7 @@ def _check(case: Json, question: Json) -> instances.Findings:
         return instances.Findings("" if is_right(case, plain) else f"a plain reading answers {plain}")
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
-    told = read_answer(case["answer"])
-    answer = ShapeAnswer(told.dims) if isinstance(told, Told) else None
+    told = answers.read_answer(case["answer"])
+    answer = ShapeAnswer(told.dims) if isinstance(told, answers.ShapeAnswer) else None
     asked = read_query(make_query(question)).request.question
     return instances.check_answer(asked, answer, find_accepted(asked).accepted)

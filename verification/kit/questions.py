@@ -2,13 +2,13 @@
 
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.question_records import read_question
-from tensor_reshape.conformance.cases import split_case
+from tensor_reshape.conformance.cases import split_line
 from tensor_reshape.rules.json_format import Json
 
 
 def list_questions(case: Json) -> list[Json]:
     """Returns the questions of a case, one for each operation."""
-    return [dict(question.asked) for question in split_case(case)]
+    return [dict(one.query) for one in split_line(case)]
 
 
 def make_query(question: Json) -> ShapeQuery:

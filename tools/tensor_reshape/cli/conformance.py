@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
 from tensor_reshape.cli.consoles import find_console
-from tensor_reshape.cli.outputs import ended_by_signals, write_file
+from tensor_reshape.cli.outputs import write_file
 from tensor_reshape.cli.parameters import NEW_FILE
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
+from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases, read_version
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
-from tensor_reshape.conformance.junit_files import build_junit
+from tensor_reshape.conformance.junit import build_junit
 from tensor_reshape.conformance.programs import ProgramError
 from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
-from tensor_reshape.conformance.runs import Program, ask_program, find_function_command, split_command
+from tensor_reshape.conformance.runs import Program, build_function_command, run_program, split_command
 from tensor_reshape.conformance.verdicts import Judgement
 from tensor_reshape.rules.errors import escape_unprintable
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tensor_reshape.rules.json_format import Json
 
 _Source = TypeVar("_Source")
-_Read = TypeVar("_Read")
+_Value = TypeVar("_Value")
 
-_DIFFERENT = 1
+_DIFFERENT = 1  # the exit code of a run with differences
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HTML_OPTION = click.option("--html", type=NEW_FILE, help="Write the report to this file, as one HTML page.")
 _EPILOG = """
@@ -54,7 +54,7 @@ The exit code is 1 if an answer is wrong or weaker and --expect does not list it
     "sizes",
     type=click.Choice([size.value for size in Size]),
     multiple=True,
-    help="The suites of cases to run. Default: core.",
+    help="A part of the suite to run. May be repeated. Default: core.",
 )
 @click.option(
     "--rule", "rules", type=click.Choice(RULES), multiple=True, help="Run only the cases of this rule. May be repeated."
@@ -69,7 +69,7 @@ The exit code is 1 if an answer is wrong or weaker and --expect does not list it
     show_default=True,
     help="The timeout of each case, in seconds.",
 )
-@click.option("--name", help="The name of the implementation in the results.")
+@click.option("--name", help="The name of the implementation in the results. Default: its own, or the command.")
 @click.option(
     "--version",
     "versions",
@@ -87,23 +87,22 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
     if click.get_current_context().invoked_subcommand is not None:
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
-    agreed = {} if expect is None else _reject_unreadable(read_expectation, expect)  # before the run, which takes long
-    questions = list_questions(sizes or [Size.CORE], rules or RULES)
-    if not questions:
-        message = "no case matches --size and --rule"
-        raise click.UsageError(message)
-    results, judgements = _run(questions, sizes or [Size.CORE], **options)
+    expected = {} if expect is None else _read(read_expectation, expect)  # before the run, which takes long
+    cases = list_cases(sizes or [Size.CORE], rules or RULES)
+    if not cases:
+        _reject("no case matches --size and --rule")
+    results, judgements = _run(cases, sizes or [Size.CORE], **options)
     _print_report([results])
     builders: dict[str, Callable[[], bytes]] = {
         "results": lambda: results.write().encode(),
         "write_expect": lambda: write_expectation(results).encode(),
         "html": lambda: build_page([results]),
-        "junit": lambda: build_junit(results.implementation, questions, judgements, agreed),
+        "junit": lambda: build_junit(results.implementation, cases, judgements, expected),
     }
     for name, path in files.items():
         if path is not None:
             write_file(path, builders[name]())
-    deviations = compare(results, agreed, {question.id for question in questions})
+    deviations = compare(results, expected, {case.id for case in cases})
     if expect is not None:
         click.echo("\n" + "\n".join(_list_deviations(deviations)))
     if files["write_expect"] is None and (deviations.new or deviations.gone):
@@ -115,79 +114,75 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
 @_HTML_OPTION
 def report(*, files: Sequence[Path], html: Path | None) -> None:
     """Report on the results of one run, or compare several runs."""
-    results = [_reject_unreadable(read_results, path) for path in files]
+    results = [_read(read_results, path) for path in files]
     _print_report(results)
     if html is not None:
         write_file(html, build_page(results))
 
 
 def _run(
-    questions: Sequence[Question],
+    cases: Sequence[Case],
     sizes: Sequence[str],
     *,
     name: str | None,
     versions: Sequence[str],
     jobs: int,
     timeout: float,
-    **asked: str | None,
+    **options: str | None,
 ) -> tuple[Results, Mapping[str, Judgement]]:
-    implementation, replies, introduction = _ask(questions, jobs, timeout, **asked)
-    pairs = [_split_version(version) for version in versions]
-    judgements = judge_replies(questions, replies)
-    return count_results(
-        questions,
-        replies,
-        judgements,
-        partial(
-            Results,
-            implementation=name or str(introduction.get("name") or implementation),
-            versions=dict(pairs) or _read_versions(introduction.get("versions")),
-            date=datetime.now(UTC).date().isoformat(),
-            kit=read_version(),
-            sizes=list(sizes),
-        ),
-    ), judgements
+    given = dict(map(_split_version, versions))
+    implementation, replies, introduction = _run_implementation(cases, jobs, timeout, **options)
+    judgements = judge_replies(cases, replies)
+    make = partial(
+        Results,
+        implementation=name or str(introduction.get("name") or implementation),
+        versions=given or _read_versions(introduction.get("versions")),
+        date=datetime.now(UTC).date().isoformat(),
+        suite=read_version(),
+        sizes=list(sizes),
+    )
+    return count_results(cases, replies, judgements, make), judgements
 
 
 def _split_version(text: str) -> tuple[str, str]:
     name, _, version = text.partition("=")
     if not (name and version):
-        message = f"--version requires NAME=VERSION, not {text!r}"
-        raise click.UsageError(message)
+        _reject(f"--version requires NAME=VERSION, not {text!r}")
     return name, version
 
 
-def _read_versions(told: object) -> dict[str, str]:
-    return {name: str(version) for name, version in told.items()} if isinstance(told, dict) else {}
+def _read_versions(value: object) -> dict[str, str]:
+    return {name: str(version) for name, version in value.items()} if isinstance(value, dict) else {}
 
 
-def _ask(
-    questions: Sequence[Question], jobs: int, timeout: float, *, function: str | None, command: str | None
+def _run_implementation(
+    cases: Sequence[Case], jobs: int, timeout: float, *, function: str | None, command: str | None
 ) -> "tuple[str, Mapping[str, Reply], Json]":
     """Returns the name of the implementation, its replies, and its description of itself."""
     name = function or command
     if name is None or None not in (function, command):
-        message = "name one implementation, with --python MODULE:FUNCTION or --command PROGRAM"
-        raise click.UsageError(message)
+        _reject("name one implementation, with --python MODULE:FUNCTION or --command PROGRAM")
     if function and not all(function.partition(":")):
-        message = f"--python requires MODULE:FUNCTION, for example mine:answer, not {function!r}"
-        raise click.UsageError(message)
-    arguments = find_function_command(name) if function else _reject_unreadable(split_command, name)
+        _reject(f"--python requires MODULE:FUNCTION, for example mine:answer, not {function!r}")
+    arguments = build_function_command(name) if function else _read(split_command, name)
     try:
-        with ended_by_signals(), count_replies(len(questions)) as told:
-            return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
+        with count_replies(len(cases)) as on_reply:
+            return name, *run_program(Program(arguments, timeout, jobs), cases, on_reply)
     except ProgramError as error:
-        message = f"{name} does not answer: {error}"
+        _reject(f"{name} does not answer: {error}")
     except OSError as error:
-        message = f"{arguments[0]} cannot be started: {error.strerror}"
-    raise click.UsageError(message)
+        _reject(f"{arguments[0]} cannot be started: {error.strerror}")
 
 
-def _reject_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:
+def _reject(message: str) -> NoReturn:
+    raise click.UsageError(message) from None
+
+
+def _read(read: Callable[[_Source], _Value], source: _Source) -> _Value:
     try:
         return read(source)
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        _reject(str(error))
 
 
 def _print_report(results: Sequence[Results]) -> None:

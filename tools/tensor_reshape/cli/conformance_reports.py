@@ -4,9 +4,9 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tensor_reshape.conformance.matrices import build_matrix
+from tensor_reshape.conformance.descriptions import describe_answer, describe_query
 from tensor_reshape.conformance.results import Difference, Results
-from tensor_reshape.conformance.sentences import write_answer, write_question
+from tensor_reshape.conformance.tables import build_table
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.rules.errors import escape_unprintable
 
@@ -22,10 +22,10 @@ _PAGE_EXAMPLES = 40
 def write_report(results: Sequence[Results]) -> Iterator[str]:
     """Yields the report as plain text, one line or table at a time."""
     yield from map(write_title, results)
-    yield f"\n{build_matrix(results).write()}"
+    yield f"\n{build_table(results).write()}"
     for one in results:
         for difference, count in list_examples(one):
-            yield f"\n{_write_head(one if len(results) > 1 else None, difference, count)}"
+            yield f"\n{_write_header(one if len(results) > 1 else None, difference, count)}"
             yield from (f"{_INDENT}{key:<9}{text}" for key, text in list_facts(difference))
         yield from (f"\n{line}" for line in _list_notes(one))
 
@@ -47,22 +47,23 @@ def draw_report(console: "Console", results: Sequence[Results], examples: int = 
         results: the results of one run or of several.
         examples: the number of drawn examples for each verdict and rule.
     """
-    from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
-    from rich.text import Text  # noqa: PLC0415 - plain output does not need it
+    from rich.table import Column  # noqa: PLC0415 - plain output does not need it
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     for one in results:
         console.print(escape_unprintable(write_title(one)), markup=False)
-    matrix = build_matrix(results)
-    first, *rest = (escape_unprintable(name) for name in matrix.head)
-    table = Table(Column(first), *(Column(name, justify="right") for name in rest))
-    for row in matrix.rows:
-        table.add_row(*(Text(escape_unprintable(cell)) for cell in row), end_section=row is matrix.rows[-2])
-    console.print(table)
+    table = build_table(results)
+    first, *rest = (escape_unprintable(name) for name in table.header)
+    drawn = RichTable(Column(first), *(Column(name, justify="right") for name in rest))
+    for row in table.rows:
+        drawn.add_row(*(Text(escape_unprintable(cell)) for cell in row), end_section=row is table.rows[-2])
+    console.print(drawn)
     for one in results:
         for difference, count in list_examples(one, examples):
-            head = _write_head(one if len(results) > 1 else None, difference, count)
+            header = _write_header(one if len(results) > 1 else None, difference, count)
             style = "bold red" if difference.verdict.is_difference else "bold green"
-            console.print(Text(escape_unprintable(head), style))
+            console.print(Text(escape_unprintable(header), style))
             for key, text in list_facts(difference):
                 console.print(Text.assemble(_INDENT, (f"{key:<9}", "dim"), escape_unprintable(text)))
         for line in _list_notes(one):
@@ -71,10 +72,12 @@ def draw_report(console: "Console", results: Sequence[Results], examples: int = 
 
 def write_title(results: Results) -> str:
     """Returns the name of the implementation and the number of cases."""
-    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    components = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    versions = f" ({components})" if components else ""
     sizes = ", ".join(results.sizes)
-    told = f" ({versions})" if versions else ""
-    return f"{results.implementation}{told}: {results.total} cases of the conformance suite {results.kit}, {sizes}"
+    return (
+        f"{results.implementation}{versions}: {results.total} cases of the conformance suite {results.suite}, {sizes}"
+    )
 
 
 def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Difference, int]]:
@@ -90,16 +93,16 @@ def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Differe
 
 def list_facts(difference: Difference) -> Iterator[tuple[str, str]]:
     """Yields the facts about a difference, each with a label."""
-    yield "case", write_question(difference.question)
-    yield "expected", write_answer(difference.right)
+    yield "case", describe_query(difference.query)
+    yield "expected", describe_answer(difference.right)
     if difference.answer is not None:
-        yield "answer", write_answer(difference.answer)
+        yield "answer", describe_answer(difference.answer)
     if difference.why:
         yield "differs", difference.why
     yield "because", difference.because
 
 
-def _write_head(results: Results | None, difference: Difference, count: int) -> str:
+def _write_header(results: Results | None, difference: Difference, count: int) -> str:
     name = "" if results is None else f"{results.implementation}: "
     more = "" if count == 1 else f", the smallest of {count}"
     return f"{name}{difference.verdict}, {difference.rule}: {difference.id}{more}"

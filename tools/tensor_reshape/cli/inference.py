@@ -53,7 +53,11 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
     help="The data shape, for example 2,3,4 or N,4,?; empty for a scalar; ... if the rank is unknown.",
 )
 @click.option("--shape", type=_PARTIAL, help="The target shape, for example 0,-1; ... if its length is unknown.")
-@click.option("--operation", type=OperationName(), help="The operation whose rules apply. Default: static_reshape.")
+@click.option(
+    "--operation",
+    type=OperationName(),
+    help="The operation: static_reshape, dynamic_reshape or reshape. Default: static_reshape.",
+)
 @click.option(
     "--special-zero/--no-special-zero",
     default=None,

@@ -137,7 +137,7 @@ class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in ne
 class OperationName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
     """An operation, in any usual spelling."""
 
-    name = "|".join(OPERATIONS)
+    name = "operation"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the name of the operation in the SDK."""
@@ -207,7 +207,7 @@ class NewFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - of click
         """Returns the path."""
-        path = super().convert(value, param, ctx)
+        path = Path(str(super().convert(value, param, ctx)))
         if not path.parent.is_dir():
             self.fail(f"{path} cannot be written: there is no folder {path.parent}", param, ctx)
         return path
@@ -274,7 +274,7 @@ def _prepare_grpc() -> None:
         use_fast_polling()
 
 
-def _build_server_option(address: click.ParamType, variables: Sequence[str]) -> Callable[[_Command], _Command]:
+def _build_server_option(address: ServerAddress, variables: Sequence[str]) -> Callable[[_Command], _Command]:
     return click.option(
         "--server",
         type=address,

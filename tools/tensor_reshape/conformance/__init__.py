@@ -1,6 +1,5 @@
-"""The conformance kit and its runner: what an implementation of the operations answers, held against the right answers.
+"""The conformance suite and its runner, which compares the answers of an implementation with the right ones.
 
-An implementation is any program that reads questions and writes answers, a line each; `conformance/README.md` has their
-format. Whatever it does, that is an answer of its own: a crash, a hang and a line that is none have their verdicts, and
-end neither the run nor this process.
+An implementation is a program that reads queries and writes answers, one a line. `conformance/README.md` describes the
+format. A crash, a hang or an invalid line is a verdict about one case. It never ends the run or this process.
 """

@@ -1,7 +1,7 @@
-"""What an implementation answers, read from its JSON.
+"""The answers of implementations, read from JSON.
 
-Laws: whatever an implementation writes, it is one of these or `GarbledError`; what is null is not there, as the
-serializers of many languages write it, but for the shape; and of a shape no more dims are read than any rank has.
+Invariants: every record is an answer or an `InvalidAnswerError`. A null counts as a missing key, except for the shape,
+because the serializers of many languages write it. Of a shape, no more dims are read than any rank has.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -12,21 +12,21 @@ from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json
 
-MAX_WHY_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 200
 _MAX_DIMS = 4096
 
 
-class GarbledError(Exception):
-    """A record is no answer; the text says why."""
+class InvalidAnswerError(Exception):
+    """A record is not an answer; the text says why."""
 
 
-class Told(NamedTuple):
-    """A shape.
+class ShapeAnswer(NamedTuple):
+    """An output shape.
 
     Attributes:
-        dims: None: its rank is unknown.
-        view: whether it can be a view, and its strides; None: nothing is said of it.
-        data: the bytes of the output, in hexadecimal; None: nothing was executed.
+        dims: the dims; None: the rank is unknown.
+        view: whether the output can be a view, and its strides; None: not stated.
+        data: the bytes of the output in hexadecimal; None: nothing was executed.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -34,70 +34,70 @@ class Told(NamedTuple):
     data: str | None = None
 
 
-class Rejected(NamedTuple):
+class Rejection(NamedTuple):
     """A rejection.
 
     Attributes:
-        reason: which one; empty: none is told.
+        reason: the reason; empty: not stated.
     """
 
     reason: str
 
 
 class Unsupported(NamedTuple):
-    """Something that the implementation does not offer.
+    """The implementation does not support the query.
 
     Attributes:
-        why: in its words.
+        why: the explanation of the implementation.
     """
 
     why: str
 
 
-Answer: TypeAlias = Told | Rejected | Unsupported
+Answer: TypeAlias = ShapeAnswer | Rejection | Unsupported
 
 
 def read_answer(record: Json) -> Answer:
-    """Reads an answer.
+    """Returns the answer of a record.
 
     Raises:
-        GarbledError: it is none.
+        InvalidAnswerError: it is not an answer.
     """
     parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
     if len(parts) > 1:
         message = f"it has both {parts[0]} and {parts[1]}"
-        raise GarbledError(message)
+        raise InvalidAnswerError(message)
     if parts == ["unsupported"]:
-        return Unsupported(str(record["unsupported"])[:MAX_WHY_CHARACTERS])
+        return Unsupported(str(record["unsupported"])[:MAX_TEXT_CHARACTERS])
     if parts == ["error"]:
         error = record["error"]
-        return Rejected(str(error.get("reason") or "")[:MAX_WHY_CHARACTERS] if isinstance(error, dict) else "")
+        return Rejection(str(error.get("reason") or "")[:MAX_TEXT_CHARACTERS] if isinstance(error, dict) else "")
     if "shape" not in record:
         message = "it has neither shape, error nor unsupported"
-        raise GarbledError(message)
+        raise InvalidAnswerError(message)
     view, data = record.get("view"), record.get("bytes")
     if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
         message = "its view is not an object, or its bytes are not text"
-        raise GarbledError(message)
-    return Told(_read_dims(record["shape"]), view, data)
+        raise InvalidAnswerError(message)
+    return ShapeAnswer(_read_dims(record["shape"]), view, data)
 
 
 def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     if isinstance(value, list):
         if len(value) > _MAX_DIMS:
             message = f"its shape has {len(value)} dims"
-            raise GarbledError(message)
-        if any(isinstance(dim, str) for dim in value):  # a name is that of {"min", "max", "name"}; "6" is no number
+            raise InvalidAnswerError(message)
+        if any(isinstance(dim, str) for dim in value):  # a name is written as {"min", "max", "name"}
             message = "a dim of its shape is text"
-            raise GarbledError(message)
+            raise InvalidAnswerError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
     try:
         dims = read_dims(read_shape("shape", value), "shape")
     except InvalidRequestError as error:
-        raise GarbledError(str(error)) from None
+        raise InvalidAnswerError(str(error)) from None
     if any(find_bounds(dim).is_empty for dim in dims or ()):
-        message = "a dim of its shape is empty"
-        raise GarbledError(message)
+        message = "a dim of its shape contains no value"
+        raise InvalidAnswerError(message)
     return dims
 
 

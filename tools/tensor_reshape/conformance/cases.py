@@ -1,6 +1,6 @@
-"""The cases of the kit, and the questions that are asked of them.
+"""The cases of the conformance suite.
 
-Laws: a case is asked once for each of its operations; and whoever is asked sees nothing of the answer.
+Invariants: a line of a file becomes one case for each of its operations, and a query does not contain the answer.
 """
 
 import json
@@ -12,72 +12,72 @@ from typing import NamedTuple
 from tensor_reshape.rules.json_format import Json
 
 _PACKAGE = Path(__file__).parent
-# A wheel has the kit in this package. An editable installation reads it where the repository has it: a link to it would
-# be a file of text where git makes no links, as on Windows.
-KIT = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
-FOLDER = KIT / "cases"
+# A wheel contains the suite in this package. An editable installation reads it from the repository. A link would be a
+# text file on systems where git makes no links, such as Windows.
+SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
+FOLDER = SUITE / "cases"
 RULES = (
     *("admitted", "target", "inferred", "copies", "volume", "expected"),
     *("partial", "symbols", "layouts", "packed", "errors"),
 )
-"""In the order in which the kit explains them, one file each."""
+"""The rules in the order in which the README of the suite explains them. Each has one file."""
 
-_UNASKED = {"id", "rule", "operations", "answer", "because", "recorded"}
+_NOT_IN_QUERY = {"id", "rule", "operations", "answer", "because", "recorded"}
 
 
 class Size(StrEnum):
-    """Which cases."""
+    """A part of the suite."""
 
     CORE = "core"
     FULL = "full"
     HOSTILE = "hostile"
 
 
-class Question(NamedTuple):
-    """A case for one operation.
+class Case(NamedTuple):
+    """A query with the right answer.
 
     Attributes:
-        id: the case's, "@", and the operation.
-        rule: which the case is about.
-        asked: what an implementation reads.
-        right: the answer.
-        because: the sentence that decides it, and its source.
+        id: the id of the line, "@", and the operation.
+        rule: the rule that the case tests.
+        query: the JSON that an implementation reads.
+        right: the JSON of the right answer.
+        because: the sentence that decides the answer, and its source.
     """
 
     id: str
     rule: str
-    asked: Json
+    query: Json
     right: Json
     because: str
 
 
 def read_version() -> str:
-    """Returns the version of the kit."""
-    return (KIT / "VERSION").read_text().strip()
+    """Returns the version of the suite."""
+    return (SUITE / "VERSION").read_text().strip()
 
 
-def list_questions(sizes: Collection[str], rules: Collection[str] = RULES, folder: Path = FOLDER) -> list[Question]:
-    """Returns the questions of these files, the cases of one file together and in its order."""
+def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: Path = FOLDER) -> list[Case]:
+    """Returns the cases of these sizes and rules, in the order of the files."""
     return [
-        question
+        case
         for size in Size
         if size in sizes
         for rule in RULES
         if rule in rules
-        for question in _read_file(folder / size / f"{rule}.jsonl")
+        for case in _read_file(folder / size / f"{rule}.jsonl")
     ]
 
 
-def _read_file(path: Path) -> Iterator[Question]:
+def _read_file(path: Path) -> Iterator[Case]:
     if path.exists():  # no size has cases of every rule
         for line in path.read_text(encoding="utf-8").splitlines():
-            yield from split_case(json.loads(line))
+            yield from split_line(json.loads(line))
 
 
-def split_case(case: Json) -> Iterator[Question]:
-    """Yields the questions of a case."""
-    rest = {key: value for key, value in case.items() if key not in _UNASKED}
-    for operation in case["operations"]:
-        name = f"{case['id']}@{operation}"
-        asked = {"id": name, "operation": operation, **rest}
-        yield Question(name, case["rule"], asked, case["answer"], case["because"])
+def split_line(line: Json) -> Iterator[Case]:
+    """Yields the cases of a line."""
+    rest = {key: value for key, value in line.items() if key not in _NOT_IN_QUERY}
+    for operation in line["operations"]:
+        name = f"{line['id']}@{operation}"
+        query = {"id": name, "operation": operation, **rest}
+        yield Case(name, line["rule"], query, line["answer"], line["because"])

@@ -1,7 +1,7 @@
-"""The differences that somebody agrees to, in a file beside the implementation: a run is good where it has these alone.
+"""The expected differences of an implementation, in a file next to it. A run succeeds if it has exactly these.
 
-Laws: a difference that is not agreed to fails a run, and so does one that is agreed to and is gone: so the file stays
-true. What was not asked is not missed.
+Invariant: a run fails if a difference is new, or if an expected one is gone, so the file stays correct. Cases that were
+not run count as neither.
 """
 
 import json
@@ -13,11 +13,11 @@ from tensor_reshape.conformance.results import Results
 
 
 class Deviations(NamedTuple):
-    """How a run differs from what was agreed.
+    """The deviations of a run from the expected differences.
 
     Attributes:
-        new: ids and verdicts that were not agreed to, in the order of the kit.
-        gone: ids and verdicts that were agreed to, in their order, and did not occur.
+        new: ids and verdicts of differences that are not expected, in the order of the suite.
+        gone: ids and verdicts of expected differences that did not occur, in the order of the file.
     """
 
     new: Mapping[str, str]
@@ -25,40 +25,40 @@ class Deviations(NamedTuple):
 
 
 def list_verdicts(results: Results) -> dict[str, str]:
-    """Returns the verdict of each question that differs, by its id."""
+    """Returns the verdict of each case that differs, by its id."""
     return {one.id: str(one.verdict) for one in results.differences if one.verdict.is_difference}
 
 
 def write_expectation(results: Results) -> str:
-    """Returns the file that agrees to all differences of a run."""
+    """Returns the text of a file that expects all differences of a run."""
     verdicts = dict(sorted(list_verdicts(results).items()))
-    return json.dumps({"kit": results.kit, "differences": verdicts}, indent=1) + "\n"
+    return json.dumps({"suite": results.suite, "differences": verdicts}, indent=1) + "\n"
 
 
 def read_expectation(path: Path) -> dict[str, str]:
-    """Reads such a file.
+    """Returns the verdicts of such a file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the file has another format.
     """
     try:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
         return {str(name): str(verdict) for name, verdict in verdicts.items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"{path} does not contain expected differences, as --write-expect writes them: {type(error).__name__}"
+    except (ValueError, TypeError, KeyError, AttributeError):
+        message = f"{path} does not contain expected differences, as --write-expect writes them"
         raise ValueError(message) from None
 
 
-def compare(results: Results, agreed: Mapping[str, str], asked: Collection[str]) -> Deviations:
-    """Holds a run against what was agreed.
+def compare(results: Results, expected: Mapping[str, str], run: Collection[str]) -> Deviations:
+    """Compares a run with the expected differences.
 
     Args:
-        results: of the run.
-        agreed: the verdicts of differences, by id.
-        asked: the ids of all questions of the run.
+        results: the results of the run.
+        expected: the verdicts of differences, by id.
+        run: the ids of all cases of the run.
     """
     found = list_verdicts(results)
     return Deviations(
-        {name: verdict for name, verdict in found.items() if agreed.get(name) != verdict},
-        {name: verdict for name, verdict in agreed.items() if name in asked and found.get(name) != verdict},
+        {name: verdict for name, verdict in found.items() if expected.get(name) != verdict},
+        {name: verdict for name, verdict in expected.items() if name in run and found.get(name) != verdict},
     )

@@ -1,10 +1,9 @@
-"""The program that a Python function is: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
+"""A Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
-The function takes a question, a dict, and returns the answer, a dict without `id`. A ValueError is a rejection, a
-NotImplementedError says that this is not offered, and any other exception ends the program: to whoever asks that is a
-crash.
+The function takes a query and returns an answer without `id`, both dicts. A ValueError is a rejection, and a
+NotImplementedError means `unsupported`. Any other exception ends the program, which the runner reports as a crash.
 
-Law: nothing but answers reaches standard output, whatever the function prints.
+Invariant: only answers reach standard output, whatever the function prints.
 """
 
 import json
@@ -19,8 +18,8 @@ from tensor_reshape.rules.json_format import Json
 _Function: TypeAlias = Callable[[Json], Json]
 
 
-def find_function(name: str) -> _Function:
-    """Returns what `MODULE:FUNCTION` names; the function may be that of a class, as in `module:Class.method`."""
+def load_function(name: str) -> _Function:
+    """Returns the function `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for attribute in path.split("."):
@@ -29,10 +28,10 @@ def find_function(name: str) -> _Function:
     return function
 
 
-def answer(function: _Function, question: Json) -> Json:
-    """Returns what a function answers."""
+def answer(function: _Function, query: Json) -> Json:
+    """Returns the answer of a function."""
     try:
-        return function(question)
+        return function(query)
     except NotImplementedError as error:
         return {"unsupported": str(error) or "not implemented"}
     except ValueError as error:
@@ -40,14 +39,14 @@ def answer(function: _Function, question: Json) -> Json:
 
 
 def main() -> None:
-    """Answers standard input."""
+    """Answers the queries of standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries in C print there as well
-        sys.path.insert(0, "")  # as `python -m` has it: also where this is started by its path
-        function = find_function(sys.argv[1])
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # C libraries print to the file descriptor
+        sys.path.insert(0, "")  # the working directory, as with `python -m`, if this file is started by its path
+        function = load_function(sys.argv[1])
         for line in sys.stdin:
-            question = json.loads(line)
-            print(json.dumps({"id": question["id"], **answer(function, dict(question))}), file=answers, flush=True)
+            query = json.loads(line)
+            print(json.dumps({"id": query["id"], **answer(function, dict(query))}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

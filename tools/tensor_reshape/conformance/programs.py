@@ -1,17 +1,17 @@
-"""An implementation that is a program: it is asked, started again after each crash, and each question has a reply.
+"""An implementation as a program. It is started again after each failure, and every case gets a reply.
 
-All questions are written to it at once, and it may answer them in any way: one by one, when it has read them all, in
-order, or by their ids in any order. So it is not known at first which question ended it. The first one that has no
-answer is asked again, of a process of its own: where that fails too, the failure is its reply; where not, the program
-had read ahead, and fewer questions are written to the next process.
+All queries are written to the program at once. It may answer one by one or after it has read all of them, in order or
+by id. So a failure does not show which query has caused it. The first query without an answer is sent again, to a new
+process and alone. If the program fails again, this failure is the reply. If it answers, it had read ahead before, and
+the next process gets fewer queries.
 
-Laws:
+Invariants:
 
-- Each question has one reply, whatever the program does; a failure is that of a question on which the program failed
-  by itself.
-- A program that fails on everything is not asked for ever: after so many failures in a row it must answer something
-  that it has answered before, or the rest has the last failure for its reply. If it has never answered anything, this
-  is an error, and so is silence to all questions and then to a single one.
+- Each case has one reply, whatever the program does. A failure is the reply of a case on which the program failed
+  alone.
+- A program that fails on everything ends the run. After several failures in a row it must answer a query that it has
+  answered before. If it fails, its last failure is the reply of all remaining cases. If it has never answered anything,
+  this is an error, and so is silence to all queries and then to a single one.
 """
 
 import json
@@ -20,30 +20,30 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tensor_reshape.conformance.cases import Question
-from tensor_reshape.conformance.children import Ending, Limits, Outcome, converse
+from tensor_reshape.conformance.cases import Case
+from tensor_reshape.conformance.processes import End, Outcome, Timeouts, exchange_lines
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.rules.json_format import Json
 
 START_SECONDS = 30.0
-"""How long a program may take to its first answer, until it is known how long it does: libraries are slow to load."""
+"""The timeout of a program's first answer, until the real time is known. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # of an answer: those of the format have 4
+_MAX_DEPTH = 16  # of the JSON of an answer; the format needs 4
 _MAX_QUOTED = 200
 
 
 class ProgramError(Exception):
-    """The program has answered nothing; the text says what it did instead."""
+    """The program has not answered anything; the text says what it did instead."""
 
 
 class Reply(NamedTuple):
-    """What came of a question.
+    """The reply to a case.
 
     Attributes:
-        record: the JSON of an answer; None: there was none.
-        failure: where there was none: a crash, a hang, or garbage.
-        why: what is known of the failure.
+        record: the JSON of the answer; None: there is no answer.
+        failure: a crash, a hang or garbage, if there is no answer.
+        why: a description of the failure.
     """
 
     record: Json | None
@@ -51,25 +51,25 @@ class Reply(NamedTuple):
     why: str = ""
 
 
-class _Listener:
-    """Tells which question a line answers: by its id, or where the first answer has none, by its place."""
+class _Collector:
+    """Assigns each line of output to a case: by its id or, if the first answer has none, by the order of the cases."""
 
-    def __init__(self, questions: Sequence[Question]) -> None:
+    def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
-        self.stray = ""  # the last line that was no answer
-        self._waiting = {question.id: None for question in questions}  # in order
-        self._has_ids: bool | None = None  # not known yet
+        self.stray = ""  # the last line that was not an answer
+        self._waiting = {case.id: None for case in cases}  # in order
+        self._has_ids: bool | None = None  # None: not known yet
 
-    def hear(self, line: bytes) -> bool:
-        """Takes a line; returns whether it answers a question."""
+    def receive(self, line: bytes) -> bool:
+        """Takes a line; returns whether it is the reply to a case."""
         record = _parse(line)
         if isinstance(record, dict) and isinstance(record.get("implementation"), dict) and "id" not in record:
             self.introduction = record["implementation"]
             return False
         if self._has_ids is None and isinstance(record, dict):
             self._has_ids = "id" in record
-        name = self._find_question(record)
+        name = self._find_case(record)
         if name is None:
             self.stray = _quote(line)
             return False
@@ -80,118 +80,110 @@ class _Listener:
             self.replies[name] = Reply(None, why=f"no JSON object: {_quote(line)}")
         return True
 
-    def _find_question(self, record: object) -> str | None:
-        if self._has_ids is False:  # so each line has its place, whatever it is
+    def _find_case(self, record: object) -> str | None:
+        if self._has_ids is False:  # the order decides, whatever the line contains
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None
 
 
-class ProgramAsker:
-    """Asks one program.
+class ProgramRunner:
+    """Runs one program on cases.
 
     Attributes:
-        introduction: what the program says of itself: `{"name", "versions"}`, each optional.
+        introduction: the program's description of itself: `{"name", "versions"}`, both optional.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        seconds: float,
-        told: Callable[[], object] = bool,
-    ) -> None:
-        """Starts nothing yet.
+    def __init__(self, command: Sequence[str], seconds: float, on_reply: Callable[[], object] = bool) -> None:
+        """Prepares the runner, but does not start the program.
 
         Args:
             command: the program and its arguments.
-            seconds: how long it may take for an answer.
-            told: is called after each reply.
+            seconds: the timeout of an answer.
+            on_reply: is called after each reply.
         """
         self.introduction: Json = {}
-        self._command, self._seconds, self._told = command, seconds, told
+        self._command, self._seconds, self._on_reply = command, seconds, on_reply
         self._start_seconds = max(START_SECONDS, seconds)
-        self._known: Question | None = None  # one that was answered
+        self._answered: Case | None = None  # a case that the program has answered
         self._failures = 0  # in a row
 
-    async def ask(self, questions: Sequence[Question]) -> dict[str, Reply]:
-        """Returns a reply to each question, by its id.
+    async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
+        """Returns the reply to each case by its id.
 
         Raises:
             OSError: the program cannot be started.
-            ProgramError: it has never answered anything, and seems not to.
+            ProgramError: the program fails on everything.
         """
-        replies, waiting, size = dict[str, Reply](), list(questions), len(questions)
+        replies, waiting, size = dict[str, Reply](), list(cases), len(cases)
         while waiting:
             part = waiting[:size]
-            heard, failure = await self._converse(part)
-            replies |= heard
+            received, failure = await self._exchange(part)
+            replies |= received
             size *= 2
-            if await self._is_silent(failure, waiting):
-                raise ProgramError(failure.why)
-            if len(heard) < len(part):
-                suspect = next(question for question in part if question.id not in heard)
-                # Alone, it is known whose failure it is.
-                alone, failure = ({}, failure) if len(part) == 1 else await self._converse([suspect])
+            await self._check_silence(failure, waiting)
+            if len(received) < len(part):
+                suspect = next(case for case in part if case.id not in received)
+                # Sent alone, the query shows whether it has caused the failure.
+                alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
-                self._failures = 0 if heard or alone else self._failures + 1
-                if self._known is None and self._failures >= _MAX_FAILURES:
-                    raise ProgramError(failure.why)
-                if await self._is_dead():
-                    return {question.id: failure for question in questions} | replies
-            waiting = [question for question in waiting if question.id not in replies]
+                self._failures = 0 if received or alone else self._failures + 1
+                if self._failures >= _MAX_FAILURES and not await self._is_alive(failure):
+                    return {case.id: failure for case in cases} | replies
+            waiting = [case for case in waiting if case.id not in replies]
         return replies
 
-    async def _converse(self, questions: Sequence[Question]) -> tuple[dict[str, Reply], Reply]:
-        """Returns what a new process answers, and what became of it then."""
-        listener, begin = _Listener(questions), time.monotonic()
-        first: list[float] = []
+    async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, Reply], Reply]:
+        """Returns the replies of a new process, and the failure for the cases without a reply."""
+        collector, start = _Collector(cases), time.monotonic()
+        first: list[float] = []  # the time of the first reply
 
-        def hear(line: bytes) -> bool:
-            is_answer = listener.hear(line)
-            if is_answer:
-                self._told()
+        def receive(line: bytes) -> bool:
+            is_reply = collector.receive(line)
+            if is_reply:
+                self._on_reply()
                 first[:] = first or [time.monotonic()]
-            return is_answer
+            return is_reply
 
-        lines = [json.dumps(question.asked).encode() for question in questions]
-        outcome = await converse(self._command, lines, hear, Limits(self._start_seconds, self._seconds))
-        if first:  # with room for a machine that is busier the next time
-            self._start_seconds = self._seconds + 4 * (first[0] - begin)
-            self._known = next(question for question in questions if question.id in listener.replies)
-        self.introduction = listener.introduction or self.introduction
-        seconds = self._start_seconds if self._known is None else self._seconds
-        return listener.replies, _describe_failure(outcome, listener.stray, seconds)
+        lines = [json.dumps(case.query).encode() for case in cases]
+        outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
+        if first:  # four times as long, because the machine may be busier the next time
+            self._start_seconds = self._seconds + 4 * (first[0] - start)
+            self._answered = next(case for case in cases if case.id in collector.replies)
+        self.introduction = collector.introduction or self.introduction
+        seconds = self._start_seconds if self._answered is None else self._seconds
+        return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
-    async def _is_silent(self, failure: Reply, waiting: Sequence[Question]) -> bool:
-        """Whether the program has never answered, and is silent to another question than the first as well."""
-        if self._known is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
-            return False
-        heard, failure = await self._converse(waiting[-1:])
-        return not heard and failure.failure is Verdict.HANG
+    async def _check_silence(self, failure: Reply, waiting: Sequence[Case]) -> None:
+        """Raises a ProgramError if the program has never answered, and does not answer another case either."""
+        if self._answered is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
+            return
+        received, failure = await self._exchange(waiting[-1:])
+        if not received and failure.failure is Verdict.HANG:
+            raise ProgramError(failure.why)
 
-    async def _is_dead(self) -> bool:
-        """Whether the program will not answer anything any more."""
-        if self._known is None or self._failures < _MAX_FAILURES:
-            return False
+    async def _is_alive(self, failure: Reply) -> bool:
+        """Whether the program still answers a case that it has answered before."""
+        if self._answered is None:
+            raise ProgramError(failure.why)
         self._failures = 0
-        return not (await self._converse([self._known]))[0]
+        return bool((await self._exchange([self._answered]))[0])
 
 
 def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:
-    """Returns what a question has for a reply that ended a conversation."""
-    quoted = f"; it wrote {stray}" if stray else ""
+    """Returns the reply to the case that has ended an exchange."""
     last = outcome.tail.splitlines()[-1:] or [""]
-    said = f": {_quote(last[0].encode())}" if last[0] else ""
-    match outcome.ending:
-        case Ending.SILENT:
-            return Reply(None, Verdict.HANG, f"no answer in {seconds:g} s{said}{quoted}")
-        case Ending.FLOODED:
-            return Reply(None, Verdict.GARBAGE, f"too much that is no answer{quoted}")
+    details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
+    match outcome.end:
+        case End.SILENT:
+            return Reply(None, Verdict.HANG, f"no answer in {seconds:g} s{details}")
+        case End.FLOODED:
+            return Reply(None, Verdict.GARBAGE, f"too many lines that are not answers{details}")
         case _ if outcome.code:
-            return Reply(None, Verdict.CRASH, f"{_describe_code(outcome.code)}{said}{quoted}")
+            return Reply(None, Verdict.CRASH, f"{_describe_code(outcome.code)}{details}")
         case _:
-            return Reply(None, Verdict.GARBAGE, f"the program ended without a response{said}{quoted}")
+            return Reply(None, Verdict.GARBAGE, f"the program ended without an answer{details}")
 
 
 def _describe_code(code: int) -> str:
@@ -204,7 +196,7 @@ def _describe_code(code: int) -> str:
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Returns what a line says; None: nothing, or something too deep for those who write it down again."""
+    """Returns the value of a line; None if it is not JSON, or too deep to be written again."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -215,8 +207,8 @@ def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
 def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(_MAX_DEPTH):
-        lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [value for values in lists for value in values]
+        containers = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for container in containers for value in container]
     return bool(level)
 
 

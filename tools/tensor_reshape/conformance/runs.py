@@ -1,7 +1,7 @@
-"""A run of the kit: questions are asked, by several processes at once where that is wanted, and their replies judged.
+"""A run of the suite, by one process of a program or by several at the same time.
 
-Laws: of a program that answers each question for itself, the results do not depend on how many processes ask; and
-however a run ends, Ctrl-C included, nothing of the program is left.
+Invariants: if a program answers each query independently, the results do not depend on the number of processes. However
+a run ends, also by Ctrl-C, SIGTERM or SIGHUP, no process of the program remains.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from tensor_reshape.conformance.cases import Question
-from tensor_reshape.conformance.programs import ProgramAsker, Reply
+from tensor_reshape.conformance.cases import Case
+from tensor_reshape.conformance.programs import ProgramRunner, Reply
 from tensor_reshape.rules.json_format import Json
 
 Result = TypeVar("Result")
@@ -22,12 +22,12 @@ _END_SIGNALS = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name i
 
 
 class Program(NamedTuple):
-    """A program that is asked.
+    """A program to run.
 
     Attributes:
-        command: it and its arguments.
-        seconds: how long it may take for an answer.
-        jobs: how many processes of it run at a time.
+        command: the program and its arguments.
+        seconds: the timeout of an answer.
+        jobs: the number of processes at the same time.
     """
 
     command: Sequence[str]
@@ -36,84 +36,79 @@ class Program(NamedTuple):
 
 
 def split_command(text: str) -> Sequence[str]:
-    """Returns a program and its arguments, as a shell splits them. No shell is run.
+    """Returns a program and its arguments, split as in a shell. No shell is started.
 
     Raises:
-        ValueError: a quote is not closed, or there is nothing.
+        ValueError: a quote is not closed, or the text is empty.
     """
     command = shlex.split(text)
     if not command:
-        message = "there is no program"
+        message = "the command is empty"
         raise ValueError(message)
     return command
 
 
-def find_function_command(name: str) -> Sequence[str]:
-    """Returns the program that a Python function is."""
+def build_function_command(name: str) -> Sequence[str]:
+    """Returns the program that calls a Python function."""
     return (sys.executable, "-m", "tensor_reshape.conformance.functions", name)
 
 
-def ask_program(
-    program: Program, questions: Sequence[Question], told: Callable[[], object] = bool
+def run_program(
+    program: Program, cases: Sequence[Case], on_reply: Callable[[], object] = bool
 ) -> tuple[Mapping[str, Reply], Json]:
-    """Asks a program.
+    """Runs a program on cases.
 
     Args:
-        program: which one.
-        questions: what it is asked.
-        told: is called after each reply.
+        program: the program.
+        cases: the cases.
+        on_reply: is called after each reply.
 
     Returns:
-        A reply to each question, by its id; and what the program says of itself.
+        The reply to each case by its id, and the program's description of itself.
 
     Raises:
-        OSError: it cannot be started.
-        ProgramError: it answers nothing.
+        OSError: the program cannot be started.
+        ProgramError: the program fails on everything.
     """
-    askers = [ProgramAsker(program.command, program.seconds, told) for _ in range(program.jobs)]
+    runners = [ProgramRunner(program.command, program.seconds, on_reply) for _ in range(program.jobs)]
+    # In turns, because slow cases are next to each other in the suite.
+    parts = [cases[job :: program.jobs] for job in range(program.jobs)]
 
-    async def ask() -> list[dict[str, Reply]]:
-        # A failure, or a signal, ends `run`, which cancels all that ask.
-        return await asyncio.gather(*map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
+    async def run() -> list[dict[str, Reply]]:
+        return await asyncio.gather(*map(ProgramRunner.run, runners, parts))
 
-    replies = {name: reply for part in _run(ask()) for name, reply in part.items()}
-    return replies, next((asker.introduction for asker in askers if asker.introduction), {})
-
-
-def _share(questions: Sequence[Question], jobs: int) -> Iterator[Sequence[Question]]:
-    # In turns: what is slow stands together in the kit.
-    return (questions[job::jobs] for job in range(jobs))
+    replies = {name: reply for part in _run_until_signal(run()) for name, reply in part.items()}
+    return replies, next((runner.introduction for runner in runners if runner.introduction), {})
 
 
-def _run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `work`; a signal with a handler cancels it first, and its handler is called when it has ended.
+def _run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs `work`. A signal that ends processes cancels it, so that it can clean up, and then raises SystemExit.
 
-    A handler that raises in the middle of a loop's own steps can leave the loop waiting for what never comes.
+    asyncio does the same with SIGINT. An exception from a signal handler would break the event loop.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in _END_SIGNALS} if is_main else {}
-    handlers = {number: handler for number, handler in before.items() if callable(handler)}
-    came: list[signal.Signals] = []
+    received: list[int] = []
 
     async def run() -> Result:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
-        def cancel(number: signal.Signals) -> None:
-            came.append(number)
+        def cancel(number: int) -> None:
+            received.append(number)
             task.cancel()
 
-        for number in handlers:
+        # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = [one for one in _END_SIGNALS if is_main and signal.getsignal(one) != signal.SIG_IGN]
+        for number in numbers:
             loop.add_signal_handler(number, cancel, number)
         try:
             return await task
         finally:
-            for number, handler in handlers.items():
+            for number in numbers:
                 loop.remove_signal_handler(number)
-                signal.signal(number, handler)
 
     try:
         return asyncio.run(run())
     except asyncio.CancelledError:
-        for number in came:
-            handlers[number](number, None)
+        if received:
+            sys.exit(128 + received[0])
         raise

@@ -1,10 +1,10 @@
-"""How an answer stands to the right one.
+"""The comparison of an answer with the right one.
 
-Laws:
+Invariants:
 
-- A wider answer is weaker, and not wrong. A narrower one is wrong where an instance of the question contradicts it, and
-  tighter where none was found.
-- That something is rejected decides; for which reason does not.
+- A wider answer is weaker, but not wrong. A narrower answer is wrong if an instance of the query contradicts it, and
+  tighter if no such instance was found.
+- Only the fact of a rejection is compared, not its reason.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,16 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
 
-from tensor_reshape.conformance.answers import Answer, GarbledError, Rejected, Told, Unsupported, read_answer
-from tensor_reshape.conformance.cases import Question
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_question
+from tensor_reshape.conformance.answers import (
+    Answer,
+    InvalidAnswerError,
+    Rejection,
+    ShapeAnswer,
+    Unsupported,
+    read_answer,
+)
+from tensor_reshape.conformance.cases import Case
+from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_query
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json
@@ -26,7 +33,7 @@ _MAX_QUOTED = 200
 
 
 class Verdict(StrEnum):
-    """What an answer is; from the worst to the best."""
+    """The verdict about an answer. The order is from the worst to the best."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -42,16 +49,16 @@ class Verdict(StrEnum):
 
     @property
     def is_difference(self) -> bool:
-        """Whether an implementation that answers so differs from the kit."""
+        """Whether the answer differs from the suite."""
         return self not in {Verdict.TIGHTER, Verdict.UNSUPPORTED, Verdict.AGREES}
 
 
 class Judgement(NamedTuple):
-    """A verdict.
+    """A verdict with its explanation.
 
     Attributes:
-        verdict: which one.
-        why: what differs, in a few words; empty where nothing does.
+        verdict: the verdict.
+        why: a short description of the difference; empty if there is none.
     """
 
     verdict: Verdict
@@ -61,30 +68,30 @@ class Judgement(NamedTuple):
 AGREES = Judgement(Verdict.AGREES)
 
 
-def judge(question: Question, record: Json) -> Judgement:
-    """Holds the JSON of an answer against the kit's."""
+def judge(case: Case, record: Json) -> Judgement:
+    """Compares the JSON of an answer with the right answer."""
     try:
         answer = read_answer(record)
-    except GarbledError as error:
+    except InvalidAnswerError as error:
         return Judgement(Verdict.GARBAGE, str(error)[:_MAX_QUOTED])
-    return _judge_answer(question, answer)
+    return _judge_answer(case, answer)
 
 
-def _judge_answer(question: Question, answer: Answer) -> Judgement:
-    right = read_answer(question.right)
+def _judge_answer(case: Case, answer: Answer) -> Judgement:
+    right = read_answer(case.right)
     if isinstance(answer, Unsupported):
         return Judgement(Verdict.UNSUPPORTED, answer.why)
-    if isinstance(right, Rejected) or not isinstance(right, Told):
-        if isinstance(answer, Rejected):
+    if not isinstance(right, ShapeAnswer):
+        if isinstance(answer, Rejection):
             return AGREES
-        return Judgement(Verdict.MISSING_ERROR, f"{format_dims(answer.dims)}, where it is to be rejected")
-    if isinstance(answer, Rejected):
-        return Judgement(Verdict.SPURIOUS_ERROR, f"rejected, where {format_dims(right.dims)} is right")
-    return min(_judge_parts(question, right, answer), key=lambda judgement: list(Verdict).index(judgement.verdict))
+        return Judgement(Verdict.MISSING_ERROR, f"{format_dims(answer.dims)} instead of a rejection")
+    if isinstance(answer, Rejection):
+        return Judgement(Verdict.SPURIOUS_ERROR, f"a rejection instead of {format_dims(right.dims)}")
+    return min(_judge_parts(case, right, answer), key=lambda judgement: list(Verdict).index(judgement.verdict))
 
 
-def _judge_parts(question: Question, right: Told, answer: Told) -> Iterator[Judgement]:
-    """Yields a judgement of each part of an answer: the worst one counts."""
+def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
+    """Yields a judgement of each part of an answer. The worst one counts."""
     yield AGREES
     yield from _judge_bytes(right.data, answer.data)
     if right.dims is None or answer.dims is None:
@@ -92,8 +99,8 @@ def _judge_parts(question: Question, right: Told, answer: Told) -> Iterator[Judg
     elif len(right.dims) != len(answer.dims):
         yield Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
-        yield from _judge_view(question, right, answer)
-        yield from _judge_dims(read_rules_question(question.asked), right.dims, answer.dims)
+        yield from _judge_view(case, right, answer)
+        yield from _judge_dims(read_rules_query(case.query), right.dims, answer.dims)
 
 
 def _judge_bytes(right: str | None, answer: str | None) -> Iterator[Judgement]:
@@ -108,12 +115,12 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
         return AGREES
     if answer is None:
         return Judgement(Verdict.WEAKER, "its rank is unknown")
-    # Where the kit leaves the rank open, it has an instance of another one.
-    return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, where any is possible")
+    # If the rank of the right answer is unknown, there are instances of several ranks.
+    return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
-def _judge_view(question: Question, right: Told, answer: Told) -> Iterator[Judgement]:
-    if right.view is None or answer.view is None:  # whoever cannot tell leaves it away
+def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
+    if right.view is None or answer.view is None:  # an implementation without views omits the key
         return
     want, have = right.view["possibility"], answer.view.get("possibility")
     if have == want:
@@ -123,22 +130,22 @@ def _judge_view(question: Question, right: Told, answer: Told) -> Iterator[Judge
     elif have == "unknown":
         yield Judgement(Verdict.WEAKER, "whether it can be a view is unknown")
     else:
-        told = f"a view is {str(have)[:_MAX_QUOTED]}, not {want}"
-        outside = _find_other_view(question, have) if want == "unknown" else ""
-        yield Judgement(Verdict.TIGHTER if outside is None else Verdict.WRONG_SHAPE, f"{told}{outside or ''}")
+        text = f"a view is {str(have)[:_MAX_QUOTED]}, not {want}"
+        instance = _find_other_view(case, have) if want == "unknown" else ""
+        yield Judgement(Verdict.TIGHTER if instance is None else Verdict.WRONG_SHAPE, f"{text}{instance or ''}")
 
 
-def _find_other_view(question: Question, possibility: object) -> str | None:
-    """Returns an instance of which something else is true than what is said of all; None: none was found."""
-    asked, strides = read_rules_question(question.asked), question.asked["strides"]
-    for instance in islice(list_instances(asked), _MAX_INSTANCES):
+def _find_other_view(case: Case, possibility: object) -> str | None:
+    """Returns an instance with another possibility of a view; None if none was found."""
+    question, strides = read_rules_query(case.query), case.query["strides"]
+    for instance in islice(list_instances(question), _MAX_INSTANCES):
         if infer_view(instance.data, strides, instance.output, ()).possibility.value != possibility:
             return f": {instance}"
     return None
 
 
 def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bool:
-    """Whether strides are the same, but for those of dims on which nothing is stepped over."""
+    """Whether strides are equal. The stride of a dim of 1 does not matter, nor do those of an empty tensor."""
     if not isinstance(want, list) or have is None or 0 in dims:
         return True
     if not isinstance(have, list) or len(have) != len(want):
@@ -147,18 +154,18 @@ def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bo
 
 
 def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence[AnyDim]) -> Iterator[Judgement]:
-    asked = list_names(question)
+    known = list_names(question)
     for index, (want, have) in enumerate(zip(right, answer, strict=True)):
         yield from _judge_bounds(question, index, want, have)
-        yield from _judge_name(question, index, _find_name(want, asked), _find_name(have, asked))
-    yield from _judge_new_names(question, answer, asked)
+        yield from _judge_name(question, index, _find_name(want, known), _find_name(have, known))
+    yield from _judge_new_names(question, answer, known)
 
 
-def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], asked: frozenset[str]) -> Iterator[Judgement]:
-    """Judges names that nobody asked with: they say nothing of one dim, but that two of the same name are equal."""
+def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: frozenset[str]) -> Iterator[Judgement]:
+    """Judges names that the query does not contain. They only mean that dims with the same name are equal."""
     places = dict[str, list[int]]()
     for index, dim in enumerate(answer):
-        if isinstance(dim, Dim) and dim.expression is not None and _find_name(dim, asked) is None:
+        if isinstance(dim, Dim) and dim.expression is not None and _find_name(dim, known) is None:
             places.setdefault(str(dim.expression), []).append(index)
     for name, indexes in places.items():
         instances = islice(list_instances(question) if len(indexes) > 1 else (), _MAX_INSTANCES)
@@ -170,18 +177,18 @@ def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim)
     ours, theirs = find_bounds(want), find_bounds(have)
     if ours == theirs:
         return
-    told = f"dim {index} is {_describe(have)}, not {_describe(want)}"
+    text = f"dim {index} is {_describe(have)}, not {_describe(want)}"
     if isinstance(want, int) and not theirs.holds(want):
-        yield Judgement(Verdict.WRONG_SHAPE, told)
+        yield Judgement(Verdict.WRONG_SHAPE, text)
         return
-    for part in _list_left_out(ours, theirs):
-        outside = find_outside(question, index, part)
-        yield Judgement(
-            Verdict.TIGHTER if outside is None else Verdict.WRONG_SHAPE,
-            told if outside is None else f"{told}: {outside}",
-        )
+    for part in _list_excluded(ours, theirs):
+        instance = find_outside(question, index, part)
+        if instance is None:
+            yield Judgement(Verdict.TIGHTER, text)
+        else:
+            yield Judgement(Verdict.WRONG_SHAPE, f"{text}: {instance}")
     if ours.meet(theirs) != theirs:
-        yield Judgement(Verdict.WEAKER, told)
+        yield Judgement(Verdict.WEAKER, text)
 
 
 def _describe(dim: AnyDim) -> str:
@@ -189,19 +196,19 @@ def _describe(dim: AnyDim) -> str:
     return f"{format_dim(dim)} ({format_dim(Dim(find_bounds(dim)))})" if named else format_dim(dim)
 
 
-def _list_left_out(ours: Interval, theirs: Interval) -> Iterator[Interval]:
-    """Yields what of our bounds lies below theirs, and above."""
+def _list_excluded(ours: Interval, theirs: Interval) -> Iterator[Interval]:
+    """Yields the parts of our bounds below and above theirs."""
     below = Interval(ours.min, theirs.min - 1).meet(ours)
     above = None if theirs.max is None else Interval(theirs.max + 1, None).meet(ours)
     yield from (part for part in (below, above) if part is not None and not part.is_empty)
 
 
-def _find_name(dim: AnyDim, asked: frozenset[str]) -> Expression | None:
-    """Returns the name of a dim, None where it is of names that nobody asked with: these say nothing."""
+def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:
+    """Returns the name of a dim; None if it has none, or contains a name that the query does not."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return None
     names = {symbol.name for symbol in (*dim.expression.factors, *dim.expression.divisors)}
-    return dim.expression if names <= asked else None
+    return dim.expression if names <= known else None
 
 
 def _judge_name(
@@ -210,21 +217,21 @@ def _judge_name(
     if str(want) == str(have):
         return
     if have is None:
-        yield Judgement(Verdict.WEAKER, f"dim {index} is not called {want}")
+        yield Judgement(Verdict.WEAKER, f"dim {index} has no name; it is {want}")
         return
     for instance in islice(list_instances(question), _MAX_INSTANCES):
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # else both names are right
-        yield Judgement(Verdict.TIGHTER, f"dim {index} is called {have}")
+    if want is None:  # otherwise both names are right
+        yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 
-def find_other_reason(question: Question, record: Json) -> str:
-    """Returns the reason of a rejection where it is another one than the kit's; empty: it is not, or none is told."""
+def find_other_reason(case: Case, record: Json) -> str:
+    """Returns the reason of a rejection if it is not that of the suite; otherwise an empty text."""
     try:
-        right, answer = read_answer(question.right), read_answer(record)
-    except (GarbledError, InvalidRequestError):
+        right, answer = read_answer(case.right), read_answer(record)
+    except (InvalidAnswerError, InvalidRequestError):
         return ""
-    is_other = isinstance(right, Rejected) and isinstance(answer, Rejected) and answer.reason != right.reason
-    return answer.reason if is_other and isinstance(answer, Rejected) else ""
+    is_other = isinstance(right, Rejection) and isinstance(answer, Rejection) and answer.reason != right.reason
+    return answer.reason if is_other and isinstance(answer, Rejection) else ""

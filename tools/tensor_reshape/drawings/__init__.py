@@ -1,4 +1,4 @@
-"""Questions as pictures, for notebooks and pages."""
+"""Queries as pictures, for notebooks and pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
@@ -9,20 +9,20 @@ __all__ = ["draw_locally"]
 
 
 class Drawing(str):
-    """SVG text, which notebooks show as the picture that it is."""
+    """SVG text, which notebooks show as a picture."""
 
     __slots__ = ()
 
     def _repr_svg_(self) -> str:
-        """Tells IPython what to show."""
+        """Returns the picture that IPython shows."""
         return str(self)
 
 
 def draw_locally(query: ShapeQuery) -> Drawing:
-    """Answers a query by this process's own rules, and returns the answer, or the rejection, as a picture.
+    """Infers the output shape in this process, and returns the result or the error as a picture.
 
-    It is SVG for a file of its own, readable on light and on dark pages: which dims of the data become which of the
-    output, the equation of the -1, and of a rejection the item to blame.
+    The picture is SVG for a file, readable on light and dark pages. It shows which input dimensions become which output
+    dimensions, the equation of the -1 and, for an error, the wrong item.
 
     >>> from tensor_reshape.client import ShapeQuery
     >>> from tensor_reshape.drawings import draw_locally
@@ -31,7 +31,7 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     True
 
     Raises:
-        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID: there is no question to draw.
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID: the query cannot be drawn.
         ValueError: the data is the output of another query (`data_from`).
     """
     item = read_query(query)

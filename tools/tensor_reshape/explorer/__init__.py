@@ -1,1 +1,1 @@
-"""What the explorer shows of a shape question: the answer or the rejection, the drawing, and the question as code."""
+"""The contents of the shape explorer: the response to a query, its drawing, and the query as code."""

@@ -1,12 +1,13 @@
-"""Answers and rejections as pictures: data, target and output as rows of boxes, and lines from where each dim comes.
+"""Answers and rejections as pictures: data, target and output as rows of boxes, with lines that show each dim's origin.
 
-Lines tell three things. A solid one leads from dims of the data to those that they become (`runs`), by way of a dot
-where several take part. A dashed one leads from a data dim to the 0 that copies it. Below the target, each item stands
-above its output dim. The equation underneath is that of rules 3 and 4, with what leaves both sides struck out.
+There are three kinds of lines. A solid line leads from data dims to the dims that they become (`dim_groups`), through a
+dot if there are several. A dashed line leads from a data dim to the 0 that copies it. From each item of the target, a
+line leads to the output dim below it. The equation at the bottom is that of rules 3 and 4, in which the dims that leave
+both sides are struck out.
 
-Laws: a drawing shows what `targets`, `explanations` and `runs` say, and decides nothing. The same question has the same
-drawing, character by character. It is well-formed XML whatever the question holds, of bounded size, and refers to
-nothing outside itself. Nothing is told by colour alone.
+Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
+drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
+information depends on colour only.
 """
 
 import re
@@ -14,8 +15,8 @@ from collections.abc import Collection, Iterable, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
-from tensor_reshape.explorer.runs import Run, find_runs
-from tensor_reshape.explorer.vectors import (
+from tensor_reshape.explorer.dim_groups import DimGroup, find_dim_groups
+from tensor_reshape.explorer.svg import (
     CHARACTER_PIXELS,
     Span,
     clip_label,
@@ -35,19 +36,19 @@ from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer
 from tensor_reshape.rules.targets import Target, read_target
 
 _NAME_PIXELS = 92
-"""What the names of the rows take, on the left."""
+"""The width of the names of the rows, on the left."""
 _BOX_PIXELS = 46
 _LEAST_WIDTH_PIXELS = 76
 _GAP_PIXELS = 14
 _EDGE_PIXELS = 10
 _DEPTHS_PIXELS = {"target": 64}
-"""How far a row is below the one above it: that of the target is where lines cross."""
+"""The distance of a row from the row above it. Lines cross above the target."""
 _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
 _NARROW_CHARACTERS, _WIDE_CHARACTERS = 46, 90
-"""How wide a text is: as the boxes, but no less than a narrow screen shows, and no more than people read at once."""
+"""The limits of the width of a text, which is otherwise that of the boxes: a narrow screen, and a readable line."""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
@@ -57,7 +58,7 @@ _CAPTIONS = {
     Kind.UNKNOWN: "unknown",
 }
 _STYLES = {Kind.COPIED: "copied", Kind.INFERRED: "inferred"}
-_BLAMED = re.compile(r"(?:^|\.)(data|shape|expected_shape)(?:\.dims)?(?:\[(\d+)\])?$")
+_WRONG_FIELD = re.compile(r"(?:^|\.)(data|shape|expected_shape)(?:\.dims)?(?:\[(\d+)\])?$")
 
 
 class _Box(NamedTuple):
@@ -67,7 +68,7 @@ class _Box(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Boxes side by side; `field` is what a rejection calls the row."""
+    """A row of boxes. `field` is the name of the row in a rejection."""
 
     name: str
     field: str
@@ -75,7 +76,7 @@ class _Row(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Where columns begin and how wide they are, where rows begin, where columns end, how many boxes the data has."""
+    """The position and width of each column, the top of each row, the right end, and the number of data boxes."""
 
     lefts: list[int]
     widths: list[int]
@@ -97,10 +98,10 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
     """Returns an answer as SVG.
 
     Args:
-        question: what was asked.
-        answer: its answer, explained or not.
-        is_standalone: whether it is to be a file of its own. It then has a background, and colours for light and dark
-            in a style sheet, which the content policy of a page may forbid.
+        question: the query.
+        answer: its answer, with or without explanations.
+        is_standalone: whether the drawing becomes a file. It then has a background and a style sheet with colours for
+            light and dark schemes, which the content security policy of a page may forbid.
     """
     target = _read_items(question, answer.dims)
     rows = [*_list_rows(question, target), _Row("output", "", _make_boxes(answer.dims))]
@@ -112,44 +113,44 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
         story = [origin.text for origin in explain_dims(question, target, answer.dims)]
     words = f"{_describe(question)}: {format_dims(answer.dims)}", "; ".join(story)
     grid = _lay_out(rows)
-    runs = _find_shown_runs(question, answer, target)
-    kept = {above[0] for below, above in runs if below == above and len(below) == 1}
-    lines = [*_draw_runs(runs, target, grid), *_draw_copies(target, kept, grid), *_draw_items(target, rows, grid)]
+    groups = _find_shown_groups(question, answer, target)
+    kept = {above[0] for below, above in groups if below == above and len(below) == 1}
+    lines = [*_draw_groups(groups, target, grid), *_draw_copies(target, kept, grid), *_draw_items(target, rows, grid)]
     return _compose(words, rows, footer, grid, lines, is_standalone=is_standalone)
 
 
 def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone: bool = False) -> str:
-    """Returns a rejection as SVG, with the item to blame marked.
+    """Returns a rejection as SVG, with the wrong item marked.
 
     Args:
-        question: what was asked.
-        error: why it is rejected. What would have been accepted is drawn where the rejection was explained.
-        is_standalone: as in `draw_answer`; the drawing then says in words what is wrong, too.
+        question: the query.
+        error: the rejection. If it was explained, the drawing shows the accepted values.
+        is_standalone: see `draw_answer`. The drawing then also contains the text of the rejection.
     """
     target = _read_items(question, None)
     rows = _list_rows(question, target)
     if question.expected is not None:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
-    rows = [_mark_blamed(row, error.field) for row in rows]
+    rows = [_mark_wrong(row, error.field) for row in rows]
     accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
-    # Some messages end with it already. It begins a line of its own, as it is what a reader looks for.
+    # Some messages already end with the accepted values. They get a line of their own, because readers look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page says it beside the drawing, in text that it wraps as it has room.
+    # A page shows this text next to the drawing, with line breaks for its width.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
 def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
-    """Returns the lines underneath, of a width for people to read."""
+    """Returns the lines below the boxes, with a readable width."""
     characters = min(max(_NARROW_CHARACTERS, int((width - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
     lines = [line for text in story for line in wrap(text, characters)]
     return [[Span(reason, is_strong=True)], *[[Span(line)] for line in lines]]
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
-    """Returns the target, None where not even its length is known."""
+    """Returns the target; None if its length is unknown."""
     if question.target is not None:
         return read_target(question, question.target[:MAX_RANK])
     return None if output is None else read_target(question, [None] * len(output))
@@ -161,17 +162,17 @@ def _describe(question: AnyQuestion) -> str:
 
 
 def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Row]:
-    """Returns what every drawing has: the data, and the target with what its items are."""
+    """Returns the rows of every drawing: the data, and the target with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    kinds = () if target is None else target.kinds  # of a target that is rejected: of those before the one to blame
+    kinds = () if target is None else target.kinds  # of a rejected target: the kinds of the items before the wrong one
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
     return [_Row("data", "data", _make_boxes(question.data)), _Row("target", "shape", boxes)]
 
 
 def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
-    """Returns a box for each dim; one box for a scalar, and for a rank that is unknown."""
+    """Returns a box for each dim; one box for a scalar and for an unknown rank."""
     if dims is None:
         return [_Box("...", "any rank")]
     if not dims:
@@ -181,18 +182,18 @@ def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
 
 
 def _show_bounds(dim: AnyDim) -> str:
-    """Returns the bounds of a dim that has a name, where they say something."""
+    """Returns the bounds of a dim with a name; empty if there are none."""
     if not isinstance(dim, Dim) or dim.expression is None or dim.bounds == ANY:
         return ""
     return str(Dim(dim.bounds))
 
 
-def _mark_blamed(row: _Row, field: str) -> _Row:
-    """Returns the row with those of its boxes marked that a rejection blames."""
-    match = _BLAMED.search(field)
+def _mark_wrong(row: _Row, field: str) -> _Row:
+    """Returns the row with the boxes marked that a rejection names."""
+    match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
-    # An item behind the last that is shown is in the box that stands for the others.
+    # The last box stands for all items that are not shown.
     chosen = range(len(row.boxes)) if match[2] is None else [min(int(match[2]), len(row.boxes) - 1)]
     boxes = [_Box(box.text, "rejected", "blamed") if at in chosen else box for at, box in enumerate(row.boxes)]
     return row._replace(boxes=boxes)
@@ -213,23 +214,23 @@ def _lay_out(rows: Sequence[_Row]) -> _Grid:
     return _Grid(lefts, widths, tops, lefts[-1] + widths[-1], len(rows[0].boxes))
 
 
-def _find_shown_runs(
+def _find_shown_groups(
     question: AnyQuestion, answer: ShapeAnswer, target: Target[AnyDim] | None
 ) -> list[tuple[list[int], list[int]]]:
-    """Returns the runs as columns of data and output: the box of a scalar, or of an unknown rank, is in the first."""
+    """Returns the groups as columns of data and output. A scalar and an unknown rank have one box, in column 0."""
     data, output = question.data or (), answer.dims or ()
     if question.data is None or answer.dims is None:
-        runs = [Run(range(len(data)), range(len(output)))]
+        groups = [DimGroup(range(len(data)), range(len(output)))]
     else:
-        runs = find_runs(data, output, () if target is None else target.copied)
-    return [([*run.data] or [0], [*run.output] or [0]) for run in runs]
+        groups = find_dim_groups(data, output, () if target is None else target.copied)
+    return [([*group.data] or [0], [*group.output] or [0]) for group in groups]
 
 
-def _draw_runs(
-    runs: Iterable[tuple[list[int], list[int]]], target: Target[AnyDim] | None, grid: _Grid
+def _draw_groups(
+    groups: Iterable[tuple[list[int], list[int]]], target: Target[AnyDim] | None, grid: _Grid
 ) -> Iterable[str]:
-    """Yields the lines from the dims of the data to those that they become."""
-    for below, above in runs:
+    """Yields the lines from the data dims to the dims that they become."""
+    for below, above in groups:
         starts = [grid.find_bottom(column, 0) for column in below]
         ends = [(grid.find_top(column, 1), _find_style(target, column)) for column in above]
         if len(starts) == len(ends) == 1:
@@ -243,7 +244,7 @@ def _draw_runs(
 
 
 def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Grid) -> Iterable[str]:
-    """Yields a line from the data to each copy, but for those that are a run by themselves: these have one already."""
+    """Yields a line from the data to each copy, unless the copy is a group of its own and already has a line."""
     for index in () if target is None else target.copied:
         if index not in kept:
             start = grid.find_bottom(min(index, grid.data_count - 1), 0)
@@ -251,7 +252,7 @@ def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Gr
 
 
 def _draw_items(target: Target[AnyDim] | None, rows: Sequence[_Row], grid: _Grid) -> Iterable[str]:
-    """Yields the lines from the items to the dims of the output."""
+    """Yields the lines from the items to the output dims."""
     for column, _ in enumerate(rows[1].boxes):
         yield draw_line(grid.find_bottom(column, 1), grid.find_top(column, 2), _find_style(target, column))
 
@@ -262,7 +263,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation of the volumes: of the -1, where there is one."""
+    """Returns the equation of the numbers of elements, or of the -1 if there is one."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:
@@ -292,7 +293,7 @@ def _compose(
     *,
     is_standalone: bool,
 ) -> str:
-    """Returns the picture: lines first, so that boxes and texts lie on them."""
+    """Returns the picture. Lines come first, so that boxes and texts cover them."""
     boxes = [element for number, row in enumerate(rows) for element in _draw_row(row, number, grid)]
     y = grid.tops[-1] + _BOX_PIXELS + _EDGE_PIXELS
     texts = [draw_text((_EDGE_PIXELS, y + _LINE_PIXELS * count), line) for count, line in enumerate(footer, 1)]

@@ -1,7 +1,7 @@
-"""Questions as code that can be pasted: Python, a command line, and JSON for the gateway.
+"""Queries as code to copy: Python, a command, and JSON for the HTTP port.
 
-Laws: pasted as it stands, each asks the very question that was typed. Whatever was typed, a text in a snippet is one
-literal of Python or one word of a shell, of printable characters.
+Invariants: a snippet runs without changes and makes exactly the given query. Any text in a snippet is one Python
+literal or one word of a shell, and consists of printable characters.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from google.protobuf import json_format
 
-from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.query_parser import QueryText
 from tensor_reshape.rules.operations import STATIC_RESHAPE
 from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.rules.shape_parser import split_items
@@ -32,7 +32,7 @@ class Snippet(NamedTuple):
     """Code.
 
     Attributes:
-        title: what it is, and what it needs.
+        title: the language, and what the code needs.
         text: the code.
     """
 
@@ -41,52 +41,52 @@ class Snippet(NamedTuple):
 
 
 def write_snippets(
-    typed: TypedQuestion,
+    text: QueryText,
     request: ShapeRequest,
     message: reshape_pb2.InferShapeRequest | None,
     listen: Sequence[str],
 ) -> list[Snippet]:
-    """Returns the question as code.
+    """Returns the query as code.
 
     Args:
-        typed: the question, whose texts can be read.
-        request: what they mean.
-        message: that in the contract's form; None: the contract cannot hold a number of it.
-        listen: the addresses of gRPC, with their real ports.
+        text: the query as text, which is valid.
+        request: the parsed query.
+        message: the query as a message of the API; None: one of its numbers does not fit into a message.
+        listen: the gRPC addresses of the server, with their real ports.
     """
-    arguments = list(_list_arguments(typed, request))
-    call = _write_call(arguments, listen, typed.server)
+    arguments = list(_list_arguments(text, request))
+    call = _write_call(arguments, listen, text.server)
     texts = {
         "Python, with a server": call,
         "Python, without a server": _write_local_call(arguments),
-        "Command line": _write_command(typed, request),
-        "JSON, by HTTP": None if message is None else _write_post(typed.server, message),
+        "Command line": _write_command(text, request),
+        "JSON, by HTTP": None if message is None else _write_post(text.server, message),
     }
-    return [Snippet(title, text) for title, text in texts.items() if text is not None]
+    return [Snippet(title, code) for title, code in texts.items() if code is not None]
 
 
-def _list_arguments(typed: TypedQuestion, request: ShapeRequest) -> Iterator[tuple[str, str]]:
-    """Yields the names and the values that `ShapeQuery` takes."""
+def _list_arguments(text: QueryText, request: ShapeRequest) -> Iterator[tuple[str, str]]:
+    """Yields the names and values of the arguments of `ShapeQuery`."""
     question = request.question
-    yield "data_shape", _write_shape(typed.data)
-    yield "shape", _write_shape(typed.shape)
+    yield "data_shape", _write_shape(text.data)
+    yield "shape", _write_shape(text.shape)
     yield "special_zero", repr(question.special_zero)
     if question.operation is not STATIC_RESHAPE:
         yield "operation", _quote(question.operation.name)
     if question.expected is not None:
-        yield "expected_shape", _write_shape(typed.expected)
+        yield "expected_shape", _write_shape(text.expected)
     if request.strides is not None:
         yield "data_strides", str(list(request.strides))
 
 
 def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: str) -> str | None:
-    """Returns a call of the SDK; None where there is no port that it could go to."""
+    """Returns a call of the SDK; None if the server has no port for it."""
     match = _PAGE.fullmatch(page)
     scheme, host = match.groups() if match else ("http", "localhost")
     target = _find_target(listen, host)
     if target is None:
         return None
-    # Both ports have TLS, or none has.
+    # The gRPC port uses TLS if the HTTP port does.
     imports, options = (
         ("import grpc\n\n", ", credentials=grpc.ssl_channel_credentials()") if scheme == "https" else ("", "")
     )
@@ -101,10 +101,10 @@ def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: s
 
 
 def _find_target(listen: Sequence[str], host: str) -> str | None:
-    """Returns how gRPC is reached by who reaches the page at a host; a path of this machine is not for strangers."""
+    """Returns the gRPC target for the user of a page at this host. Other machines cannot use a unix socket."""
     ports = [address for address in listen if not address.startswith("unix:")]
     exposed = [address for address in ports if not is_local(address)]
-    # What is bound to all interfaces is no address that one can call, and what the page is called can be called.
+    # An address for all interfaces cannot be called, but the host of the page can.
     return f"{host}:{exposed[0].rpartition(':')[2]}" if exposed else next(iter(ports), None)
 
 
@@ -119,29 +119,29 @@ def _write_local_call(arguments: list[tuple[str, str]]) -> str:
 
 
 def _join(words: list[str], *, indent: int) -> str:
-    """Returns arguments on one line where they fit, else on a line each."""
+    """Returns arguments on one line if they fit, otherwise on a line each."""
     if sum(len(word) + len(", ") for word in words) <= _LINE_CHARACTERS:
         return ", ".join(words)
     margin = "\n" + " " * indent
     return "".join(f"{margin}    {word}," for word in words) + margin
 
 
-def _write_command(typed: TypedQuestion, request: ShapeRequest) -> str:
+def _write_command(text: QueryText, request: ShapeRequest) -> str:
     question = request.question
-    words = ["tensor-reshape infer", _write_option("data", typed.data), _write_option("shape", typed.shape)]
+    words = ["tensor-reshape infer", _write_option("data", text.data), _write_option("shape", text.shape)]
     if question.special_zero is not None:
         words.append("--special-zero" if question.special_zero else "--no-special-zero")
     if question.operation is not STATIC_RESHAPE:
         words.append(f"--operation {question.operation.name}")
     if question.expected is not None:
-        words.append(_write_option("expect", typed.expected))
+        words.append(_write_option("expect", text.expected))
     if request.strides is not None:
-        words.append(_write_option("strides", typed.strides))
+        words.append(_write_option("strides", text.strides))
     return _join_words([*words, "--explain --local"])
 
 
 def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
-    # As browsers write it, whoever else it may come from: without blanks, and in ASCII.
+    # In ASCII and without blanks, like browsers write it, because other programs may send other texts.
     url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
     return _join_words(
@@ -150,7 +150,7 @@ def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
 
 
 def _join_words(words: list[str]) -> str:
-    """Returns a command on one line where it fits, else on several."""
+    """Returns a command on one line if it fits, otherwise on several."""
     line = " ".join(words)
     return f"{line if len(line) <= _COMMAND_CHARACTERS else _CONTINUED.join(words)}\n"
 
@@ -169,16 +169,16 @@ def _write_dim(text: str) -> str:
 def _write_option(name: str, text: str) -> str:
     items = split_items(text)
     plain = _UNKNOWN if items is None else ",".join(_show(item.text) for item in items)
-    # What begins with a dash is told from an option by the equals sign.
+    # The equals sign separates a value that begins with a dash from an option.
     return f"--{name}{'=' if plain.startswith('-') else ' '}{shlex.quote(plain)}"
 
 
 def _show(text: str) -> str:
-    """Returns the text of a dim in printable characters: others stand between its parts alone, as blanks do."""
+    """Returns the text of a dim in printable characters. Others only separate its parts, so they become blanks."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _quote(text: str) -> str:
-    """Returns a literal of Python, in double quotes where that needs no escape."""
+    """Returns a Python literal, in double quotes if that needs no escape."""
     literal = repr(text)
     return f'"{text}"' if literal == f"'{text}'" and '"' not in text else literal

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from explorations import LISTEN, SERVICE, show
-from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.query_parser import QueryText
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
@@ -47,7 +47,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 async def test_answer_is_that_of_the_method(client: httpx.AsyncClient):
     answer = await client.get("/explore/answer?data=2,3,4&shape=0,-1&special_zero=true")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
-    assert answer.json() == show(TypedQuestion("2,3,4", "0,-1", special_zero="true"))
+    assert answer.json() == show(QueryText("2,3,4", "0,-1", special_zero="true"))
 
 
 async def test_files_that_the_page_names_are_served_and_no_others(client: httpx.AsyncClient):
@@ -78,7 +78,7 @@ def test_page_takes_nothing_from_elsewhere_and_has_no_inline_code():
 
 def test_example_is_answered_unless_its_text_announces_a_rejection():
     for link in EXAMPLES:
-        record = show(TypedQuestion.of(link.removeprefix("?").encode()))
+        record = show(QueryText.of(link.removeprefix("?").encode()))
         text = re.search(f'href="{re.escape(link.replace("&", "&amp;"))}">([^<]*)<', FILES["index.html"])
         assert text is not None
         assert ("rejection" in record) == ("reject" in text[1].lower()), record

@@ -7,8 +7,8 @@ and write takes turns, as all that computes with the interpreter's lock; and alw
 import json
 from collections.abc import Sequence
 
-from tensor_reshape.explorer.answers import answer_typed
-from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.query_parser import QueryText
+from tensor_reshape.explorer.responses import build_response
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
@@ -26,7 +26,7 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
             return service.ask(lambda: request, lambda told: told, is_over)
 
         with turns:
-            record = answer_typed(TypedQuestion.of(query), ask, listen)
+            record = build_response(QueryText.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
     # A drawing takes a millisecond, which other calls need not wait for.

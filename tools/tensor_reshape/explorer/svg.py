@@ -1,8 +1,8 @@
-"""Boxes, lines and texts as elements of SVG.
+"""Boxes, lines and texts as SVG elements.
 
-Laws: whatever text goes in, what comes out is well-formed XML: characters that cannot be printed are written as
-escapes, those that XML knows as entities. Colours stand in attributes, so a page with a strict content policy shows
-them, and its style sheet may set others by the classes of the elements.
+Invariants: the output is well-formed XML for any text. Unprintable characters are escaped, and special characters of
+XML become entities. Colours are attributes, so a page with a strict content security policy shows them, and its style
+sheet may set other colours by the classes of the elements.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# At least 3:1 against white and against a black page: what WCAG asks of what is no text. Texts have currentColor.
+# At least 3:1 against a white and a black page, which WCAG requires of graphics. Texts have currentColor.
 _STROKES = {
     "plain": "currentColor",
     "copied": "#2f7fd0",
@@ -28,15 +28,15 @@ _STYLE_SHEET = (
     "<style>:root{color:#1f2328;background:#ffffff}"
     "@media (prefers-color-scheme:dark){:root{color:#e6edf3;background:#0d1117}}</style>"
 )
-"""Of a drawing that is a file: nothing around it lends it a colour."""
+"""The style sheet of a drawing in its own file, which has no page to set its colours."""
 
 
 class Span(NamedTuple):
-    """A piece of a line of text.
+    """A part of a line of text.
 
     Attributes:
-        text: as it is to be read, not escaped.
-        is_struck: whether a line goes through it.
+        text: the text, not escaped.
+        is_struck: whether it is struck through.
         is_strong: whether it is bold.
     """
 
@@ -46,18 +46,18 @@ class Span(NamedTuple):
 
 
 def escape_text(text: str) -> str:
-    """Returns the text as XML; what cannot be printed becomes an escape of Python's."""
+    """Returns the text as XML, with Python's escapes for unprintable characters."""
     return escape(escape_unprintable(text))
 
 
 def count_cells(text: str) -> int:
-    """Returns how many columns of a fixed-width font a text takes."""
+    """Returns the number of columns of a text in a fixed-width font."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def clip_label(text: str) -> str:
-    """Returns the text of a box, cut where it is long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # so that what is cut one by one is short
+    """Returns the text of a box, cut if it is long."""
+    shown = text[: LABEL_CHARACTERS + 1]  # so that few characters are removed one by one
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"
@@ -69,10 +69,10 @@ def draw_text(
     """Returns a line of text.
 
     Args:
-        place: of its baseline.
-        spans: its pieces.
-        anchor: which end of it stands there.
-        is_small: whether it is a caption.
+        place: the position of its baseline.
+        spans: the parts of the line.
+        anchor: the part of the line at this position: start, middle or end.
+        is_small: whether the line is a caption.
     """
     size = _SMALL_SIZE if is_small else _TEXT_SIZE
     inside = "".join(_draw_span(span) for span in spans)
@@ -81,7 +81,7 @@ def draw_text(
 
 
 def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: Sequence[str]) -> str:
-    """Returns a box with what is in it."""
+    """Returns a box with its contents."""
     (x, y), (width, height) = place, size
     stroke = 3 if style == "blamed" else 1.5
     rectangle = (
@@ -92,7 +92,7 @@ def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: 
 
 
 def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_dashed: bool = False) -> str:
-    """Returns a line from a row to the next: it leaves and arrives upright."""
+    """Returns a line from one row to the next, whose ends are vertical."""
     (x, y), (to_x, to_y) = start, end
     middle = (y + to_y) / 2
     dashes = ' stroke-dasharray="5 4"' if is_dashed else ""
@@ -103,13 +103,13 @@ def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_da
 
 
 def draw_dot(place: tuple[int, int]) -> str:
-    """Returns a dot, where lines meet."""
+    """Returns a dot at which lines meet."""
     x, y = place
     return f'<circle class="dot" cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>'
 
 
 def draw_title(text: str) -> str:
-    """Returns what an element is, for readers and as a hint under the pointer."""
+    """Returns the title of an element, for screen readers and as a tooltip."""
     return f"<title>{escape_text(text)}</title>"
 
 
@@ -117,10 +117,10 @@ def wrap_picture(words: tuple[str, str], size: tuple[int, int], elements: Sequen
     """Returns the elements as one picture.
 
     Args:
-        words: its title, and its description.
-        size: in pixels; where a page gives it less width, it shrinks.
-        elements: what is in it.
-        is_standalone: whether it has a style sheet of its own.
+        words: the title and the description.
+        size: the size in pixels. The picture shrinks if a page has less width.
+        elements: the contents.
+        is_standalone: whether the picture has its own style sheet.
     """
     title, description = words
     width, height = size

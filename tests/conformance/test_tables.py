@@ -1,20 +1,20 @@
-"""The matrix of a report."""
+"""The table of a report."""
 
-from conformance_runs import ROWS, make_mixed_results, make_question, make_results
-from tensor_reshape.conformance.matrices import build_matrix, find_worst, write_cell
+from conformance_runs import ROWS, make_case, make_mixed_results, make_results
+from tensor_reshape.conformance.tables import build_table, find_worst, write_cell
 from tensor_reshape.conformance.verdicts import Verdict
 
 RESULTS = make_mixed_results()
 OTHER = make_results(
-    (make_question(), {"shape": [6]}),
+    (make_case(), {"shape": [6]}),
     (ROWS, {"shape": [2, 3]}),
-    (make_question("layouts/no"), {"unsupported": "x"}),
+    (make_case("layouts/no"), {"unsupported": "x"}),
     name="other",
 )
 
 
-def test_matrix_of_one_has_its_verdicts_the_best_first():
-    assert build_matrix([RESULTS]).write().splitlines() == [
+def test_table_of_one_implementation_has_verdicts_best_first():
+    assert build_table([RESULTS]).write().splitlines() == [
         "rule      agrees  unsupported  weaker  wrong_shape  garbage  hang  crash",
         "target         .            .       .            .        1     .      .",
         "inferred       2            .       .            2        .     1      1",
@@ -23,18 +23,18 @@ def test_matrix_of_one_has_its_verdicts_the_best_first():
     ]
 
 
-def test_matrix_of_several_has_a_column_for_each():
-    head, *rows = (line.split("  ") for line in build_matrix([RESULTS, OTHER]).write().splitlines())
+def test_table_of_several_implementations_has_a_column_each():
+    head, *rows = (line.split("  ") for line in build_table([RESULTS, OTHER]).write().splitlines())
     assert [cell for cell in head if cell] == ["rule", " mine", "other"]
     assert [cell.strip() for cell in rows[1] if cell] == ["inferred", "2 of 6, crash", "1 of 1"]
     rules = ["target", "inferred", "partial", "layouts", "all"]
-    assert [row[0] for row in build_matrix([RESULTS, OTHER]).rows] == rules
+    assert [row[0] for row in build_table([RESULTS, OTHER]).rows] == rules
 
 
 def test_cell_has_the_share_that_agrees_and_the_worst_verdict():
     assert write_cell(RESULTS, "inferred") == "2 of 6, crash"
     assert write_cell(RESULTS, None) == "2 of 8, crash"
-    assert write_cell(OTHER, "layouts") == "not offered"
+    assert write_cell(OTHER, "layouts") == "not supported"
     assert write_cell(OTHER, "partial") == "."
     assert (find_worst(RESULTS, "partial"), find_worst(OTHER, "inferred")) == (Verdict.WEAKER, Verdict.AGREES)
     assert (find_worst(OTHER, None), find_worst(OTHER, "layouts")) == (Verdict.AGREES, Verdict.UNSUPPORTED)

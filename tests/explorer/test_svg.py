@@ -5,7 +5,7 @@ from xml.etree.ElementTree import fromstring
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.explorer.vectors import (
+from tensor_reshape.explorer.svg import (
     LABEL_CHARACTERS,
     Span,
     clip_label,

@@ -1,27 +1,27 @@
-"""Which neighbouring dims of the data become which of the output."""
+"""Groups of neighbouring input and output dims."""
 
 from math import prod
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.explorer.runs import find_runs
+from tensor_reshape.explorer.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.notation import parse_dim
 
 
 def find(data: str, output: str, copied: tuple[int, ...] = ()) -> str:
-    """Returns the runs as text: `0,1>0` for the first two dims of the data, which become the first of the output."""
+    """Returns the groups as text: `0,1>0` if the first two data dims become the first output dim."""
     left, right = ([parse_dim(dim) for dim in text.split(",") if dim] for text in (data, output))
-    return " ".join(f"{_list(run.data)}>{_list(run.output)}" for run in find_runs(left, right, copied))
+    return " ".join(f"{_list(group.data)}>{_list(group.output)}" for group in find_dim_groups(left, right, copied))
 
 
 def _list(indices: range) -> str:
     return ",".join(map(str, indices))
 
 
-# data, output; runs
-RUNS = {
+# data, output; groups
+GROUPS = {
     ("2,3,4", "6,4"): "0,1>0 2>1",
     ("2,3,4", "2,12"): "0>0 1,2>1",
     ("24", "2,3,4"): "0>0,1,2",
@@ -45,9 +45,9 @@ RUNS = {
 }
 
 
-def test_neighbours_with_equal_products_are_a_run():
-    assert {row: find(*row) for row in RUNS} == RUNS
-    # A copy is the same dim though nothing is known of it.
+def test_neighbours_with_equal_products_are_a_group():
+    assert {row: find(*row) for row in GROUPS} == GROUPS
+    # A copy equals the data dim even if it is unknown.
     assert find("?,?,?", "?,?", (0,)) == "0>0 1,2>1"
 
 
@@ -58,16 +58,16 @@ dims: st.SearchStrategy[AnyDim] = st.sampled_from(
 
 
 @given(st.lists(dims, max_size=64), st.lists(dims, max_size=64), st.sets(st.integers(0, 63)))
-def test_runs_cover_every_dim_of_both_sides_in_order(data: list[AnyDim], output: list[AnyDim], copied: set[int]):
-    runs = find_runs(data, output, {index for index in copied if index < min(len(data), len(output))})
-    assert [index for run in runs for index in run.data] == [*range(len(data))]
-    assert [index for run in runs for index in run.output] == [*range(len(output))]
-    assert all(run.data for run in runs) or not data
-    assert all(run.output for run in runs) or not output
+def test_groups_cover_every_dim_of_both_sides_in_order(data: list[AnyDim], output: list[AnyDim], copied: set[int]):
+    groups = find_dim_groups(data, output, {index for index in copied if index < min(len(data), len(output))})
+    assert [index for group in groups for index in group.data] == [*range(len(data))]
+    assert [index for group in groups for index in group.output] == [*range(len(output))]
+    assert all(group.data for group in groups) or not data
+    assert all(group.output for group in groups) or not output
 
 
 @given(numbers, st.data())
 def test_dim_groups_have_equal_products(data: list[int], draw: st.DataObject):
     output = draw.draw(st.permutations(data))
-    for run in find_runs(data, output, ()):
-        assert prod(data[index] for index in run.data) == prod(output[index] for index in run.output)
+    for group in find_dim_groups(data, output, ()):
+        assert prod(data[index] for index in group.data) == prod(output[index] for index in group.output)

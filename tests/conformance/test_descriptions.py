@@ -1,7 +1,7 @@
-"""Questions and answers in words."""
+"""Queries and answers in words."""
 
-from conformance_runs import Json, make_question
-from tensor_reshape.conformance.sentences import write_answer, write_question, write_shape
+from conformance_runs import Json, make_case
+from tensor_reshape.conformance.descriptions import describe_answer, describe_query, describe_shape
 
 ANSWERS: list[tuple[Json | None, str]] = [
     (None, "-"),
@@ -16,14 +16,14 @@ ANSWERS: list[tuple[Json | None, str]] = [
     ({"error": {"reason": "NO", "message": "it is not"}}, "rejected: NO it is not"),
     ({"error": {}}, "rejected"),
     ({"error": "so"}, "rejected"),
-    ({"unsupported": "views"}, "not offered: views"),
+    ({"unsupported": "views"}, "not supported: views"),
     ({"oh": 1}, '{"oh": 1}'),
     ({"shape": "x"}, "x"),
     ({"shape": [{}, [1]]}, "[0.., [1]]"),
 ]
 
 
-def test_question_is_a_line():
+def test_query_is_one_line():
     plain = "reshape of [2, 3] to [-1], special_zero false"
     rows: list[tuple[Json, str]] = [
         ({}, plain),
@@ -33,13 +33,13 @@ def test_question_is_a_line():
             f"{plain}, expected [?], strides [3, 1], data_type u8, bytes 00",
         ),
     ]
-    for asked, text in rows:
-        assert write_question(make_question(**asked).asked) == text
-    assert write_question({"operation": "reshape", "data": [], "shape": []}) == "reshape of [] to []"
+    for query, text in rows:
+        assert describe_query(make_case(**query).query) == text
+    assert describe_query({"operation": "reshape", "data": [], "shape": []}) == "reshape of [] to []"
 
 
-def test_any_result_fits_in_one_short_line():
+def test_any_answer_fits_in_one_short_line():
     for answer, text in ANSWERS:
-        assert write_answer(answer) == text, answer
-    assert len(write_shape(list(range(100_000)))) < 500
-    assert len(write_answer({"shape": [1], "bytes": "00" * 100_000})) < 1000
+        assert describe_answer(answer) == text, answer
+    assert len(describe_shape(list(range(100_000)))) < 500
+    assert len(describe_answer({"shape": [1], "bytes": "00" * 100_000})) < 1000

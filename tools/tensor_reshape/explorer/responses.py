@@ -1,16 +1,15 @@
-"""What the page shows of a typed question: the answer or the rejection, the drawing, and the question as code.
+"""The data that the page shows for a query: the answer or the rejection, the drawing, and the query as code.
 
-Laws: the rules decide, and here their words are passed on; the service answers through `ask`, as it answers every other
-call. A rejection of the question is something to show; one of the call, such as of a full server, is an exception as
-everywhere else.
+Invariants: all decisions are those of the rules. The service answers through `ask`, as it answers every other call. A
+rejected query is shown. A rejected call, for example by a busy server, is an exception as everywhere else.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
+from tensor_reshape.explorer.query_parser import QueryText, find_wrong_item, parse_query
 from tensor_reshape.explorer.snippets import write_snippets
-from tensor_reshape.explorer.typed_questions import TypedQuestion, find_blamed, read_question
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer, ShapeRequest
@@ -21,32 +20,32 @@ from tensor_reshape.wire.inference import build_infer_request
 Json: TypeAlias = dict[str, Any]
 
 Ask: TypeAlias = Callable[[ShapeRequest], ShapeAnswer]
-"""Answers a question, or raises what the service rejects it for."""
+"""Answers a query, or raises the rejection of the service."""
 
 
-def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
-    """Returns all that is to be shown.
+def build_response(text: QueryText, ask: Ask, listen: Sequence[str]) -> Json:
+    """Returns all data for the page.
 
     Args:
-        typed: the question.
-        ask: asks the service.
-        listen: where the service is served over gRPC.
+        text: the query.
+        ask: queries the service.
+        listen: the gRPC addresses of the service.
 
     Raises:
-        ReshapeError: the call is rejected, whatever the question is.
+        ReshapeError: the call is rejected, independently of the query.
     """
     try:
-        request = read_question(typed)
+        request = parse_query(text)
     except ReshapeError as error:
-        return {"rejection": _describe_rejection(error, typed)}
+        return {"rejection": _describe_rejection(error, text)}
     message = _build_message(request)
-    record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message, listen)]}
+    record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(text, request, message, listen)]}
     try:
         answer = _ask(request, ask, is_sendable=message is not None)
     except ReshapeError as error:
-        if not _is_of_question(error):
+        if not _concerns_query(error):
             raise
-        rejection, drawing = _describe_rejection(error, typed), draw_rejection(request.question, error)
+        rejection, drawing = _describe_rejection(error, text), draw_rejection(request.question, error)
         return {**record, "rejection": rejection, "drawing": drawing}
     return {**record, "answer": _describe_answer(answer), "drawing": draw_answer(request.question, answer)}
 
@@ -59,15 +58,15 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
 
 
 def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
-    answer = ask(request)  # no dim is larger than an s64: the rules say which one is
+    answer = ask(request)  # no dim is above 2^63 - 1, and the rules name one that is
     if not is_sendable:
         text = "the query contains a number above 2^63 - 1"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     return answer
 
 
-def _is_of_question(error: ReshapeError) -> bool:
-    """Whether the same question would be rejected again, whoever asks."""
+def _concerns_query(error: ReshapeError) -> bool:
+    """Whether the same query would be rejected again."""
     if isinstance(error, LimitError):
         return isinstance(error.reason, Reason) and not error.reason.is_retryable
     return isinstance(error, InvalidRequestError)
@@ -85,7 +84,7 @@ def _describe_answer(answer: ShapeAnswer) -> Json:
 
 def _describe_dim(dim: AnyDim, origins: Sequence[Origin]) -> Json:
     record: Json = {"text": format_dim(dim)}
-    for origin in origins:  # one, or none where no rank was known before the answer
+    for origin in origins:  # one; none if the rank was unknown before the answer
         record.update(kind=origin.kind.value, origin=origin.text)
     return record
 
@@ -100,11 +99,11 @@ def _describe_view(view: View) -> Json:
     return {"possibility": view.possibility.value, "strides": strides}
 
 
-def _describe_rejection(error: ReshapeError, typed: TypedQuestion) -> Json:
+def _describe_rejection(error: ReshapeError, text: QueryText) -> Json:
     accepted = error.metadata.get("accepted", "")
     return {
         "reason": str(error.reason),
-        "message": error.message.removesuffix(f"; accepted: {accepted}"),  # which is shown apart
+        "message": error.message.removesuffix(f"; accepted: {accepted}"),  # the page shows it separately
         "accepted": accepted,
-        "blamed": find_blamed(typed, error)._asdict(),
+        "blamed": find_wrong_item(text, error)._asdict(),
     }

@@ -1,52 +1,52 @@
-"""JUnit XML, as a library reads it that CI tools use."""
+"""JUnit XML, read by a library that CI tools use."""
 
 from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from conformance_runs import HOSTILE, make_question
-from tensor_reshape.conformance.junit_files import build_junit
+from conformance_runs import HOSTILE, make_case
+from tensor_reshape.conformance.junit import build_junit
 from tensor_reshape.conformance.verdicts import Judgement, Verdict
 
-# By question, what came of it, and what a CI tool shows.
+# The judgement of each case, and the element that a CI tool shows.
 JUDGEMENTS: dict[str, tuple[Judgement, list[type]]] = {
     "inferred/good": (Judgement(Verdict.AGREES), []),
     "inferred/wrong": (Judgement(Verdict.WRONG_SHAPE, "dim 0 is 7, not 6"), [Failure]),
     "inferred/crash": (Judgement(Verdict.CRASH, f"SIGSEGV {HOSTILE}"), [Error]),
     "partial/tighter": (Judgement(Verdict.TIGHTER, "dim 0 is 4..5"), []),
     "partial/not": (Judgement(Verdict.UNSUPPORTED, "no names"), [Skipped]),
-    "partial/agreed": (Judgement(Verdict.WEAKER, "dim 0 is ?"), [Failure]),
+    "partial/expected": (Judgement(Verdict.WEAKER, "dim 0 is ?"), [Failure]),
     "partial/changed": (Judgement(Verdict.HANG, "no answer in 1 s"), [Error]),
     "partial/gone": (Judgement(Verdict.AGREES), []),
 }
 KINDS = {name: kinds for name, (_, kinds) in JUDGEMENTS.items()}
-AGREED = {f"partial/{name}@reshape": "weaker" for name in ("agreed", "changed", "gone")}
+EXPECTED = {f"partial/{name}@reshape": "weaker" for name in ("expected", "changed", "gone")}
 
 
-def read(folder: Path, agreed: dict[str, str]) -> tuple[JUnitXml, dict[str, TestCase]]:
+def read(folder: Path, expected: dict[str, str]) -> tuple[JUnitXml, dict[str, TestCase]]:
     """Returns a file, and its test cases by their names."""
-    questions = [make_question(name) for name in JUDGEMENTS]
+    cases = [make_case(name) for name in JUDGEMENTS]
     judgements = {f"{name}@reshape": judgement for name, (judgement, _) in JUDGEMENTS.items()}
-    (folder / "junit.xml").write_bytes(build_junit(f"mine {HOSTILE}", questions, judgements, agreed))
+    (folder / "junit.xml").write_bytes(build_junit(f"mine {HOSTILE}", cases, judgements, expected))
     xml = JUnitXml.fromfile(str(folder / "junit.xml"))
-    cases = [case for suite in xml if isinstance(suite, TestSuite) for case in suite]
-    return xml, {case.name.partition("@")[0]: case for case in cases}
+    tests = [test for suite in xml if isinstance(suite, TestSuite) for test in suite]
+    return xml, {test.name.partition("@")[0]: test for test in tests}
 
 
-def test_differences_fail_unless_they_are_agreed_to(tmp_path: Path):
+def test_differences_fail_unless_they_are_expected(tmp_path: Path):
     _, cases = read(tmp_path, {})
     assert {name: [*map(type, case.result)] for name, case in cases.items()} == KINDS
-    _, cases = read(tmp_path, AGREED)
+    _, cases = read(tmp_path, EXPECTED)
     kinds = {name: [*map(type, case.result)] for name, case in cases.items()}
-    # What is agreed to and gone fails, too.
-    assert kinds == KINDS | {"partial/agreed": [Skipped], "partial/gone": [Failure]}
+    # An expected difference that is gone fails as well.
+    assert kinds == KINDS | {"partial/expected": [Skipped], "partial/gone": [Failure]}
 
 
 def test_suites_are_rules_and_have_the_right_counts(tmp_path: Path):
     xml, _ = read(tmp_path, {})
     counts = (xml.tests, xml.failures, xml.errors, xml.skipped)
     assert [(suite.name, suite.tests) for suite in xml] == [("inferred", 3), ("partial", 5)]
-    xml.update_statistics()  # type: ignore[no-untyped-call] # counted again
+    xml.update_statistics()  # type: ignore[no-untyped-call] # recounts
     assert (xml.tests, xml.failures, xml.errors, xml.skipped) == counts == (8, 2, 2, 1)
 
 

@@ -1,0 +1,147 @@
+"""A child process that reads lines and writes lines.
+
+Invariants:
+
+- `exchange_lines` always ends. If the program is silent for too long, writes too much that is not an answer, or if the
+  call is cancelled, the program and all processes that it has started are killed.
+- At most one line and the end of the standard error are kept in memory.
+- The program's input is closed after the last line, so a program may read everything before it answers.
+"""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from typing import NamedTuple
+
+MAX_LINE_BYTES = 1 << 20
+MAX_STRAY_BYTES = 4 << 20
+MAX_STRAY_LINES = 4096
+"""The number of lines in a row that are not answers. Libraries that print write fewer."""
+
+_READ_BYTES = 1 << 16
+_TAIL_BYTES = 4096
+_EXIT_SECONDS = 5.0
+
+
+class End(Enum):
+    """Why an exchange ended."""
+
+    ANSWERED = auto()
+    """All lines are answered."""
+
+    EXITED = auto()
+    """The program ended."""
+
+    SILENT = auto()
+    """No answer arrived in time."""
+
+    FLOODED = auto()
+    """The program wrote too much that is not an answer."""
+
+
+class Outcome(NamedTuple):
+    """The end of an exchange.
+
+    Attributes:
+        end: why it ended.
+        code: the exit code, or -N for signal N; None: the program had not ended by itself.
+        tail: the end of the program's standard error.
+    """
+
+    end: End
+    code: int | None
+    tail: str
+
+
+class Timeouts(NamedTuple):
+    """The longest silence of a program in seconds.
+
+    Attributes:
+        start: before its first answer.
+        answer: before each later answer.
+    """
+
+    start: float
+    answer: float
+
+
+async def exchange_lines(
+    command: Sequence[str], lines: Sequence[bytes], receive: Callable[[bytes], bool], timeouts: Timeouts
+) -> Outcome:
+    """Runs a program until it has answered each line, or fails to.
+
+    Args:
+        command: the program and its arguments.
+        lines: its input.
+        receive: is called with each line of output; returns whether the line answers one of `lines` for the first time.
+        timeouts: the longest silence of the program.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    # In a session of its own, so that all processes of the program can be killed, and Ctrl-C reaches only this process.
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
+    )
+    assert process.stdin is not None  # noqa: S101 - for type checkers: all are pipes
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    tail = bytearray()
+    reading = asyncio.create_task(_keep_end(process.stderr, tail))
+    try:
+        process.stdin.write(b"".join(line + b"\n" for line in lines))
+        process.stdin.close()  # after everything is written; a program that reads less is no error
+        end = await _receive_all(process.stdout, len(lines), receive, timeouts)
+        if end is End.EXITED:
+            await _await_exit(process, reading)
+        return Outcome(end, process.returncode, tail.decode(errors="replace").strip())
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await _await_exit(process, reading)
+
+
+async def _receive_all(
+    stream: asyncio.StreamReader, unanswered: int, receive: Callable[[bytes], bool], timeouts: Timeouts
+) -> End:
+    now = asyncio.get_running_loop().time
+    deadline = now() + timeouts.start
+    stray_bytes = stray_lines = 0  # since the last answer
+    while unanswered:
+        try:
+            async with asyncio.timeout_at(deadline):
+                line = await stream.readline()
+        except TimeoutError:
+            return End.SILENT
+        except ValueError:  # the line is longer than MAX_LINE_BYTES
+            return End.FLOODED
+        if not line:
+            return End.EXITED
+        if line != b"\n" and receive(line.removesuffix(b"\n")):
+            unanswered -= 1
+            stray_bytes = stray_lines = 0
+            deadline = now() + timeouts.answer
+            continue
+        stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
+        if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
+            return End.FLOODED
+        if now() >= deadline:  # the timeout does not expire while there are lines to read
+            return End.SILENT
+    return End.ANSWERED
+
+
+async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
+    while chunk := await stream.read(_READ_BYTES):
+        tail[:] = (tail + chunk)[-_TAIL_BYTES:]
+
+
+async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
+    """Waits for the program and the end of its standard error, but not for long: a child of it may hold the pipe."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_EXIT_SECONDS):
+            await process.wait()
+            await reading
