@@ -15,14 +15,9 @@ from tensor_reshape.client.queries import MAX_CALL_QUERIES, MAX_PARALLEL_CALLS
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 
-BLOCKING_ALONE = {
-    "grpc_api",  # what goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can
-    "submit",  # an event loop has tasks
-}
+ONLY_BLOCKING = {"submit"}  # an event loop has tasks
 SECONDS, HELD_SECONDS = 60.0, 0.3
-PUBLIC = [name for name in vars(Client) if not name.startswith("_") and name not in BLOCKING_ALONE]
-OF_GRPC = "interceptors"
-"""The argument whose type is grpc's for one client, and grpc.aio's for the other."""
+PUBLIC = [name for name in vars(Client) if not name.startswith("_") and name not in ONLY_BLOCKING]
 
 
 def test_both_clients_have_the_same_methods_and_arguments():
@@ -33,13 +28,8 @@ def test_both_clients_have_the_same_methods_and_arguments():
         assert inspect.iscoroutinefunction(awaited), name
 
 
-def test_both_clients_share_options_except_grpc_api():
-    blocking, awaiting = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
-    assert blocking.keys() - awaiting.keys() == BLOCKING_ALONE - {"submit"}
-    assert [blocking[name] for name in awaiting if name != OF_GRPC] == [
-        parameter for name, parameter in awaiting.items() if name != OF_GRPC
-    ]
-    assert blocking[OF_GRPC].default == awaiting[OF_GRPC].default
+def test_both_clients_have_the_same_options():
+    assert inspect.signature(Client) == inspect.signature(AsyncClient)
 
 
 def test_every_call_takes_the_options_of_a_call():

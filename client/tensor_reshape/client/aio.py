@@ -3,62 +3,54 @@
 `aio_calls` makes the calls.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from os import PathLike
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc.aio
 
-from tensor_reshape.client.aio_calls import AioCalls
+from tensor_reshape.client.aio_calls import AioCalls, require_loop
 from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.arrays import AnyArray
-from tensor_reshape.client.contexts import CallOptions, Metadata
-from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.base import USE_WITH, BaseClient
+from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.options import (
-    ChannelOptions,
-    ChannelSettings,
-    Endpoint,
-    check_chunk_bytes,
-    check_inline_max_bytes,
-    check_settings,
-)
+from tensor_reshape.client.grpc_core import GrpcApi
+from tensor_reshape.client.options import ChannelSettings
 from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
+    Call,
     Expected,
     InferOptions,
-    Plan,
     Target,
     build_health_check,
     build_infer_shape,
     build_server_info,
     check_keywords,
-    plan_reshape,
 )
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import FAST_OPTIONS, find_call
-from tensor_reshape.client.tokens import authorize
-from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
+from tensor_reshape.client.transfers import Handover, ReshapeOptions
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import ServerInfo
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
 
-class AsyncClient:
+class AsyncClient(BaseClient[AioCalls, Interceptor]):
     """An asyncio client that reshapes arrays on a server. It belongs to the event loop in which it was created.
+
+    Its methods have the same arguments, results and errors as those of `Client`.
+
+    Raises:
+        RuntimeError: no event loop is running.
 
     >>> import asyncio
     >>> async def ask():
@@ -67,41 +59,6 @@ class AsyncClient:
     >>> asyncio.run(ask())
     InferredShape([6])
     """
-
-    def __init__(  # noqa: PLR0913 - each option has its name
-        self,
-        target: str = DEFAULT_TARGET,
-        *,
-        credentials: grpc.ChannelCredentials | None = None,
-        token: str | None = None,
-        token_file: str | PathLike[str] | None = None,
-        allow_plaintext_token: bool = False,
-        metadata: Metadata = (),
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-        inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
-        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
-        compression: grpc.Compression | None = None,
-        options: ChannelOptions = (),
-        interceptors: Sequence[Interceptor] = (),
-        tracing: bool = False,
-    ) -> None:
-        """Creates the channel; see `Client`.
-
-        Interceptors must be of grpc.aio, which uses each of them for only one kind of call: the first kind that it
-        implements.
-
-        Raises:
-            RuntimeError: no event loop is running, so the channel would belong to the wrong one.
-        """
-        _require_loop()
-        target = check_target(target)
-        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
-        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
-        if tracing:
-            self._endpoint.pass_traces_on()
-        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
-        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = self._open_calls(check_settings(options, compression, interceptors))
 
     async def __aenter__(self) -> Self:
         """Returns the client."""
@@ -117,22 +74,13 @@ class AsyncClient:
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""
-            text = "use `async with AsyncClient(...)`, because an AsyncClient is for asyncio"
-            raise TypeError(text)
+            raise TypeError(USE_WITH)
 
         __exit__ = __enter__
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
         await self._calls.close()
-
-    def __repr__(self) -> str:
-        """The target and state of the client, without credentials."""
-        return self._endpoint.describe(type(self).__name__)
-
-    def __reduce__(self) -> NoReturn:
-        """Rejects pickling and copying."""
-        raise self._endpoint.reject_pickling(type(self).__name__)
 
     @overload
     async def static_reshape(
@@ -212,11 +160,7 @@ class AsyncClient:
         **how: Unpack[Handover],
     ) -> Output:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
-        if isinstance(array, PackedTensor):
-            plan = plan_reshape(arguments)
-            return plan.present(await self._transfer(plan, timeout, how))
-        return await self._reshape(arguments, timeout, how)
+        return await self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     @require_special_zero
     async def infer_shape(
@@ -256,30 +200,12 @@ class AsyncClient:
         """Waits until a server with health status SERVING is connected; see `Client.wait_until_ready`."""
         await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
-    def _open_calls(self, settings: ChannelSettings) -> AioCalls:
-        """Creates the object that makes calls; a fake client overrides it."""
+    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> AioCalls:
+        require_loop()
+        del grpc_api  # grpc.aio is public
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
-        call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
-        if call is not None:
-            return await self._calls.run(call, self._endpoint.start_call(timeout, how))
-        return await self._transfer(plan_reshape(arguments), timeout, how)
-
-    async def _transfer(self, plan: Plan, timeout: float | None, how: Handover) -> Output:
-        delivery = Delivery(plan, how, self._inline_max_bytes)
+        work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        if delivery.way == "stream":
-            # Created again for each attempt, because the received part of a lost stream is not reliable.
-            return await self._calls.stream(lambda: StreamTransfer(plan, delivery, self._chunk_bytes), context)
-        if delivery.way == "view":
-            return delivery.view(await self._calls.run(plan.build_infer(), context))
-        return delivery.land(await self._calls.run(plan.build_inline(), context))
-
-
-def _require_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
-        raise RuntimeError(message) from None
+        return await (self._calls.run(work, context) if isinstance(work, Call) else self._calls.stream(work, context))

@@ -244,6 +244,19 @@ class AioCalls:
         return transfer.finish()
 
 
+def require_loop() -> None:
+    """Checks that an event loop is running, because otherwise a channel would belong to the wrong one.
+
+    Raises:
+        RuntimeError: no event loop is running.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
+        raise RuntimeError(message) from None
+
+
 async def _exchange(
     call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:

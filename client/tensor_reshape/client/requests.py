@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATIO
 from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
+Result = TypeVar("Result")
+
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array | SupportsDLPack
 
@@ -65,6 +67,10 @@ class Call(NamedTuple, Generic[Answer]):
     method: str
     request: bytes
     decode: Callable[[bytes], Answer]
+
+    def then(self, convert: Callable[[Answer], Result]) -> "Call[Result]":
+        """Returns the call with a function that converts its response."""
+        return Call(self.method, self.request, lambda raw: convert(self.decode(raw)))
 
 
 ShapeAnswers = list[InferredShape | ReshapeError]

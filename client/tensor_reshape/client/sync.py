@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
-from os import PathLike
+from functools import cached_property, partial
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
@@ -12,45 +11,33 @@ import grpc
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray
-from tensor_reshape.client.contexts import CallOptions, Metadata
-from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.base import USE_WITH, BaseClient
+from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.options import (
-    ChannelOptions,
-    ChannelSettings,
-    Endpoint,
-    check_chunk_bytes,
-    check_inline_max_bytes,
-    check_settings,
-)
+from tensor_reshape.client.options import ChannelSettings
 from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
+    Call,
     Expected,
     InferOptions,
-    Plan,
     Target,
     build_health_check,
     build_infer_shape,
     build_server_info,
     check_keywords,
-    plan_reshape,
 )
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.sync_calls import SyncCalls
-from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import FAST_OPTIONS, find_call
-from tensor_reshape.client.tokens import authorize
-from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
+from tensor_reshape.client.transfers import Handover, ReshapeOptions
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import ServerInfo
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -59,7 +46,7 @@ Like = TypeVar("Like")
 Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
 
-class Client:
+class Client(BaseClient[SyncCalls, Interceptor]):
     """A blocking client that reshapes arrays on a server. Threads may share it.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -73,61 +60,6 @@ class Client:
     ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
     array([1, 2, 3, 4])
     """
-
-    def __init__(  # noqa: PLR0913 - each option has its name
-        self,
-        target: str = DEFAULT_TARGET,
-        *,
-        credentials: grpc.ChannelCredentials | None = None,
-        token: str | None = None,
-        token_file: str | PathLike[str] | None = None,
-        allow_plaintext_token: bool = False,
-        metadata: Metadata = (),
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-        inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
-        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
-        compression: grpc.Compression | None = None,
-        options: ChannelOptions = (),
-        interceptors: Sequence[Interceptor] = (),
-        tracing: bool = False,
-        grpc_api: GrpcApi = "auto",
-    ) -> None:
-        """Creates the channel, which connects with the first call.
-
-        Args:
-            target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
-                in every gRPC client, the environment may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`, with
-                exceptions in `no_grpc_proxy` or `no_proxy`). Loopback addresses, `localhost` and unix sockets never use
-                a proxy.
-            credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
-            token: bearer token, sent with every call over TLS.
-            token_file: file with the bearer token. It is read again when it changes.
-            allow_plaintext_token: allows a token without TLS if the target is on this machine.
-            metadata: metadata for every call.
-            timeout: default timeout of a call in seconds, including retries. `math.inf`: no timeout.
-            inline_max_bytes: arrays up to this size are sent in one message, larger ones as a stream, unless `transfer`
-                is set.
-            chunk_bytes: size of a message of a stream.
-            compression: gRPC compression of requests (gzip or deflate). It only helps on slow networks.
-            options: gRPC channel arguments. They override those of the SDK. `grpc.service_config` replaces load
-                balancing and health checking.
-            interceptors: gRPC interceptors for unary-unary and stream-stream calls, the outermost first. With
-                interceptors, all calls use grpcio's public API.
-            tracing: whether each call carries the current OpenTelemetry span as W3C Trace Context, the same in all
-                attempts. Needs the extra `tracing`.
-            grpc_api: "auto" makes small calls on grpcio's core, which is faster, if this grpcio supports it and no
-                interceptor is set. "public" uses only grpcio's public API, for example if another library instruments
-                grpcio's objects. Both return the same results.
-        """
-        target = check_target(target)
-        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
-        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
-        if tracing:
-            self._endpoint.pass_traces_on()
-        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
-        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = self._open_calls(check_settings(options, compression, interceptors), grpc_api)
-        self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # no thread is started before `submit`
 
     def __enter__(self) -> Self:
         """Returns the client."""
@@ -143,8 +75,7 @@ class Client:
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""
-            text = "a Client is not for asyncio: use `with Client(...)`, or `async with AsyncClient(...)`"
-            raise TypeError(text)
+            raise TypeError(USE_WITH)
 
         __aexit__ = __aenter__
 
@@ -160,14 +91,6 @@ class Client:
         # Submitted calls that have not started still start, and find the client closed. Cancelling their futures would
         # not always wake the code that waits for them.
         self._pool.shutdown(wait=False)
-
-    def __repr__(self) -> str:
-        """The target and state of the client, without credentials."""
-        return self._endpoint.describe(type(self).__name__)
-
-    def __reduce__(self) -> NoReturn:
-        """Rejects pickling and copying."""
-        raise self._endpoint.reject_pickling(type(self).__name__)
 
     @overload
     def static_reshape(
@@ -273,11 +196,7 @@ class Client:
         >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
         (8, 0)
         """
-        arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
-        if isinstance(array, PackedTensor):
-            plan = plan_reshape(arguments)
-            return plan.present(self._transfer(plan, timeout, how))
-        return self._reshape(arguments, timeout, how)
+        return self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     @require_special_zero
     def infer_shape(
@@ -368,22 +287,14 @@ class Client:
         self._endpoint.require_open()
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
 
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(thread_name_prefix="tensor-reshape")
+
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> SyncCalls:
-        """Creates the object that makes calls; a fake client overrides it."""
         return SyncCalls(self._endpoint, settings, grpc_api)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
-        call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
-        if call is not None:
-            return self._calls.run(call, self._endpoint.start_call(timeout, how))
-        return self._transfer(plan_reshape(arguments), timeout, how)
-
-    def _transfer(self, plan: Plan, timeout: float | None, how: Handover) -> Output:
-        delivery = Delivery(plan, how, self._inline_max_bytes)
+        work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        if delivery.way == "stream":
-            # Created again for each attempt, because the received part of a lost stream is not reliable.
-            return self._calls.stream(lambda: StreamTransfer(plan, delivery, self._chunk_bytes), context)
-        if delivery.way == "view":
-            return delivery.view(self._calls.run(plan.build_infer(), context))
-        return delivery.land(self._calls.run(plan.build_inline(), context))
+        return self._calls.run(work, context) if isinstance(work, Call) else self._calls.stream(work, context)

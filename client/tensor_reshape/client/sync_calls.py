@@ -23,7 +23,7 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
+from tensor_reshape.client.grpc_core import GrpcApi, open_transport
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
@@ -55,7 +55,7 @@ class SyncCalls:
         """Creates the channel, which connects with the first call."""
         self._endpoint = endpoint
         self._settings = settings
-        self._grpc_api = check_grpc_api(grpc_api)
+        self._grpc_api = grpc_api
         self.transport = self._open_transport(avoid_unhealthy=True)
 
     def close(self) -> None:

@@ -156,7 +156,7 @@ class Delivery:
         if not self._is_writable:
             # only of this array object; the caller's array, of which it may be a view, is unchanged
             output.flags.writeable = False
-        return self._framework.present(output)
+        return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
 
     def view(self, dims: InferredShape) -> Output:
         """Returns the caller's array with the shape that the server inferred. The bytes are unchanged.

@@ -16,7 +16,7 @@ from itertools import chain
 from grpc import StatusCode
 
 from tensor_reshape.client.aio import AsyncClient
-from tensor_reshape.client.aio_calls import AioCalls
+from tensor_reshape.client.aio_calls import AioCalls, require_loop
 from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.frameworks import Output
@@ -102,8 +102,9 @@ class AsyncFakeClient(AsyncClient):
         """
         self._calls.fakes.fail_next(error, times)
 
-    def _open_calls(self, settings: ChannelSettings) -> "_AsyncFakeCalls":
-        del settings  # of a channel
+    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_AsyncFakeCalls":
+        require_loop()
+        del settings, grpc_api  # of a channel
         return _AsyncFakeCalls(self._endpoint)
 
 
