@@ -1,8 +1,8 @@
-"""Reshape nodes of ONNX models, checked by the rules; the extra `onnx`.
+"""Checks of the Reshape nodes of ONNX models. Needs the extra `onnx`.
 
-`check_model` asks what each Reshape node of a model gives, and compares the answers with what the model and onnx's own
-shape inference say; `annotate_model` returns a copy of the model with the answers besides. Neither runs the model, nor
-needs its weights.
+`check_model` infers the output shape of each Reshape node, and compares it with the shapes that the model declares and
+that onnx infers. `annotate_model` also returns a copy of the model that contains the inferred shapes. Neither of them
+runs the model or reads its weights.
 """
 
 from tensor_reshape.onnx.checks import annotate_model, check_model

@@ -1,4 +1,4 @@
-"""Shapes of the outputs of Reshape nodes: read from a model, taken out of it, and written into it."""
+"""The shapes of Reshape outputs in a model: reading, removing and writing them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -14,7 +14,7 @@ Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
 
 def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields a graph and all in its nodes, each with the path of `ReshapeNode.graph`."""
+    """Yields a graph and all graphs in its nodes, each with the path of `ReshapeNode.graph`."""
     yield path, graph
     for node in graph.node:
         for attribute, inner in list_subgraphs(node):
@@ -22,7 +22,7 @@ def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, o
 
 
 def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
-    """Returns what a model says of the output of each Reshape node, None for an unknown dim."""
+    """Returns the declared shape of each Reshape output, with None for an unknown dim."""
     return {
         (path, name): params.read_declared(shape)
         for path, graph in list_graphs(model.graph)
@@ -33,10 +33,10 @@ def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[An
 
 
 def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> None:
-    """Gives the names that onnx has made for unknown dims a suffix.
+    """Adds a suffix to the names that onnx has made for unknown dims.
 
-    onnx numbers them anew in each inference, without a look into graphs in nodes: without one, two dims could have one
-    name.
+    onnx numbers them again in each inference, and ignores the names in graphs in nodes. Without a suffix, two dims
+    could have the same name.
     """
     for _, graph in list_graphs(model.graph):
         for _, shape in list_shapes(graph):
@@ -46,7 +46,7 @@ def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> Non
 
 
 def strip_shapes(model: onnx.ModelProto) -> None:
-    """Takes from a model what it says of these outputs."""
+    """Removes the declared shapes of Reshape outputs."""
     for _, graph in list_graphs(model.graph):
         outputs = _list_outputs(graph)
         for info in (*graph.value_info, *graph.output):
@@ -55,12 +55,12 @@ def strip_shapes(model: onnx.ModelProto) -> None:
 
 
 def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes, params: DimParams) -> None:
-    """Writes shapes of these outputs where the model leaves them open.
+    """Writes shapes of Reshape outputs, except for dims that the model declares.
 
     Args:
-        model: the one to change.
-        typed: the same with the types that onnx has inferred: a shape is written with a type alone.
-        shapes: of outputs of Reshape nodes.
+        model: the model to change.
+        typed: the model with the element types that onnx has inferred. A shape cannot be written without a type.
+        shapes: the shapes of Reshape outputs.
         params: the names of the model's dims.
     """
     types = {path: _list_types(graph) for path, graph in list_graphs(typed.graph)}
@@ -85,12 +85,12 @@ def _list_types(graph: onnx.GraphProto) -> dict[str, int]:
 
 
 def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
-    """Writes the dims that are open; what is said stays."""
+    """Writes the unknown dims, and leaves the declared ones unchanged."""
     if not tensor.HasField("shape"):
         tensor.shape.CopyFrom(shape)
         return
     if len(tensor.shape.dim) != len(shape.dim):
-        return  # its rank is wrong, and stays
+        return  # the declared rank is wrong, but is not changed
     for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
         if own.WhichOneof("value") is None:
             own.CopyFrom(other)

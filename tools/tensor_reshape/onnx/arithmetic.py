@@ -1,7 +1,7 @@
-"""Arithmetic of dims that are known in part, as models do it on the way to a target shape.
+"""Arithmetic of partially known dims, for the computations of a target shape in a model.
 
-Laws: None is a number of which nothing is known. What is answered holds for every value of the names that the model can
-be run with; a name is one of a dim, so it stands for a number that is not negative.
+Invariants: None is an unknown number. A result is right for all values of the names with which the model can run. A
+name stands for a dim, so it is not negative.
 """
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim
@@ -26,7 +26,7 @@ def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def divide(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the quotient as Div of integers has it: rounded toward 0, which is down, as no dim is negative."""
+    """Returns the quotient of an integer Div, rounded toward 0. For dims this means down, as they are not negative."""
     if isinstance(one, int) and isinstance(other, int):
         return None if other == 0 else abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
     left, right = _express(one), _express(other)
@@ -36,33 +36,33 @@ def divide(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def add(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the sum; one that has names in it is a name as a whole."""
+    """Returns the sum. A sum with names becomes one name."""
     if isinstance(one, int) and isinstance(other, int):
         return one + other
     left, right = _express(one), _express(other)
     if left is None or right is None:
         return one if other == 0 else other if one == 0 else None
-    # What is added to a number is at least that: an item of a target that is not 0 copies nothing.
+    # A sum with a number is at least this number. This matters because an item that is not 0 copies no dim.
     low = sum(dim for dim in (one, other) if isinstance(dim, int))
     return _name(f"{_describe(one, left)} + {_describe(other, right)}", low)
 
 
 def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the difference of numbers; of anything else it may be negative, which no name stands for."""
+    """Returns the difference of numbers. Any other difference is unknown, because it may be negative."""
     if isinstance(one, int) and isinstance(other, int):
         return one - other
     return one if other == 0 else None
 
 
 def _express(dim: AnyDim) -> Expression | None:
-    """Returns what a dim is called; a number that no expression may have for a coefficient is nothing."""
+    """Returns the expression of a dim; None if it has none, or is a number that cannot be a coefficient."""
     if isinstance(dim, int):
         return make_legal_expression(dim, ()) if dim > 0 else None
     return None if dim is None else dim.expression
 
 
 def _divide_exactly(one: Expression, other: Expression) -> AnyDim:
-    """Returns the quotient where it has no remainder whatever the names are, else None."""
+    """Returns the quotient if it has no remainder for any values of the names; otherwise None."""
     if other.divisor != 1 or other.divisors or one.divisor != 1 or one.divisors or one.coefficient % other.coefficient:
         return None
     factors = list(one.factors)
@@ -83,14 +83,14 @@ def _name(name: str, low: int = 0) -> AnyDim:
 
 
 def _write(expression: Expression) -> str:
-    """Returns an expression as an operand of a quotient."""
+    """Returns the text of an expression in a quotient."""
     if not expression.factors:
         return str(expression.coefficient)
     return write_factor(expression.symbol.name) if expression.symbol is not None else f"({expression})"
 
 
 def _describe(dim: AnyDim, expression: Expression) -> str:
-    """Returns an operand of a sum: a formula as it stands, as none that is a name binds less than a sum."""
+    """Returns the text of an operand of a sum. It needs no parentheses, because no name binds weaker than a sum."""
     if isinstance(dim, int):
         return str(dim)
     return expression.symbol.name if isinstance(expression.symbol, Symbol) else str(expression)

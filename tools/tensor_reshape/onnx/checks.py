@@ -1,14 +1,14 @@
-"""The check of a model: all its Reshape nodes as one batch of questions, and what the answers say of the model.
+"""The check of a model: a batch of queries for all Reshape nodes, and the comparison of the answers with the model.
 
-Laws:
+Invariants:
 
-- Shapes of the data are what onnx infers; where it leaves a dim open and the data is the output of another Reshape, the
-  question takes over that one's answer. Answers go back into the model, onnx infers again, and so on until nothing is
-  gained: what is known of one node serves all behind it.
-- What the model says of the output of a Reshape is no source: it is what the answer is compared with.
-- An item of a target that the model computes from dims is a length, unless it is 0 in some run of the model, and copies
-  another dim there: then it is asked for as unknown. onnx takes it for a length, so what it says of the output of such
-  a node is no source either.
+- Data shapes are those that onnx infers. If onnx leaves a dim unknown and the data is the output of another Reshape,
+  the query uses the answer for that node. The answers are written into the model and onnx infers again, until nothing
+  new is known. So knowledge about one node serves all nodes after it.
+- The declared shape of a Reshape output is never used for inference, because the answer is compared with it.
+- A target item that the model computes from dims is a length, unless it is 0 in some run of the model and then copies
+  another dim. Such an item is unknown in the query. onnx treats it as a length, so its shape for this output is not
+  used either.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +39,12 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each gains at least one dim, and takes one inference of onnx's
+_MAX_ROUNDS = 8  # each one finds at least one dim, and needs an inference by onnx
 _MAX_ALL_ROUNDS = 64
 
 
 class _Round(NamedTuple):
-    """One turn: what was asked, and answered."""
+    """One round: the nodes and their answers."""
 
     nodes: list[ReshapeNode]
     answers: list[Answer]
@@ -55,10 +55,10 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
 
     Args:
         source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
-        ask: who answers: `infer_locally`, in this process and by the same rules, or the `infer_shapes` of a `Client`.
+        ask: the function that infers the shapes: `infer_locally`, or `infer_shapes` of a `Client`.
 
     Raises:
-        ModelError: it is no model, or one that is not looked into.
+        ModelError: the input is not a model, or is beyond the limits of the check.
         ReshapeError: the batch as a whole is above a limit of the server.
 
     >>> model = onnx.parser.parse_model('''
@@ -72,14 +72,14 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
 
 
 def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
-    """Checks a model, and returns a copy of it besides that has the answers as shapes of the outputs.
+    """Checks a model, and also returns a copy of it with the inferred output shapes.
 
-    Only what the model leaves open is written: what it says stays, also where that is wrong. Of the answers, numbers
-    and names of the model's are written, and products of them. The outputs of nodes in functions are left out, since
-    each call may give them another shape.
+    Only unknown dims are written. Declared dims are not changed, even if they are wrong. A written dim is a number, a
+    name in the model, or a product of such names. Outputs of nodes in functions are not written, because their shapes
+    may differ between calls.
 
     Raises:
-        ModelError: it is no model, or one that is not looked into.
+        ModelError: the input is not a model, or is beyond the limits of the check.
         ReshapeError: the batch as a whole is above a limit of the server.
 
     >>> model = onnx.parser.parse_model('''
@@ -112,7 +112,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
-    last = _ask_until_nothing_is_gained(expanded, current, params, ask)
+    last = _infer_in_rounds(expanded, current, params, ask)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -121,7 +121,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
 
 
 def find_key(node: ReshapeNode) -> Key:
-    """Returns where the output of a node is: its graph and its name."""
+    """Returns the graph and the name of a node's output."""
     return node.graph, node.output
 
 
@@ -135,21 +135,19 @@ def _list_params(model: onnx.ModelProto) -> set[str]:
     }
 
 
-def _ask_until_nothing_is_gained(
-    model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask
-) -> _Round:
-    """Asks, and asks again with what onnx infers of the answers; `model` is without shapes of these outputs."""
+def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
+    """Infers the shapes in rounds, with onnx's inference after each. `model` has no shapes of Reshape outputs."""
     least, corrected = None, set[Key]()
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
-        last = _Round(nodes, _ask_all([_build_query(node, params) for node in nodes], ask))
+        last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        # Behind a node that onnx is wrong about, nothing that it infers is sure until the answer has taken its place.
+        # If onnx may be wrong about a node, its inference after this node counts only when it has used our answer.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last
         least, corrected = count, corrected | copying
-        # From the model's own shapes each time: onnx keeps what it has inferred before, however little that was.
+        # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred.
         strip_shapes(model)
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
@@ -170,8 +168,8 @@ def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
     )
 
 
-def _ask_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
-    """Asks in as few calls as a server takes; a link to an earlier call becomes the shape that it answered."""
+def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
+    """Infers in as few calls as a server allows. A link to an earlier call is replaced by the shape from its answer."""
     answers: list[Answer] = []
     for start in range(0, len(queries), MAX_CALL_QUERIES):
         call = [_relink(query, start, answers) for query in queries[start : start + MAX_CALL_QUERIES]]
@@ -194,12 +192,12 @@ def _count_open(answer: Answer, params: DimParams) -> int:
 
 
 def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
-    """Returns how many dims are open; an unknown rank counts more than the dims of any shape."""
+    """Returns the number of unknown dims. An unknown rank counts more than the dims of any shape."""
     return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
 
 
 def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
-    """Returns the answers; an open dim of a node in `corrected` has a name, or onnx would give it that of a length."""
+    """Returns the shapes of the answers. Unknown dims of nodes in `corrected` get names, so that onnx makes none."""
     return {
         key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -220,8 +218,8 @@ def _judge(
     if isinstance(answer, ReshapeError):
         verdict = Verdict.REJECTED
     else:
-        told = (find_disagreement(source, dims, answer) for source, dims in sources.items())
-        disagreements = tuple(text for text in told if text is not None)
+        found = (find_disagreement(source, dims, answer) for source, dims in sources.items())
+        disagreements = tuple(text for text in found if text is not None)
         verdict = _choose_verdict(answer, inferred, disagreements, params)
     return Finding(
         node=node,

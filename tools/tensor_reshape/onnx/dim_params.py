@@ -1,11 +1,11 @@
-"""Dims of ONNX models as the rules take them, and back.
+"""Conversion between the dims of ONNX models and the dims of the rules.
 
-Laws:
+Invariants:
 
-- A `dim_param` is a name as it stands, and nothing is concluded from what it says; but a product or a quotient is read
-  as one where each of its names is a dim of the model by itself: `batch*heads`, and not `Add/Add_output_0_dim_1`.
-- An unknown dim of a tensor has a name of its own, `TENSOR_dim_INDEX`, which is no name of the model's: so what the
-  model computes from that dim is known to be that dim.
+- A `dim_param` is a name without further meaning. It is a product or a quotient only if each of its names is also a dim
+  of the model: `batch*heads`, but not `Add/Add_output_0_dim_1`.
+- An unknown dim of a tensor gets the name `TENSOR_dim_INDEX`, which the model does not use. So the check recognizes the
+  dim in later computations of the model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,47 +20,47 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph that a tensor is in, and its name."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write them where nothing is known
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write them for unknown dims
 
 
 class DimParams:
-    """The names of one model's dims."""
+    """The names of the dims of one model."""
 
     def __init__(self, params: Iterable[str]) -> None:
-        """Takes all that the model has."""
+        """Stores the names in the model."""
         self._params = frozenset(params)
-        self._names: dict[str, str] = {}  # what the rules call a dim, by what the model calls it
+        self._names: dict[str, str] = {}  # the name in the rules for each name in the model
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
 
     def has(self, param: str) -> bool:
-        """Whether a name was read before, or is one of the model's, or a product of such."""
+        """Whether a name is in the model, was read before, or is a product of such names."""
         return param in self._params or param in self._names or self._read_product(param) is not None
 
     def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor, each a number or a name."""
+        """Returns the dims of a tensor. Each is a number or has a name."""
         return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
 
     def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor with a name for each that is no number and has none."""
+        """Returns the dims of a tensor, with a new name for each unknown dim without a name."""
         return tuple(
             dim if isinstance(dim, int) or (dim is not None and dim.expression) else self._make_name(tensor, place)
             for place, dim in enumerate(dims)
         )
 
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims as the model says them, None where it says nothing."""
+        """Returns the declared dims, with None for an unknown one."""
         return tuple(map(self._read_dim, shape.dim))
 
     def is_open(self, dim: AnyDim) -> bool:
-        """Whether a dim is open: neither a number, nor a product of names that the model has."""
+        """Whether a dim is unknown: neither a number nor a product of names in the model."""
         if not isinstance(dim, Dim) or dim.expression is None:
             return not isinstance(dim, int)
         symbols = (*dim.expression.factors, *dim.expression.divisors)
         return any(self._params_by_name.get(symbol.name) not in self._params for symbol in symbols)
 
     def write_shape(self, dims: Sequence[AnyDim]) -> onnx.TensorShapeProto:
-        """Returns the dims as a model has them; intervals have no place there."""
+        """Returns the dims in the form of a model, which cannot express intervals."""
         shape = onnx.TensorShapeProto()
         for dim in dims:
             written = shape.dim.add()
@@ -71,7 +71,7 @@ class DimParams:
         return shape
 
     def _write(self, expression: Expression) -> str:
-        """Returns an expression as a model has it; nothing where one of its names is another in the model."""
+        """Returns an expression in the form of a model; empty if one of its names is different in the model."""
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
         symbols = (*expression.factors, *expression.divisors)
@@ -88,7 +88,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # By names that were made, too: they come back in what was annotated.
+        # New names count as well, because annotated models contain them.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
@@ -98,7 +98,7 @@ class DimParams:
         return None if expression is None or not (above or below) else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
-        """Returns what the rules call a dim: its own name where that is legal, else another."""
+        """Returns the name of a dim in the rules: its own name if it is valid, otherwise a new one."""
         if param not in self._names:
             name = param if is_name(param) else self._choose_name(f"dim_{len(self._names)}")
             self._names[param], self._params_by_name[name] = name, param
@@ -106,7 +106,7 @@ class DimParams:
 
     def _make_name(self, tensor: Key, place: int) -> AnyDim:
         if (tensor, place) not in self._made:
-            # Of two graphs beside each other, each may have a tensor of this name.
+            # Two graphs may both have a tensor with this name.
             param = f"{tensor[1]}_dim_{place}"
             while param in self._params or param in self._names:
                 param += "_"

@@ -1,11 +1,11 @@
-"""ONNX models as they are read, and what onnx's own shape inference says of them.
+"""ONNX models: reading, expansion of functions, and onnx's own shape inference.
 
-Laws:
+Invariants:
 
-- Weights in other files are neither needed nor opened: a path in a model is a stranger's.
-- A model whose functions call themselves, or grow beyond MAX_NODES when they are expanded, is rejected before anything
-  walks it: the time that it takes is bounded by its bytes.
-- The model that was given is never changed.
+- Weights in other files are never opened, because a path in a model comes from an untrusted source.
+- A model is rejected before it is traversed if its functions call themselves, or have more than MAX_NODES nodes when
+  they are expanded. So the time depends only on the size of the file.
+- The given model is never changed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,14 @@ from tensor_reshape.rules.errors import TensorReshapeError
 ModelLike: TypeAlias = onnx.ModelProto | bytes | str | Path
 
 MAX_NODES = 100_000
-"""How many nodes a model may have where its functions are expanded."""
+"""The largest number of nodes after the expansion of functions."""
 
 _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, ValueError, RuntimeError)
 
 
 class ModelError(TensorReshapeError, ValueError):
-    """What was given is no ONNX model, or none that is looked into.
+    """The input is not an ONNX model, or it is beyond the limits of the check.
 
     >>> try:
     ...     check_model(b"")
@@ -40,10 +40,10 @@ class ModelError(TensorReshapeError, ValueError):
 
 
 def load_model(source: ModelLike) -> onnx.ModelProto:
-    """Returns a model: a path, the bytes of a file, or one that is loaded already.
+    """Returns the model of a path or of the bytes of a file. A loaded model is returned unchanged.
 
     Raises:
-        ModelError: it is none.
+        ModelError: the input is not a model.
         OSError: the file cannot be read.
     """
     if isinstance(source, onnx.ModelProto):
@@ -54,7 +54,7 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     except DecodeError:
         message = "not an ONNX model: it is not a ModelProto"
         raise ModelError(message) from None
-    # Any bytes may be a message of fields that nobody knows, and no bytes at all are one.
+    # protobuf also accepts a message that has only unknown fields, and an empty one.
     if not model.HasField("graph"):
         message = "not an ONNX model: it has no graph"
         raise ModelError(message)
@@ -62,17 +62,17 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
 
 
 def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a copy of the model in which its functions are expanded where they are called.
+    """Returns a copy of the model in which each call of a function is replaced by its nodes.
 
     Raises:
-        ModelError: they call themselves, or have too many nodes.
+        ModelError: the functions call themselves, or have too many nodes.
     """
     _check_texts(model)
     _check_size(model)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
-        copy.opset_import.add(version=1)  # what a model without them means
+        copy.opset_import.add(version=1)  # the meaning of a model without opsets
     _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
@@ -82,7 +82,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Returns the model with the shapes that onnx infers, and what kept it from that, if anything did."""
+    """Returns the model with the shapes that onnx infers, and the error of onnx if there is one."""
     try:
         return infer_shapes(model, data_prop=True), ""
     except _ONNX_ERRORS as error:
@@ -90,7 +90,7 @@ def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:
-    """Takes the names of dims out of functions: two calls would have the same, and their dims may differ."""
+    """Removes the names of dims in functions, because the dims of two calls may differ."""
     for function in model.functions:
         function.ClearField("value_info")
         graphs = [graph for node in _list_all_nodes(function.node) for _, graph in list_subgraphs(node)]
@@ -100,7 +100,7 @@ def _strip_functions(model: onnx.ModelProto) -> None:
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields the graphs in a node, as If, Loop and Scan have them, each with the name of its attribute."""
+    """Yields the graphs in a node such as If, Loop or Scan, each with the name of its attribute."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.name, attribute.g
@@ -113,7 +113,7 @@ def _take_first_line(error: Exception) -> str:
 
 
 def _check_texts(model: onnx.ModelProto) -> None:
-    """Rejects names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
+    """Rejects names that are not UTF-8. For the syntax version of ONNX, protobuf returns them as bytes."""
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
         message = "not an ONNX model: a name in it is not UTF-8"
@@ -141,8 +141,8 @@ def _check_size(model: onnx.ModelProto) -> None:
     sizes: dict[tuple[str, str], int] = {}
 
     def measure(nodes: Iterator[onnx.NodeProto], depth: int) -> int:
-        # A chain of calls is as deep as there are functions: one that is longer calls itself. Deeper than that, or than
-        # Python's stack, nobody nests them.
+        # A chain of calls that is longer than the number of functions contains a function that calls itself. Real
+        # models nest less than 100 calls, which is also safe for Python's stack.
         if depth > min(len(functions), 100):
             message = "the functions of the model call themselves, or each other more than 100 deep"
             raise ModelError(message)

@@ -1,4 +1,4 @@
-"""What a check of a model found: a finding for each Reshape node."""
+"""The result of a check: a finding for each Reshape node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,42 +13,42 @@ from tensor_reshape.rules.json_format import Json, describe_dims
 
 
 class Verdict(Enum):
-    """What is to be said of a node.
+    """The verdict about a node.
 
     >>> check_model(model).count(Verdict.KNOWN)
     1
     """
 
     KNOWN = "known"
-    """onnx's own shape inference has its output, each dim a number or a name of the model's; nothing contradicts it."""
+    """onnx infers the same output, and each dim is a number or a name in the model."""
 
     CLOSED = "closed"
-    """onnx's own shape inference leaves dims of its output open; here each is a number or a product of such names."""
+    """onnx leaves dims of the output unknown. This check knows each as a number or a product of names in the model."""
 
     NARROWED = "narrowed"
-    """onnx's own shape inference leaves dims of its output open, here fewer stay so."""
+    """onnx leaves dims of the output unknown. This check knows some of them."""
 
     OPEN = "open"
-    """As many dims of its output, or the rank, stay open here, or more: onnx takes each item for a length."""
+    """This check knows no more dims than onnx. It may know fewer, because onnx treats each item as a length."""
 
     DISAGREES = "disagrees"
-    """The model, or onnx, has another shape for its output."""
+    """The model or onnx states another output shape."""
 
     REJECTED = "rejected"
-    """It fails whatever the model is run with, or its question is above a limit."""
+    """The node fails for every input, or its query is above a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of one node.
+    """The finding about one node.
 
     Attributes:
-        node: the node, with what was asked.
-        answer: the shape of its output, or the rejection.
-        declared: what the model says of its output, None for an unknown dim; None: nothing.
-        inferred: the same of onnx's own inference, without what the model declares there.
+        node: the node.
+        answer: the output shape, or the rejection.
+        declared: the output shape in the model, with None for an unknown dim; None: the model declares no shape.
+        inferred: the output shape that onnx infers without the declared shape.
         disagreements: a sentence for each contradiction.
-        verdict: what is to be said.
+        verdict: the verdict.
 
     >>> (finding,) = check_model(model).findings
     >>> print(finding, finding.verdict.value, sep=": ")
@@ -64,7 +64,7 @@ class Finding:
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """A sentence for each item of the target that is no length in every run."""
+        """A sentence for each target item that is not a length in every run."""
         target = self.node.target or ()
         return tuple(
             f"shape[{place}] is {format_dim(target[place])}; if it is 0, it copies dim {place}: treated as unknown"
@@ -72,14 +72,14 @@ class Finding:
         )
 
     def __str__(self) -> str:
-        """The finding as a line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
+        """The finding in one line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node = self.node
         place = node.name or node.output
         answer = f"rejected: {self.answer}" if isinstance(self.answer, ReshapeError) else f"is {self.answer}"
         return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {answer}"
 
     def to_json(self) -> Json:
-        """Returns the finding as `json` writes it."""
+        """Returns the finding in the form of JSON."""
         node, answer = self.node, self.answer
         record: Json = {
             "name": node.name,
@@ -102,11 +102,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
-    """What was found in a model.
+    """The findings about a model.
 
     Attributes:
-        findings: of each Reshape node, in the order of the file.
-        notes: what could not be done.
+        findings: a finding for each Reshape node, in the order of the file.
+        notes: a sentence for each step of the check that failed.
 
     >>> report = check_model(model)
     >>> report.is_good, report.disagreements
@@ -122,16 +122,16 @@ class ModelReport:
         return tuple(text for finding in self.findings for text in finding.disagreements)
 
     def count(self, verdict: Verdict) -> int:
-        """Returns of how many nodes this is to be said."""
+        """Returns the number of nodes with a verdict."""
         return Counter(finding.verdict for finding in self.findings)[verdict]
 
     @property
     def is_good(self) -> bool:
-        """Whether no node is rejected, and nothing contradicts."""
+        """Whether no node is rejected and nothing contradicts the inferred shapes."""
         return not (self.count(Verdict.REJECTED) or self.count(Verdict.DISAGREES))
 
     def to_json(self) -> Json:
-        """Returns the report as `json` writes it."""
+        """Returns the report in the form of JSON."""
         return {
             "nodes": [finding.to_json() for finding in self.findings],
             "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
@@ -139,13 +139,13 @@ class ModelReport:
         }
 
 
-def find_disagreement(source: str, told: Sequence[AnyDim] | None, have: InferredShape) -> str | None:
-    """Returns what `source` says otherwise of a shape; None where both can be true, whatever names they have."""
-    if told is None or have.dims is None:
+def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:
+    """Returns the contradiction between the shape of `source` and ours; None if both can be right, ignoring names."""
+    if stated is None or have.dims is None:
         return None
-    if len(told) != len(have.dims):
-        return f"{source} says {format_dims(told)}, of rank {len(told)}; the shape is {have}"
-    for index, (one, other) in enumerate(zip(told, have.dims, strict=True)):
+    if len(stated) != len(have.dims):
+        return f"{source} says {format_dims(stated)}, of rank {len(stated)}; the shape is {have}"
+    for index, (one, other) in enumerate(zip(stated, have.dims, strict=True)):
         if find_bounds(one).meet(find_bounds(other)).is_empty:
             return f"{source} says that dim {index} is {format_dim(one)}; the shape is {have}"
     return None

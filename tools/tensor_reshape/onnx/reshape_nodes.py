@@ -1,7 +1,7 @@
-"""The Reshape nodes of a model, each with what is known of its data and of its target.
+"""The Reshape nodes of a model, with the known parts of their data and target shapes.
 
-Nodes are read in the order of the file, which is the order of their execution; graphs in nodes (If, Loop, Scan) see
-what is outside of them. A name is taken as it was last given, so a cycle is no loop here.
+Nodes are read in the order of the file, which is the order of execution. Graphs in nodes (If, Loop, Scan) see the names
+outside of them. A name has its latest value, so a cycle in a model does not cause an endless loop.
 """
 
 from collections import ChainMap
@@ -50,15 +50,16 @@ class ReshapeNode:
     """One Reshape node.
 
     Attributes:
-        name: of the node, which may be empty.
-        graph: where it is: empty for the model's own graph, else the nodes and attributes around it (`y.then_branch`).
+        name: the name of the node, which may be empty.
+        graph: the graph of the node; empty: the main graph. Otherwise the nodes and attributes around it, for example
+            `y.then_branch`.
         output: the name of its output.
-        data: what is known of the shape of its data; None: not even the rank.
-        target: what is known of its target; None: not even its length.
-        copying: the places of items of the target that the model computes, and that are 0 in runs where they copy
-            another dim: as lengths they are unknown.
-        special_zero: whether a 0 copies: what `allowzero` is not.
-        data_from: the index of the node, among all, whose output has the shape of the data; None: there is none.
+        data: the known part of the data shape; None: the rank is unknown.
+        target: the known part of the target; None: its length is unknown.
+        copying: the indices of target items that the model computes, and that copy another dim if they are 0. These
+            items are unknown as lengths.
+        special_zero: whether a 0 copies a dim: the opposite of `allowzero`.
+        data_from: the index of the Reshape node whose output has the data shape; None: there is none.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -76,7 +77,7 @@ class ReshapeNode:
 
     @property
     def shape(self) -> tuple[AnyDim, ...] | None:
-        """The target as it is asked for: None for an item that may be another length than it says."""
+        """The target of the query, with None for an item that may copy another dim."""
         if self.target is None:
             return None
         return tuple(None if place in self.copying else item for place, item in enumerate(self.target))
@@ -84,11 +85,11 @@ class ReshapeNode:
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known of the names that a node sees."""
+    """The known values of the names that a node sees."""
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    makers: ChainMap[str, int]  # by the name of a tensor: the Reshape node whose output has its shape
+    makers: ChainMap[str, int]  # for each tensor, the Reshape node whose output has its shape
     replaceable: frozenset[str]  # constants that are the defaults of inputs
 
     def nest(self) -> "_Scope":
@@ -96,9 +97,9 @@ class _Scope:
 
 
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
-    """Returns the nodes in order; shapes are those that the model has, inferred before or not."""
+    """Returns the Reshape nodes in order, with the shapes in the model, declared or inferred."""
     nodes: list[ReshapeNode] = []
-    # Before IR version 4 every constant had to be an input as well, and nobody replaces them.
+    # Before IR version 4, every constant also had to be an input, so such an input is still a constant.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
     replaceable = frozenset(given.name for given in model.graph.input if is_replaceable)
     _read_graph(model.graph, "", _Scope(ChainMap(), ChainMap(), ChainMap(), replaceable), params, nodes)
@@ -106,20 +107,20 @@ def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[Reshap
 
 
 def list_shapes(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
-    """Yields each tensor whose shape a graph says, with that shape."""
+    """Yields each tensor with a shape in a graph, and the shape."""
     for info in (*graph.input, *graph.value_info, *graph.output):
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             yield info.name, info.type.tensor_type.shape
 
 
 def is_reshape(node: onnx.NodeProto) -> bool:
-    """Whether a node is ONNX's own Reshape."""
+    """Whether a node is the Reshape of ONNX itself."""
     return node.op_type == "Reshape" and node.domain in {"", "ai.onnx"} and len(node.output) > 0
 
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
-    """Returns how a graph in a node is called, from outside in."""
-    output = next(filter(None, node.output), node.name)  # an output that is not wanted has no name
+    """Returns the name of a graph in a node, from the outermost graph to the innermost."""
+    output = next(filter(None, node.output), node.name)  # an unused output has no name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
@@ -176,6 +177,6 @@ def _find_target(
     value, dims = operands[1]
     if value is not None and not value.is_scalar:
         return value.items
-    # Of a target that is computed otherwise, its length may be known.
+    # The length of the target may be known even if its items are not.
     size = dims[0] if dims is not None and len(dims) == 1 else None
     return (None,) * size if isinstance(size, int) and size <= MAX_RANK else None

@@ -1,7 +1,8 @@
-"""What is known of the integers that a model computes: targets of Reshape are made of shapes, node by node.
+"""The known integers that a model computes. Models compute the targets of Reshape from shapes, node by node.
 
-onnx's own inference propagates them, too, but does not tell them. Followed here are the operators that exporters take
-for shapes; what any other computes is unknown. A value is a scalar, or a list of at most MAX_ITEMS integers.
+onnx's own inference computes these values as well, but does not return them. This module supports the operators that
+exporters use for shapes. The result of any other operator is unknown. A value is a scalar, or a list of at most
+MAX_ITEMS integers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +16,15 @@ from tensor_reshape.onnx.arithmetic import add, divide, multiply, subtract
 from tensor_reshape.rules.dims import AnyDim
 
 MAX_ITEMS = 256
-"""The longest list that is followed: a target has at most 64 items."""
+"""The longest list. A target has at most 64 items."""
 
 
 class ShapeValue(NamedTuple):
-    """A tensor of integers that are known in part.
+    """A tensor of partially known integers.
 
     Attributes:
-        items: its elements.
-        is_scalar: whether it has rank 0, and one item; else it has rank 1.
+        items: the elements.
+        is_scalar: whether the rank is 0, with one item; otherwise it is 1.
     """
 
     items: tuple[AnyDim, ...]
@@ -31,17 +32,17 @@ class ShapeValue(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The items where all are numbers."""
+        """The items if all of them are numbers; otherwise None."""
         numbers = tuple(item for item in self.items if isinstance(item, int))
         return numbers if len(numbers) == len(self.items) else None
 
 
 class Operand(NamedTuple):
-    """What is known of an input of a node.
+    """An input of a node.
 
     Attributes:
-        value: its elements; None: nothing.
-        dims: its shape; None: not even its rank.
+        value: the elements; None: unknown.
+        dims: the shape; None: the rank is unknown.
     """
 
     value: ShapeValue | None
@@ -53,20 +54,20 @@ Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant; None where it has too many, another type, or keeps them in a file."""
+    """Returns the integers of a constant; None if it has too many, has another type, or stores them in a file."""
     if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
         return None
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # it has fewer elements than it says, or more
+    except (TypeError, ValueError):  # the number of elements is wrong
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
 
 def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
-    """Returns what is known of the first output of a node."""
+    """Returns the first output of a node; None: unknown."""
     compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
     if compute is None:
         return None
@@ -95,7 +96,7 @@ def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | No
     value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
     if value is None or to not in _INTEGERS:
         return None
-    # A number that the type does not hold becomes another: exporters write the end of a Slice as 2^63 - 1.
+    # A number outside the type becomes another number. Exporters write the end of a Slice as 2^63 - 1.
     narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
     return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
 
@@ -115,7 +116,7 @@ def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | N
 
 
 def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    # Of a list, there is one axis.
+    # A list has only one axis.
     data, indices = _find_value(operands, 0), _find_value(operands, 1)
     numbers = None if indices is None else indices.numbers
     if data is None or data.is_scalar or indices is None or numbers is None:
@@ -132,7 +133,7 @@ def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue |
         if operand.value is not None and not operand.value.is_scalar:
             items += operand.value.items
         elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
-            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)  # how many they are is known, at least
+            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)  # at least their number is known
         else:
             return None
         if len(items) > MAX_ITEMS:
@@ -149,8 +150,8 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        return None  # ONNX begins at the first item then, its reference evaluator nowhere
-    # Python's slices as ONNX defines them; with a step below 0, an end before the beginning is none at all.
+        return None  # ONNX starts at the first item, but its reference evaluator returns nothing
+    # Slices of Python are like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
 
 
@@ -175,7 +176,7 @@ def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue |
 
 
 def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
-    """Returns how many axes a node has, which are an attribute until opset 13; None where that is unknown."""
+    """Returns the number of axes, which are an attribute before opset 13; None: unknown."""
     if "axes" in attributes:
         return len(attributes["axes"].ints)
     axes = _find_value(operands, 1)
@@ -202,7 +203,7 @@ def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | 
 def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
     keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    # With noop_with_empty_axes, nothing is multiplied unless there are axes.
+    # With noop_with_empty_axes, a node without axes multiplies nothing.
     if (
         value is None
         or value.is_scalar
@@ -239,7 +240,7 @@ def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
 
 
 def _hold(item: AnyDim, numbers: range) -> AnyDim:
-    """Returns an item that a type holds; a number that it does not is unknown."""
+    """Returns the item if the type can hold it; otherwise it is unknown."""
     return None if isinstance(item, int) and item not in numbers else item
 
 

@@ -1,7 +1,7 @@
-"""Items of targets that a model computes from dims, and that are 0 in some of its runs: there they copy a dim.
+"""Target items that a model computes from dims, and that copy another dim in runs in which they are 0.
 
-Law: an item that is not listed is a length in every run. Where it is 0, the dim that it copies is 0 as well, or the
-node fails, as its volumes differ or as there is nothing to divide for a -1.
+Invariant: an item that is not listed is a length in every run. If it is 0, the copied dim is 0 as well, or the node
+fails, because the numbers of elements differ or because the -1 would divide by 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +11,15 @@ from itertools import combinations
 from tensor_reshape.rules.dims import AnyDim, Dim
 
 _MAX_NAMES = 8
-"""Of how many names every choice of those that are 0 is tried; of more, each item is listed that can be 0."""
+"""The largest number of names of which all combinations of zeros are tried. Beyond it, all possible items are listed."""
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the places of items that copy a dim which is not 0 in a run that the node may give an output in.
+    """Returns the indices of items that copy a dim which is not 0, in a run in which the node does not fail.
 
     Args:
-        target: of a node where a 0 copies; None: an item of which nothing is known.
-        data: what is known of the shape of its data; None: not even the rank.
+        target: the target of a node in which a 0 copies a dim, with None for an unknown item.
+        data: the known part of the data shape; None: the rank is unknown.
     """
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
@@ -33,7 +33,7 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 
 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
-    """Returns the names that make dims 0: a quotient is 0 where its dividend is."""
+    """Returns the names that make dims 0. A quotient is 0 if its dividend is."""
     return frozenset(
         factor.name
         for dim in dims
@@ -52,7 +52,7 @@ def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
 
 
 def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
-    """Returns the items that copy a dim which is not 0, where these names are 0 and no others; none if it fails."""
+    """Returns the items that copy a dim which is not 0, if exactly these names are 0; none if the node fails."""
     copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
     if not copies <= set(range(len(data))):
         return set()

@@ -1,10 +1,10 @@
-"""For tests of programs that call this service: servers, and clients that need none.
+"""Helpers for tests of programs that call the service.
 
-`run_server` starts a server on a free port. `FakeClient` and `AsyncFakeClient` are clients that answer by themselves by
-the real rules, and fail when they are told to. pytest has them as fixtures: `reshape_server`, `reshape_client` and
+`run_server` starts a server on a free port. `FakeClient` and `AsyncFakeClient` are clients without a server. They apply
+the real rules, and fail on request. The pytest fixtures are `reshape_server`, `reshape_client` and
 `fake_reshape_client`.
 
-Law: to import this, as pytest does wherever it is installed, takes the standard library alone.
+Invariant: importing this package needs only the standard library, because pytest imports it in every session.
 """
 
 from typing import TYPE_CHECKING

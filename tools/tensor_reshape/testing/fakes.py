@@ -1,10 +1,10 @@
-"""Clients that answer by themselves: the SDK's own up to the call, which a server's rules answer in this process.
+"""Clients without a server. They are the SDK's clients, except that this process answers the calls by the same rules.
 
-Laws:
+Invariants:
 
-- What a call gives, and what it is rejected with, is what it gives with a server of default limits; nothing connects.
-- What a fake is told to fail with ends the next call that would have been sent: what the SDK rejects beforehand sends
-  none. Nothing is sent again, and nothing awaited.
+- A call has the same result or error as with a server with default limits. Nothing connects.
+- A requested failure ends the next call that would be sent. A request that the SDK rejects locally is not sent. There
+  are no retries and no waiting.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from tensor_reshape.client.sync import Client
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.testing.answers import INFO, answer, answer_stream
+from tensor_reshape.testing.responses import INFO, respond, respond_to_stream
 
 
 class FakeClient(Client):
-    """A `Client` that needs no server: it answers by itself, by the rules of one.
+    """A `Client` that needs no server, because it applies the server's rules itself.
 
-    It takes the same arguments, and makes nothing of those about connections.
+    It accepts the same arguments, and ignores those about connections.
 
     >>> client = FakeClient()
     >>> client.reshape([[1, 2], [3, 4]], [4], special_zero=False)
@@ -51,11 +51,11 @@ class FakeClient(Client):
     _calls: "_FakeCalls"
 
     def fail_next(self, error: Exception | None = None, *, times: int = 1) -> None:
-        """Has the next calls end with an error.
+        """Makes the next calls fail.
 
         Args:
-            error: that they end with; None: an `UnavailableError`, as where no server is there.
-            times: how many calls.
+            error: the error; None: an `UnavailableError`, as without a server.
+            times: the number of calls.
 
         >>> from tensor_reshape.client import LimitError, Reason
         >>> client = FakeClient()
@@ -70,32 +70,32 @@ class FakeClient(Client):
         self._calls.fail_next(error, times)
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_FakeCalls":
-        del settings, grpc_api  # of a channel
+        del settings, grpc_api  # a fake has no channel
         return _FakeCalls(self._endpoint)
 
 
 class AsyncFakeClient(AsyncClient):
-    """As `FakeClient`, awaited.
+    """`FakeClient` for asyncio.
 
     >>> import asyncio
-    >>> async def ask():
+    >>> async def infer():
     ...     async with AsyncFakeClient() as client:
     ...         return await client.infer_shape(["N", 4], [0, -1], special_zero=True)
-    >>> asyncio.run(ask())
+    >>> asyncio.run(infer())
     InferredShape([N, 4])
     """
 
     _calls: "_AsyncFakeCalls"
 
     def fail_next(self, error: Exception | None = None, *, times: int = 1) -> None:
-        """Has the next calls end with an error: see `FakeClient.fail_next`.
+        """Makes the next calls fail; see `FakeClient.fail_next`.
 
         >>> import asyncio
-        >>> async def ask():
+        >>> async def infer():
         ...     async with AsyncFakeClient() as client:
         ...         client.fail_next(TimeoutError("too late"))
         ...         await client.check_health()
-        >>> asyncio.run(ask())
+        >>> asyncio.run(infer())
         Traceback (most recent call last):
             ...
         TimeoutError: too late
@@ -104,12 +104,12 @@ class AsyncFakeClient(AsyncClient):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_AsyncFakeCalls":
         require_loop()
-        del settings, grpc_api  # of a channel
+        del settings, grpc_api  # a fake has no channel
         return _AsyncFakeCalls(self._endpoint)
 
 
 class _FakeCalls(SyncCalls):
-    """The calls of one fake; any thread may make them: what they share is a deque, each step of which is atomic."""
+    """The calls of one fake. Any thread may make calls, because they share only a deque, whose operations are atomic."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -131,19 +131,19 @@ class _FakeCalls(SyncCalls):
         with context:
             self._begin()
             try:
-                return call.decode(answer(call.method, call.request))
+                return call.decode(respond(call.method, call.request))
             except TensorReshapeError as error:
                 raise hint_size(error, call.method, len(call.request), INFO) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # also where there is nothing to ask
-        return [told for piece in split_queries(queries) for told in self.run(build_infer_shapes(piece), context)]
+        self._endpoint.require_open()  # even without queries
+        return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         with context:
             self._begin()
             transfer = make_transfer()
-            for raw in answer_stream(chain([transfer.begin], transfer.build_chunks())):
+            for raw in respond_to_stream(chain([transfer.begin], transfer.build_chunks())):
                 transfer.receive(raw)
             return transfer.finish()
 
@@ -151,19 +151,19 @@ class _FakeCalls(SyncCalls):
         return self.run(call, context)
 
     def wait_until_ready(self, seconds: float | None) -> None:
-        del seconds  # it is ready, or was told to fail
+        del seconds  # a fake is always ready, unless a failure was requested
         self._begin()
 
     def _begin(self) -> None:
         self._endpoint.require_open()
         if self._failures:
             failure = self._failures.popleft()
-            # A call writes its request id into its error, which must not be that of the next one.
+            # A copy, because a call writes its request id into its error.
             raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 
 class _AsyncFakeCalls(AioCalls):
-    """The same for asyncio; each call lets other tasks run once, as one that is sent does."""
+    """The same for asyncio. Each call lets other tasks run once, like a call that is sent."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.fakes = _FakeCalls(endpoint)

@@ -1,6 +1,6 @@
-"""The plugin of pytest, which finds it by its entry point wherever this is installed.
+"""The pytest plugin. pytest finds it by its entry point.
 
-Law: a session that uses none of these fixtures imports neither gRPC nor numpy for them.
+Invariant: a session that uses none of these fixtures does not import gRPC or numpy for them.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def reshape_server() -> "Iterator[ReshapeServer]":
-    """A server in a process of its own, on a free port, for the whole session."""
-    from tensor_reshape.testing.servers import run_server  # noqa: PLC0415 - by the law above, and below
+    """A server in its own process, on a free port, for the whole session."""
+    from tensor_reshape.testing.servers import run_server  # noqa: PLC0415 - by the invariant above
 
     with run_server() as server:
         yield server
@@ -25,8 +25,8 @@ def reshape_server() -> "Iterator[ReshapeServer]":
 
 @pytest.fixture
 def reshape_client(reshape_server: "ReshapeServer") -> "Iterator[Client]":
-    """A client of that server, for one test."""
-    from tensor_reshape.client import Client  # noqa: PLC0415
+    """A client of the server, for one test."""
+    from tensor_reshape.client import Client  # noqa: PLC0415 - as above
 
     with Client(reshape_server.address) as client:
         yield client
@@ -34,8 +34,8 @@ def reshape_client(reshape_server: "ReshapeServer") -> "Iterator[Client]":
 
 @pytest.fixture
 def fake_reshape_client() -> "Iterator[FakeClient]":
-    """A client that answers by itself, for one test."""
-    from tensor_reshape.testing.fakes import FakeClient  # noqa: PLC0415
+    """A client without a server, for one test."""
+    from tensor_reshape.testing.fakes import FakeClient  # noqa: PLC0415 - as above
 
     with FakeClient() as client:
         yield client

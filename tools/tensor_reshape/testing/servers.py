@@ -1,6 +1,6 @@
-"""Servers in processes of their own, each on a free port of this machine.
+"""Servers in their own processes, each on a free port of this machine.
 
-Law: no server outlives the process that started it, however that ended, where there is a shell to see to it.
+Invariant: a server ends with the process that started it, even if that process is killed. This needs a shell.
 """
 
 import json
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from threading import Thread, Timer
 from typing import IO, NamedTuple
 
-# The log is where a server says its address, and is read by nobody else: so whatever the caller's options or the
-# environment say of it, it is this.
+# The address is read from the server's log, and no other program reads the log. So these options override the caller's
+# options and the environment.
 _OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
 _START_SECONDS = 60
 _STOP_SECONDS = 10
@@ -22,11 +22,11 @@ _KEPT_LINES = 20
 
 
 class ReshapeServer(NamedTuple):
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        address: as `Client` takes it, `127.0.0.1:PORT`.
-        process: of the server.
+        address: the address for a `Client`, `127.0.0.1:PORT`.
+        process: the process of the server.
 
     >>> from tensor_reshape.client import Client
     >>> with run_server() as server, Client(server.address) as client:
@@ -40,24 +40,24 @@ class ReshapeServer(NamedTuple):
 
 @contextmanager
 def run_server(*options: str) -> Iterator[ReshapeServer]:
-    """Runs a server until the end of the block; it needs the extra `[server]`.
+    """Runs a server until the end of the block. Needs the extra `server`.
 
     Args:
-        *options: of `tensor-reshape serve`, besides `--listen` and those of its log.
+        *options: options of `tensor-reshape serve`, except `--listen` and those of the log.
 
     Raises:
-        RuntimeError: the server did not start, or not within a minute; the message is what it said.
+        RuntimeError: the server did not start within a minute. The message contains its log.
 
     >>> with run_server("--max-calls", "8") as server:
     ...     server.address.startswith("127.0.0.1:")
     True
     """
     command = [sys.executable, "-m", "tensor_reshape.server", *options, *_OWN_OPTIONS]
-    process = subprocess.Popen(  # noqa: S603 - this very interpreter, and what the caller's test says
+    process = subprocess.Popen(  # noqa: S603 - this interpreter, with the options of a test
         command,
         stderr=subprocess.PIPE,
         text=True,
-        errors="backslashreplace",  # gRPC's own lines may hold what a caller sent
+        errors="backslashreplace",  # gRPC's own lines may contain bytes from a client
     )
     with process:
         try:
@@ -69,44 +69,45 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
 
 @contextmanager
 def _guard(pid: int) -> Iterator[None]:
-    """Has a shell end the server if this process is gone before the block is left: SIGKILL leaves no other way.
+    """Starts a shell that ends the server if this process is killed during the block.
 
-    The kernel's own (PR_SET_PDEATHSIG) would end it with the thread that started it, which may be any of a test's.
+    The kernel's PR_SET_PDEATHSIG would already end the server with the thread that started it.
     """
     shell = shutil.which("sh")
     if shell is None:
         yield
         return
-    # Its standard input is at its end when no process has the other end of the pipe any longer.
+    # The shell's standard input ends when this process, which has the other end of the pipe, has ended.
     command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - all of it is said here
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - a constant command
         try:
             yield
         finally:
-            guard.kill()  # before the server ends: another process may then have its number
+            guard.kill()  # before the server ends, because another process may then get its number
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
-    """Awaits the line of the log that says where the server listens; then has the log read on, and forgotten."""
+    """Returns the address from the log. A thread then reads and discards the rest of the log."""
     log = process.stderr
     if log is None:
         message = "the log of the server is not captured"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    patience = Timer(_START_SECONDS, process.kill)  # its log then ends
-    patience.start()
+    timer = Timer(_START_SECONDS, process.kill)  # the log then ends
+    timer.start()
     try:
         for line in log:
             lines.append(line)
             address = _find_address(line)
             if address:
-                # Or the pipe would be full some day, and the server wait for ever.
-                Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
+                # Otherwise the server would block when the pipe is full.
+                Thread(target=_discard, args=(log,), name="tensor-reshape log", daemon=True).start()
                 return address
     finally:
-        patience.cancel()
+        timer.cancel()
     message = (
-        f"the server ended with {process.wait()}: pip install 'tensor-reshape[server]'? It said:\n{''.join(lines)}"
+        f"the server ended with exit code {process.wait()}; is the extra 'tensor-reshape[server]' installed? Its log:\n"
+        f"{''.join(lines)}"
     )
     raise RuntimeError(message)
 
@@ -115,16 +116,16 @@ def _find_address(line: str) -> str:
     try:
         record = json.loads(line)
     except ValueError:
-        return ""  # of gRPC's core, or of the interpreter
+        return ""  # a line of gRPC's core or of the interpreter
     return str(record["address"]) if isinstance(record, dict) and record.get("message") == "listening" else ""
 
 
-def _read_on(log: IO[str]) -> None:
+def _discard(log: IO[str]) -> None:
     try:
         for _ in log:
             pass
     except ValueError:
-        pass  # it was closed meanwhile, as the block has ended
+        pass  # the log was closed at the end of the block
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -1,7 +1,7 @@
-"""What a server with default limits answers, worked out in this process by the same rules and the same codec.
+"""The responses of a server with default limits, computed in this process with the same rules and the same codec.
 
-Laws: bytes in, bytes out, as a server's methods; what a server rejects, this rejects with the same reason, field and
-values. No call is admitted, queued or counted: what is there for many callers at once has no counterpart here.
+Invariants: a request and a response are bytes, as in a server. A request that a server rejects is rejected with the
+same reason, field and values. Calls are not admitted, queued or counted, so there are no concurrency limits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -48,34 +48,34 @@ INFO = ServerInfo(
     },
     features=frozenset(),
 )
-"""What it says of itself."""
+"""The server info of a fake."""
 
 _NO_BYTES = memoryview(b"")
 
 
-def answer(path: str, request: bytes) -> bytes:
+def respond(path: str, request: bytes) -> bytes:
     """Returns the response of a unary method.
 
     Raises:
-        ReshapeError: what a server would reject.
-        ServiceError: there is no such service to be asked for its health.
+        ReshapeError: a server would reject the request.
+        ServiceError: the health of an unknown service is requested.
     """
     if len(request) > MAX_MESSAGE_BYTES:
-        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"  # the core's own words
+        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"  # the text of gRPC's core
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _METHODS[path](request)
 
 
-def answer_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields the messages that answer those of a stream, which carries one dense tensor, as the SDK's do.
+def respond_to_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields the response messages of a stream with one dense tensor, which is the only kind that the SDK sends.
 
     Raises:
-        ReshapeError: what a server would reject.
+        ReshapeError: a server would reject the request.
     """
     for message in messages:
         part = decode_stream_request(message)
         if isinstance(part, Chunk):
-            yield message  # the bytes of a dense tensor stay what they are
+            yield message  # the elements of a dense tensor do not change
         else:
             dims = infer_shape(part.question)
             yield encode_accept(TensorView(part.data.data_type, dims, None, _NO_BYTES))
@@ -93,8 +93,8 @@ def _reshape(operation: Operation, request: bytes) -> bytes:
 
 
 def _infer(request: bytes) -> bytes:
-    told = answer_question(inference.decode_infer_request(request))
-    return inference.build_infer_response(told).SerializeToString()
+    answer = answer_question(inference.decode_infer_request(request))
+    return inference.build_infer_response(answer).SerializeToString()
 
 
 def _infer_batch(request: bytes) -> bytes:
