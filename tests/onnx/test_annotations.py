@@ -1,4 +1,4 @@
-"""Shapes of the outputs of Reshape nodes: read from a model, taken out of it, and written into it."""
+"""The shapes of Reshape outputs in a model: reading, removing and writing them."""
 
 import onnx
 from onnx import parser
@@ -53,11 +53,11 @@ def test_existing_shape_of_the_model_is_kept():
     model, params = make_model(), make_params()
     write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (N, 5)
-    # of a dim that the model leaves open, the answer is written
+    # an unknown dim of the model is written
     model.graph.value_info[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
     write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (N, 5)
-    # a shape of another rank stays
+    # a shape of another rank is not changed
     strip_shapes(model)
     model.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [None]))
     write_shapes(model, infer_model(make_model())[0], {("", "h"): (N, 12)}, params)

@@ -1,4 +1,4 @@
-"""Arithmetic of dims that are known in part."""
+"""Arithmetic of partially known dims."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tensor_reshape.rules.notation import parse_dim
 
 Calculate = Callable[[AnyDim, AnyDim], AnyDim]
 
-# two dims, and what comes out
+# two dims and the result
 RESULTS: dict[Calculate, dict[tuple[str, str], str]] = {
     multiply: {
         ("3", "4"): "12",
@@ -69,7 +69,7 @@ def test_too_long_expression_becomes_unknown():
 
 
 def evaluate(dim: AnyDim, values: dict[str, int]) -> int:
-    """Returns the number that a dim is; the names of formulas are read as what they say."""
+    """Returns the value of a dim. A name that is a formula is evaluated."""
     if not isinstance(dim, Dim) or dim.expression is None:
         assert isinstance(dim, int)
         return dim
@@ -81,14 +81,14 @@ def evaluate(dim: AnyDim, values: dict[str, int]) -> int:
 
 
 def evaluate_name(name: str, values: dict[str, int]) -> int:
-    # A formula within another stands in quotes, in which a quote is written twice.
+    # A formula in another one is quoted, and its quotes are doubled.
     text = re.sub(r"'((?:[^']|'')*)'", lambda inner: str(evaluate_name(inner[1].replace("''", "'"), values)), name)
     text = text.replace("/", "//").replace("^", "**")
-    return int(eval(text, {"floor": int}, dict(values)))  # made of names, numbers and signs by the module itself
+    return int(eval(text, {"floor": int}, dict(values)))  # the module made it of names, numbers and signs
 
 
 dims = st.sampled_from([name_dim("N"), name_dim("M"), 1, 2, 3, 6]) | st.builds(
-    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a pair will do
+    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a pair is enough
     st.integers(1, 6),
     st.just(()),
 )

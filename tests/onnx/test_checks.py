@@ -1,4 +1,4 @@
-"""The check of a model: what is asked, what is answered, and what is gained from node to node."""
+"""The check of a model: its queries, its answers, and the use of answers for later nodes."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -34,7 +34,7 @@ def find(model: onnx.ModelProto) -> list[Finding]:
 
 
 def check_and_record(model: onnx.ModelProto) -> tuple[ModelReport, list[list[ShapeQuery]]]:
-    """Returns the report, and the questions of each call."""
+    """Returns the report and the queries of each call."""
     calls: list[list[ShapeQuery]] = []
 
     def ask(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
@@ -44,7 +44,7 @@ def check_and_record(model: onnx.ModelProto) -> tuple[ModelReport, list[list[Sha
     return check_model(model, ask=ask), calls
 
 
-# As torch exports attention: the target of each is computed from the shape of what came in.
+# Attention as torch exports it: each target is computed from the shape of the input.
 ATTENTION = parse(
     """
     s = Shape(x) zero = Constant<value_int=0>() one = Constant<value_int=1>() axes = Constant<value_ints=[0]>()
@@ -70,7 +70,7 @@ def test_computed_targets_are_followed_and_close_open_dims():
 
 
 def test_result_is_used_by_later_nodes():
-    # onnx knows nothing of h, nor of the MatMul behind it; only when h is known, is the last.
+    # onnx does not know h or the MatMul after it. The last node is known only if h is.
     nodes = """
     t = Identity(given) h = Reshape(x, t) m = MatMul(h, w)
     s = Constant<value_ints=[-1]>() y = Reshape(m, s)"""
@@ -86,7 +86,7 @@ def test_input_shape_comes_from_an_earlier_reshape():
     assert str(report.findings[1].answer) == "[768*N*S]"
 
 
-# what a model declares of the output [2, 6]; part of the disagreement, empty if both can be true at once
+# the declared shape of the output [2, 6]; a part of the disagreement, or empty if both can be right
 DECLARED = {
     "float[2,5] y": "dim 1 is 5",
     "float[2,6,1] y": "of rank 3",
@@ -139,13 +139,13 @@ def test_results_are_written_to_a_copy_of_the_model():
     assert check_model(annotated).count(Verdict.DISAGREES) == check_model(ATTENTION).count(Verdict.DISAGREES)
 
 
-# the nodes that compute a target, and what is known of the output
+# the nodes that compute a target, and the known output shape
 TARGETS: dict[str, str] = {
     "t = Concat<axis=0>(n, minus)": "[N, 768*S]",  # a dim that is copied if it is 0
     "p = Mul(n, s1) t = Concat<axis=0>(p, width)": "[N*S, 768]",  # 0 only if the node fails
     "t = Concat<axis=0>(s1, n, width)": "[S, N, 768]",
     "t = Concat<axis=0>(s1, minus)": "[?, ?]",  # a dim that would copy another
-    "h = Div(n, two) t = Concat<axis=0>(h, minus)": "[?, ?]",  # half a dim, which is 0 of 1
+    "h = Div(n, two) t = Concat<axis=0>(h, minus)": "[?, ?]",  # half of a dim of 1 is 0
     "h = Add(s1, two) t = Concat<axis=0>(h, minus)": "[S + 2, N*S*768/(S + 2)]",  # more than 0
 }
 
@@ -167,13 +167,13 @@ def test_item_that_may_copy_another_dim_is_unknown():
     assert str(finding.answer) == "[S, 768*N]"
 
 
-def test_shapes_that_onnx_infers_behind_a_copying_item_are_not_used():
+def test_onnx_shapes_after_a_copying_item_are_not_used():
     nodes = "t = Concat<axis=0>(s1, minus) h = Reshape(x, t) r = Relu(h) e = Transpose<perm=[1,0]>(r) two0 = Shape(e)"
     findings = find(make_computed(nodes, "y = Reshape<allowzero=1>(h, two0)"))
     inferred = findings[0].inferred
     assert inferred is not None
     assert str(inferred[0]) == "S"
-    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is no rejection
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is a shape
 
 
 def test_products_of_dims_pass_through_inferred_nodes():
@@ -188,7 +188,7 @@ ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
 @examples(150)
 @given(SIZES, SIZES, SIZES, st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.booleans())
 def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, items: list[str], is_twice: bool):
-    """Whatever a target is made of, and whatever the named dims are."""
+    """For targets of any items, and any values of the named dims."""
     last = "z = Reshape(x, t) back = Shape(z) y = Reshape(x, back)" if is_twice else "y = Reshape(x, t)"
     model = parse(
         f"""
@@ -204,7 +204,7 @@ def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, ite
         evaluator = ReferenceEvaluator(model)
         results: Any = evaluator.run(None, {"x": np.zeros((n, m, k), np.float32)}, intermediate=True)
     except (IndexError, ValueError, RuntimeError):
-        return  # this instance is rejected, others need not be
+        return  # this instance is rejected, but others may be accepted
     written = {
         info.name: info.type.tensor_type.shape.dim for info in (*annotated.graph.value_info, *annotated.graph.output)
     }
@@ -219,7 +219,7 @@ def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, ite
 
 
 def evaluate(dim: onnx.TensorShapeProto.Dimension, sizes: dict[str, int], default: int) -> int | Fraction:
-    """Returns what is written of a dim, by the sizes of the names; the default where nothing is."""
+    """Returns the value of a written dim for values of the names; the default if the dim is unknown."""
     if not dim.dim_param:
         return dim.dim_value if dim.HasField("dim_value") else default
     product = read_product(dim.dim_param)

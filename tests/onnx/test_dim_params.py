@@ -1,4 +1,4 @@
-"""Dims of ONNX models as the rules take them, and back."""
+"""Conversion between the dims of ONNX models and the dims of the rules."""
 
 import onnx
 
@@ -29,7 +29,7 @@ def test_dim_param_is_a_name_a_product_or_unknown():
     assert [read(name) for name in names] == [name_dim(name) for name in names]
     products = ["batch*heads", "4*batch", "batch/2", "batch*batch"]
     assert [read(text, "batch", "heads") for text in products] == list(map(parse_dim, products))
-    assert read("batch*heads", "batch") == name_dim("batch*heads")  # heads is no name of the model
+    assert read("batch*heads", "batch") == name_dim("batch*heads")  # heads is not a name in the model
     unknown: list[int | str] = ["", "?", "-1", "None", "unknown", " ", -1, -(2**63)]
     assert [read(param) for param in unknown] == [None] * len(unknown)
 
@@ -45,7 +45,7 @@ def test_invalid_dim_param_is_replaced_and_restored():
         assert isinstance(dim, Dim)
         assert (len(format_dim(dim)) < 20, format_dim(dim) != "dim_0") == (True, True)
         assert params.write_shape([dim]) == make_shape(param)
-        # A product of it would be another name in the model.
+        # A product of it would have another name in the model.
         assert params.write_shape([parse_dim(f"4*{format_dim(dim)}")]).dim[0].dim_param == ""
 
 
@@ -63,7 +63,7 @@ def test_unnamed_dim_of_the_model_is_open():
     assert [params.is_open(dim) for dim in (made, other, None)] == [True] * 3
 
 
-def test_dims_are_written_as_a_model_has_them():
+def test_dims_are_written_in_the_form_of_a_model():
     params = DimParams(["N", "C"])
     params.read_declared(make_shape("N", "C"))
     written = params.write_shape([4, parse_dim("N"), parse_dim("4*C"), parse_dim("2..8"), None]).dim

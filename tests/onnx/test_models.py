@@ -1,4 +1,4 @@
-"""ONNX models as they are read: which are rejected, and that the time for any is bounded."""
+"""ONNX models: reading, rejection, and the limit of the time for any model."""
 
 import time
 from pathlib import Path
@@ -86,7 +86,7 @@ g (float[N,3,4] x) => (y) { y = f.f0(x) }
 
 
 def make_functions(count: int, calls: int) -> onnx.ModelProto:
-    """Returns a model of functions of which each calls the next so many times, the last none."""
+    """Returns a model of functions, each of which calls the next one several times."""
     text = FUNCTIONS
     for number in range(count):
         callee = f"f.f{number + 1}" if number < count - 1 else "Relu"
@@ -117,7 +117,7 @@ def test_each_call_of_a_function_has_its_own_dims():
     assert str(first.answer) != str(second.answer)
 
 
-def test_names_of_dims_in_graphs_of_a_function_are_not_taken():
+def test_names_of_dims_in_graphs_of_a_function_are_ignored():
     model = parser.parse_model(
         FUNCTIONS.replace("g (float[N,3,4] x)", "g (float[N,3,4] x, bool k)").replace("f.f0(x)", "f.f0(x, k)")
         + """<domain: "f", opset_import: ["" : 17]>
@@ -134,7 +134,7 @@ def test_exploding_functions_are_rejected_before_expansion():
     start = time.process_time()
     with pytest.raises(ModelError, match=str(MAX_NODES)):
         check_model(make_functions(60, calls=2))
-    assert time.process_time() - start < 5  # 2^60 nodes would take longer than anybody waits
+    assert time.process_time() - start < 5  # 2^60 nodes would take years
 
 
 def test_recursive_functions_are_rejected():

@@ -1,4 +1,4 @@
-"""What a check of a model found, as it is told."""
+"""The report of a check."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The Reshape nodes of a model, each with what is known of its data and of its target."""
+"""The Reshape nodes of a model, with the known parts of their data and target shapes."""
 
 import onnx
 from onnx import helper, parser
@@ -34,7 +34,7 @@ NODES: list[tuple[onnx.ModelProto, str]] = [
     (parse(f"{CONSTANT} y = Reshape<allowzero=1>(x, s)"), "[N, 3, 4] under [0, -1], literal zero"),
     (parse(f"{CONSTANT} y = Reshape<allowzero=0>(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
     (parse("y = Reshape<shape=[0,-1], consumed_inputs=[0]>(x)", version=1), "[N, 3, 4] under [0, -1], special zero"),
-    # a target that is an input, of a known length, of any, and of one that no target has
+    # a target that is an input: of a known length, of any length, and of an invalid length
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[2] s"), "[N, 3, 4] under [?, ?], special zero"),
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[K] s"), "[N, 3, 4] under [...], special zero"),
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[4000000000] s"), "[N, 3, 4] under [...], special zero"),
@@ -93,10 +93,10 @@ def test_nested_graphs_see_outer_values():
     ]
 
 
-def test_values_of_another_graph_or_behind_a_hiding_name_are_unknown():
+def test_values_of_other_graphs_and_hidden_values_are_unknown():
     for old, new in [
-        ("Reshape(x, s2)", "Reshape(x, z)"),  # of the other branch
-        ("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)"),  # hides the one outside
+        ("Reshape(x, s2)", "Reshape(x, z)"),  # a value of the other branch
+        ("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)"),  # hides the outer value
     ]:
         nodes = find(parse(f"{CONSTANT} {IF.replace(old, new)}", inputs="float[N,3,4] x, bool c"))
         assert nodes[1].shape is None, new

@@ -1,4 +1,4 @@
-"""What is known of the integers that a model computes on the way to a target shape."""
+"""The known integers in the computation of a target shape."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ X = Operand(None, (parse_dim("N"), 3, parse_dim("M")))
 
 
 def know(*items: int | str | None) -> Operand:
-    """Returns an operand of which these elements are known."""
+    """Returns an operand with these elements."""
     dims = tuple(parse_dim(item) if isinstance(item, str) else item for item in items)
     return Operand(ShapeValue(dims), (len(dims),))
 
@@ -41,7 +41,7 @@ def compute(operator: str, *operands: Operand, domain: str = "", **attributes: A
 NOTHING = Operand(None, None)
 LIST = know("N", 3, "M")
 FIVE = numpy_helper.from_array(np.array([5], np.int64))
-# what the operator computes, as text
+# the result of the operator, as text
 RESULTS: list[tuple[str, str]] = [
     (compute("Shape", X), "[N, 3, M]"),
     (compute("Shape", X, start=1), "[3, M]"),
@@ -161,7 +161,7 @@ STEPS = """
 @examples(50)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(-3, 4), st.integers(-4, 4), st.sampled_from([-2, -1, 1, 2]))
 def test_followed_values_are_those_that_onnx_computes(n: int, m: int, begin: int, end: int, step: int):
-    """With numbers for dims: what is followed is then a number, too."""
+    """If all dims are numbers, all values are numbers as well."""
     model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[{n},{m},3] x) => (int64[K] y)
         <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] axes = {{0}},

@@ -39,11 +39,11 @@ def test_shipped_models_agree_with_onnx():
 
 
 @pytest.mark.measured  # onnx takes five seconds to make its cases; the other files test what is done with each
-def test_cases_of_operators_are_known_as_onnx_computes_them():
-    """Checks one model for each case of an operator, and for each that is made of others; it comes with inputs."""
+def test_operator_cases_match_the_reference_evaluator():
+    """Checks one model for each case of an operator and of a composed operator. The cases have inputs."""
     counts, outside, count = Counter[str](), list[str](), 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy's, of what the cases overflow on purpose
+        warnings.simplefilter("ignore")  # some cases overflow on purpose
         cases = [(case, case.model) for case in collect_testcases(None) if case.model is not None]
         for case, model in cases:
             findings = check_model(model).findings
@@ -57,14 +57,14 @@ def test_cases_of_operators_are_known_as_onnx_computes_them():
     assert {"disagrees", "rejected"}.isdisjoint(counts)
     assert (count > 0, outside) == (True, [])
     if version("onnx").startswith(RELEASE):
-        # Open are targets that are inputs of the model, and data behind operators without a shape in onnx: AffineGrid's
+        # Unknown are targets that are inputs, and data after operators without a shape in onnx: AffineGrid's
         # and RotaryEmbedding's If, the Scan of LinearAttention, the Loop of FlexAttention's masks.
         assert (len(cases), counts) == (1884, {"known": 466, "closed": 90, "narrowed": 4, "open": 78})
         assert count == 627
 
 
 def compute_all(case: NodeCase, model: onnx.ModelProto) -> Iterator[dict[str, Any]]:
-    """Yields what the reference evaluator computes of each input of a case: every tensor by its name."""
+    """Yields the tensors that the reference evaluator computes for each input of a case, by name."""
     names = [given.name for given in model.graph.input]
     evaluator = ReferenceEvaluator(model)
     for inputs, _ in case.data_sets or []:

@@ -1,4 +1,4 @@
-"""Items of targets that are 0 in runs where they copy a dim that is not."""
+"""Target items that copy a dim which is not 0 in runs in which they are 0."""
 
 from itertools import product
 from math import prod
@@ -21,7 +21,7 @@ RESULTS: dict[tuple[str, str], tuple[int, ...]] = {
     ("K, 4", "N, M"): (0,),
     ("N:1.., -1", "4, M"): (),
     ("2, 3", "N"): (),
-    ("-1, M", "N"): (),  # fails where M is 0: there is no dim 1
+    ("-1, M", "N"): (),  # fails if M is 0, because there is no dim 1
     ("M, ?", "N, M"): (0,),
     ("M, 0", "N, M"): (0,),  # with M = 0, [N, 0]
     ("M, -1", "..."): (0,),
@@ -63,7 +63,7 @@ def evaluate(dim: AnyDim, sizes: dict[str, int]) -> int:
 
 
 def reshape(data: list[int], target: list[int]) -> list[int] | None:
-    """Returns the output as ONNX defines it; None where the node fails."""
+    """Returns the output as ONNX defines it; None if the node fails."""
     if any(item == 0 and place >= len(data) for place, item in enumerate(target)) or target.count(-1) > 1:
         return None
     output = [data[place] if item == 0 else item for place, item in enumerate(target)]

@@ -1,4 +1,4 @@
-"""A fake answers and rejects as a client of a real server does, until it is failure requested."""
+"""A fake has the results and errors of a client of a real server, unless a failure is requested."""
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from tensor_reshape.client import (
 from tensor_reshape.testing import AsyncFakeClient, FakeClient
 
 SIX = np.arange(6, dtype=np.float32)
-LARGE = np.arange(3 * 2**20, dtype=np.uint8)  # more than what travels in one message by default
+LARGE = np.arange(3 * 2**20, dtype=np.uint8)  # more than one message holds by default
 TOO_LARGE = np.zeros(17 * 2**20, np.uint8)
 QUERIES = [
     ShapeQuery(data_shape=["N", 4], shape=[0, -1], special_zero=True, explain=True, data_strides=[4, 1]),
@@ -37,7 +37,7 @@ QUERIES = [
     ShapeQuery(data_from=1, shape=[-1], special_zero=False),
     ShapeQuery(data_shape=[2**64], shape=[-1], special_zero=False),
 ]
-# The same call of each client; what both give, or end with, must be the same.
+# The same call of each client. Both must have the same result or error.
 CALLS: dict[str, Callable[[AnyClient], object]] = {
     "a reshape": lambda client: client.reshape(SIX, [2, -1]),
     "a static reshape": lambda client: client.static_reshape(SIX.reshape(2, 3), [0, -1], special_zero=True),
@@ -72,7 +72,7 @@ CALLS: dict[str, Callable[[AnyClient], object]] = {
 
 
 def find_outcome(client: AnyClient, call: Callable[[AnyClient], object]) -> object:
-    """Returns what a call gives or ends with, in a form that can be compared."""
+    """Returns the result or the error of a call, in a form that can be compared."""
     try:
         return show(call(client))
     except (TensorReshapeError, TypeError, ValueError) as error:
@@ -101,7 +101,7 @@ def show(outcome: object) -> object:
 def test_fake_returns_the_results_of_a_server(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
     with open_client(CLIENTS[FAKES.index(fake)], server.address) as real:
         expected = {name: find_outcome(real, call) for name, call in CALLS.items()}
-    monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # nothing of it could connect
+    monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # so no channel could connect
     with open_client(fake, "nobody:1") as client:
         for name, call in CALLS.items():
             assert find_outcome(client, call) == expected[name], name
@@ -176,11 +176,11 @@ def test_any_exception_may_be_set_as_the_next_failure():
     with FakeClient() as client:
         for error in (OSError("the disk"), CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED)):
             client.fail_next(error)
-            with pytest.raises(OSError, match=r"the disk|late"):  # a TimeoutError of Python's is one
+            with pytest.raises(OSError, match=r"the disk|late"):  # Python's TimeoutError is an OSError
                 client.server_info()
         for wrong in (UnavailableError, "UNAVAILABLE"):
             with pytest.raises(TypeError, match=r"^error is .*: write an exception, such as LimitError\.of\("):
-                client.fail_next(wrong)  # type: ignore[arg-type] # that is the point
+                client.fail_next(wrong)  # type: ignore[arg-type] # the test passes invalid errors
         client.check_health()
 
 

@@ -1,4 +1,4 @@
-"""The plugin of pytest, in a session of its own."""
+"""The pytest plugin, in its own session."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def test_nothing_is_imported_without_the_fixtures():
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
-    """Runs a session of pytest with this plugin and no other."""
+    """Runs a pytest session with only this plugin."""
     others = [f"-pno:{name}" for name in ("asyncio", "hypothesispytest", "xdist", "timeout", "anyio", "cacheprovider")]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", *others, *arguments, str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=folder)

@@ -10,7 +10,7 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 def test_fake_rejects_the_same_requests_as_a_server():
     with pytest.raises(InvalidRequestError) as malformed:
-        answer(INFER_SHAPE.path, b"\xff")
+        respond(INFER_SHAPE.path, b"\xff")
     with pytest.raises(LimitError) as large:
         respond(INFER_SHAPE.path, bytes(MAX_MESSAGE_BYTES + 1))
     assert malformed.value.reason is Reason.MESSAGE_MALFORMED

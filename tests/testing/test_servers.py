@@ -1,4 +1,4 @@
-"""Servers for the tests of others: real processes on free ports."""
+"""Servers for the tests of other programs: real processes on free ports."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from tensor_reshape.testing.servers import _KEPT_LINES
 
 SECONDS = 60
 OPTIONS = "--drain-seconds", "0", "--max-message-bytes", "1024", "--access-log", "1"
-# What is logged, and how, is no choice of the caller.
+# The caller cannot change the format or the level of the log.
 IGNORED = "--log-format", "text", "--log-level", "error"
 
 
@@ -25,7 +25,7 @@ def test_run_server_passes_options_and_picks_a_port():
         with Client(server.address) as client:
             with pytest.raises(LimitError):
                 client.reshape(np.zeros(2000), [-1], special_zero=False, transfer="inline")
-            # The log is read on: this is more than a pipe holds, as a line of the access log is some 400 bytes here.
+            # These log lines of 400 bytes are more than a pipe holds, so the log must be read.
             for _ in range(600 + _KEPT_LINES):
                 assert client.infer_shape([6], [-1], special_zero=False, request_id="x" * 128) == (6,)
     assert server.process.returncode == 0
@@ -55,7 +55,7 @@ def test_server_ends_with_its_killed_parent(workers: str):
     with subprocess.Popen([sys.executable, "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         pid, imports_grpc = program.stdout.readline().split()
-        assert imports_grpc == "False"  # to start a server takes no import of it in this process
+        assert imports_grpc == "False"  # starting a server does not import grpc in this process
         server = os.pidfd_open(int(pid))
         try:
             assert select.select([server], [], [], 0)[0] == []

@@ -11,7 +11,7 @@ from itertools import combinations
 from tensor_reshape.rules.dims import AnyDim, Dim
 
 _MAX_NAMES = 8
-"""The largest number of names of which all combinations of zeros are tried. Beyond it, all possible items are listed."""
+"""Up to this number of names, all combinations of zeros are tried. Beyond it, each item that can be 0 is listed."""
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:

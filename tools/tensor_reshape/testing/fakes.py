@@ -109,7 +109,7 @@ class AsyncFakeClient(AsyncClient):
 
 
 class _FakeCalls(SyncCalls):
-    """The calls of one fake. Any thread may make calls, because they share only a deque, whose operations are atomic."""
+    """The calls of one fake. Threads may make calls at the same time, because operations of a deque are atomic."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
