@@ -1,6 +1,6 @@
-"""The models that the `onnx` package ships: how many nodes are checked, and what is known of them.
+"""The models in the `onnx` package: the number of checked nodes and their verdicts.
 
-The figures are those of RELEASE; another ships other models, so it is held to what is true of all: nothing disagrees,
+The numbers are those of RELEASE. For other releases, only general facts are tested: nothing disagrees,
 nothing is rejected, and every output that onnx's own evaluator computes lies in the answer.
 """
 

@@ -33,12 +33,15 @@ def test_run_server_passes_options_and_picks_a_port():
 
 def test_silent_server_start_times_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tensor_reshape.testing.servers._START_SECONDS", 0.01)
-    with pytest.raises(RuntimeError, match="ended with -9"), run_server():
+    with pytest.raises(RuntimeError, match="ended with exit code -9"), run_server():
         pass
 
 
 def test_failed_start_error_has_the_server_output():
-    with pytest.raises(RuntimeError, match=r"(?s)ended with 2.*--no-such-option"), run_server("--no-such-option"):
+    with (
+        pytest.raises(RuntimeError, match=r"(?s)ended with exit code 2.*--no-such-option"),
+        run_server("--no-such-option"),
+    ):
         pass
 
 

@@ -1,7 +1,7 @@
 """The answers of implementations, read from JSON.
 
 Invariants: every record is an answer or an `InvalidAnswerError`. A null counts as a missing key, except for the shape,
-because the serializers of many languages write it. Of a shape, no more dims are read than any rank has.
+because the serializers of many languages write it. A shape with more dims than any rank is not read.
 """
 
 from typing import NamedTuple, TypeAlias

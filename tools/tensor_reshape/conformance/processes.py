@@ -94,7 +94,7 @@ async def exchange_lines(
     reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
-        process.stdin.close()  # after everything is written; a program that reads less is no error
+        process.stdin.close()  # after everything is written; a program may read less
         end = await _receive_all(process.stdout, len(lines), receive, timeouts)
         if end is End.EXITED:
             await _await_exit(process, reading)

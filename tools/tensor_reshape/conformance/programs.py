@@ -1,14 +1,14 @@
 """An implementation as a program. It is started again after each failure, and every case gets a reply.
 
 All queries are written to the program at once. It may answer one by one or after it has read all of them, in order or
-by id. So a failure does not show which query has caused it. The first query without an answer is sent again, to a new
-process and alone. If the program fails again, this failure is the reply. If it answers, it had read ahead before, and
-the next process gets fewer queries.
+by id. So a failure does not show which query has caused it. The first query without an answer is sent again, as the
+only one, to a new process. If the program fails again, this failure is the reply. If it answers, it had read ahead
+before, and the next process gets fewer queries.
 
 Invariants:
 
 - Each case has one reply, whatever the program does. A failure is the reply of a case on which the program failed
-  alone.
+  without other cases.
 - A program that fails on everything ends the run. After several failures in a row it must answer a query that it has
   answered before. If it fails, its last failure is the reply of all remaining cases. If it has never answered anything,
   this is an error, and so is silence to all queries and then to a single one.
@@ -124,7 +124,7 @@ class ProgramRunner:
             await self._check_silence(failure, waiting)
             if len(received) < len(part):
                 suspect = next(case for case in part if case.id not in received)
-                # Sent alone, the query shows whether it has caused the failure.
+                # Without other queries, this one shows whether it has caused the failure.
                 alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
