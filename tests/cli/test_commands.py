@@ -28,6 +28,11 @@ def test_info_prints_version_limits_and_operations(server: ServerProcess):
     assert (record["max_message_bytes"], record["operations"]["static_reshape"]["max_rank"]) == (16842752, 12)
 
 
+def test_unknown_service_is_answered_with_the_known_ones(server: ServerProcess):
+    outcome = ask(server, "health", "--service", "nosuch")
+    assert (outcome.code, "tensor_reshape.v1.ReshapeService, or '' for" in outcome.errors[-1]) == (1, True)
+
+
 @pytest.mark.parametrize("columns", [40, 120])
 def test_info_is_a_table_on_a_terminal(server: ServerProcess, columns: int):
     code, text = run_on_terminal(PROGRAM, "info", "--server", server.address, columns=columns)

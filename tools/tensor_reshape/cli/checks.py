@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tensor_reshape.cli.lazy_commands import reject_missing_extra
+from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, Connection, connection_options
 from tensor_reshape.cli.outputs import write_file
-from tensor_reshape.cli.parameters import JSON_OPTION, NEW_FILE, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.rules.errors import escape_unprintable
 

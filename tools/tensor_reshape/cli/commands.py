@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensor_reshape.cli.consoles import find_console
-from tensor_reshape.cli.parameters import (
-    JSON_OPTION,
-    LOCAL_SERVER_OPTION,
-    SHAPE,
-    Target,
-    array_options,
-    server_options,
-)
+from tensor_reshape.cli.options import JSON_OPTION, LOCAL_SERVER_OPTION, SHAPE, array_options, server_options
+from tensor_reshape.cli.parameter_types import Target
 from tensor_reshape.client import ServiceError
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.sizes import format_size

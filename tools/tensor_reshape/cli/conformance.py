@@ -11,8 +11,8 @@ import click
 
 from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
 from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.options import NEW_FILE
 from tensor_reshape.cli.outputs import write_file
-from tensor_reshape.cli.parameters import NEW_FILE
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases, read_version

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from tensor_reshape.cli.consoles import find_console
-from tensor_reshape.cli.parameters import (
-    JSON_OPTION,
-    Connection,
-    OperationName,
-    PartialDims,
-    PartialShape,
-    Strides,
-    connection_options,
-)
+from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
+from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape, Strides
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable

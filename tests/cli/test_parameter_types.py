@@ -1,4 +1,4 @@
-"""How shapes, data types and servers are written on the command line."""
+"""The notation of shapes, data types and servers on the command line."""
 
 from pathlib import Path
 
@@ -6,10 +6,8 @@ import click
 import numpy as np
 import pytest
 
-from command_line import NOBODY, ask, run_command
-from server_processes import ServerProcess
-from tensor_reshape.cli.parameters import (
-    SHAPE,
+from command_line import run_command
+from tensor_reshape.cli.parameter_types import (
     DataTypeName,
     Dims,
     OperationName,
@@ -21,40 +19,14 @@ from tensor_reshape.cli.parameters import (
 from tensor_reshape.client import DataType, Dim, Interval
 from tensor_reshape.wire.arrays import Array
 
-HUGE = (str(2**63), str(-(2**70)), "1" + "0" * 5000)
-
-
-def test_environment_names_the_server(server: ServerProcess):
-    outcome = run_command("health", env={"TENSOR_RESHAPE_SERVER": server.address})
-    assert (outcome.code, outcome.text) == (0, "SERVING")
-
-
-def test_health_uses_the_variables_of_the_server(server: ServerProcess):
-    port = server.address.rpartition(":")[2]
-    for variables in (
-        {"TENSOR_RESHAPE_LISTEN": f"0.0.0.0:{port} unix:/none"},
-        {"TENSOR_RESHAPE_HEALTH_LISTEN": f"[::]:{port}", "TENSOR_RESHAPE_LISTEN": "0.0.0.0:1"},
-        {"TENSOR_RESHAPE_SERVER": server.address, "TENSOR_RESHAPE_HEALTH_LISTEN": "0.0.0.0:1"},
-    ):
-        outcome = run_command("health", "--timeout", "5", env=variables)
-        assert (outcome.code, outcome.text) == (0, "SERVING"), variables
-
-
-def test_unreadable_target_is_an_error_without_a_traceback(file: Path):
-    for command, shape in (("reshape", "a,b"), ("reshape", "@missing.npy"), *(("static", one) for one in HUGE)):
-        outcome = run_command(command, file, "--shape", shape, "--no-special-zero", *NOBODY)
-        assert (outcome.code in {1, 2, 3}, outcome.errors[-1].startswith("Error: ")) == (True, True), shape
-    outcome = run_command("static", file, "--shape", "6", *NOBODY)
-    assert (outcome.code, "special-zero" in outcome.errors[-1]) == (2, True)
-
 
 def test_shape_is_numbers_between_commas():
     shapes = {"2,3,-1": (2, 3, -1), " 2 , 3 ": (2, 3), "": (), "0": (0,), "(0,-1)": (0, -1), "[0, -1]": (0, -1)}
-    assert {text: SHAPE.convert(text, None, None) for text in shapes} == shapes
+    assert {text: Dims(unknown=False).convert(text, None, None) for text in shapes} == shapes
     assert Dims(unknown=True).convert("2,?", None, None) == (2, None)
     for text in ("a,b", "1.5", "1,,2", "?", "2,3,", "..."):
         with pytest.raises(click.BadParameter, match="is not a shape"):
-            SHAPE.convert(text, None, None)
+            Dims(unknown=False).convert(text, None, None)
 
 
 def test_partial_shape_is_in_the_notation_of_the_rules():
@@ -104,8 +76,3 @@ def test_server_address_errors_say_what_to_write():
     ):
         outcome = run_command("health", "--server", text)
         assert (outcome.code, outcome.errors[-1].endswith(message)) == (2, True), text
-
-
-def test_unknown_service_is_answered_with_the_known_ones(server: ServerProcess):
-    outcome = ask(server, "health", "--service", "nosuch")
-    assert (outcome.code, "tensor_reshape.v1.ReshapeService, or '' for" in outcome.errors[-1]) == (1, True)

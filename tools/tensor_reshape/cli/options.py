@@ -1,0 +1,206 @@
+"""The options and arguments that several commands have.
+
+Invariant: nothing here imports numpy or grpc before an option needs it, so help and completion do not.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from tensor_reshape.cli.parameter_types import ArrayPath, DataTypeName, Dims, ListenAddress, NewFile, ServerAddress
+from tensor_reshape.client import use_fast_polling
+from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+
+if TYPE_CHECKING:
+    from tensor_reshape.client import Client
+
+_Command = Callable[..., None]
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "allow_plaintext_token")
+
+
+NEW_FILE = NewFile()
+SHAPE = Dims(unknown=False)
+
+
+def _require_flag(_ctx: click.Context, _param: click.Parameter, value: bool | None) -> bool:  # noqa: FBT001 - of click
+    if value is None:
+        message = (
+            "--special-zero or --no-special-zero is required: a 0 in the shape then copies the data dim with the same "
+            "index, or is the dim 0"
+        )
+        raise click.UsageError(message)
+    return value
+
+
+SPECIAL_ZERO_OPTION = click.option(
+    "--special-zero/--no-special-zero",
+    default=None,
+    callback=_require_flag,
+    help="A 0 in the target shape copies the data dim with the same index, or is the dim 0. Required.",
+)
+EXPECT_OPTION = click.option(
+    "--expect",
+    type=Dims(unknown=True),
+    help="The expected output shape, with ? for an unknown dim. The call fails if the output differs.",
+)
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
+
+
+class Connection(NamedTuple):
+    """The connection options of a command. Nothing is opened before `open`.
+
+    Attributes:
+        server: the address of the server.
+        timeout: the timeout of each call, in seconds.
+        options: the options of TLS and of the token, by parameter name.
+    """
+
+    server: str
+    timeout: float
+    options: Mapping[str, object]
+
+    def open(self) -> "Client":
+        """Returns a client, which the caller must close.
+
+        Raises:
+            click.UsageError: the options conflict.
+        """
+        _prepare_grpc()
+        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it imports grpc
+
+        return open_client(self.server, self.options, timeout=self.timeout)
+
+
+def _prepare_grpc() -> None:
+    """Makes small calls faster and silences gRPC's own log, unless grpc is already imported, for example by a test."""
+    if "grpc" not in sys.modules:
+        # gRPC logs each failed TLS handshake. The error of the command has the cause.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # noqa: TID251 - gRPC has no other interface for it
+        use_fast_polling()
+
+
+def _build_server_option(address: ServerAddress, variables: Sequence[str]) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--server",
+        type=address,
+        envvar=variables,
+        default=DEFAULT_TARGET,
+        show_default=True,
+        help="The address of the server, HOST:PORT.",
+    )
+
+
+_SERVER_OPTION = _build_server_option(ServerAddress(), ["TENSOR_RESHAPE_SERVER"])
+LOCAL_SERVER_OPTION = _build_server_option(
+    ListenAddress(), ["TENSOR_RESHAPE_SERVER", "TENSOR_RESHAPE_HEALTH_LISTEN", "TENSOR_RESHAPE_LISTEN"]
+)
+"""Without --server, the server on this machine that the same variables configure, as in a container."""
+
+
+def connection_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
+    """Adds the connection options. The command gets a `Connection` as its first argument."""
+
+    @functools.wraps(command)
+    def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
+        # A command gets only its own options.
+        connection = {name: options.pop(name) for name in _CONNECTION}
+        command(Connection(server, timeout, connection), *arguments, **options)
+
+    return _add_options(
+        prepared,
+        server_option,
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=DEFAULT_TIMEOUT_SECONDS,
+            show_default=True,
+            help="The timeout of each call, in seconds. By default, a file adds one second for each 4 MiB.",
+        ),
+        click.option(
+            "--tls",
+            is_flag=True,
+            envvar="TENSOR_RESHAPE_CLIENT_TLS",
+            help="Connect with TLS, and trust the default certificate authorities.",
+        ),
+        _build_file_option("--tls-ca", "Connect with TLS, and trust the certificate authorities in this PEM file."),
+        _build_file_option("--tls-certificate", "The certificate chain of the client, a PEM file."),
+        _build_file_option("--tls-key", "The private key of the client, a PEM file."),
+        _build_file_option("--token-file", "Send the bearer token that this file contains. Requires TLS."),
+        click.option(
+            "--allow-plaintext-token",
+            is_flag=True,
+            envvar="TENSOR_RESHAPE_CLIENT_ALLOW_PLAINTEXT_TOKEN",
+            help="Send the token without TLS too, but only to a server on this machine.",
+        ),
+    )
+
+
+def server_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
+    """Adds the connection options. The command gets a client as its first argument."""
+
+    @functools.wraps(command)
+    def connected(connection: Connection, *arguments: object, **options: object) -> None:
+        with connection.open() as client:
+            command(client, *arguments, **options)
+
+    return connection_options(connected, server_option)
+
+
+def array_options(command: _Command) -> _Command:
+    """Adds the options of commands that reshape an array. The command gets its files as a positional argument."""
+
+    @functools.wraps(command)
+    def prepared(**options: object) -> None:
+        from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
+
+        names = ("source", "output", "data_type", "as_json", "progress")
+        given: dict[str, Any] = {name: options.pop(name) for name in names}  # click has converted them
+        has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
+        files = ArrayFiles(**given, has_timeout=has_timeout)
+        command(files, **options)
+
+    return _add_options(
+        prepared,
+        click.argument("source", metavar="INPUT", type=ArrayPath()),
+        click.option(
+            "--output",
+            "-o",
+            type=ArrayPath(),
+            default="-",
+            show_default=True,
+            help="The output file: .npy, .npz[:NAME] or .safetensors[:NAME]; - writes .npy to standard output.",
+        ),
+        click.option(
+            "--data-type",
+            type=DataTypeName(),
+            help="The data type, if .npy has no name for it: bf16, 8-bit floats, and types below one byte.",
+        ),
+        SPECIAL_ZERO_OPTION,
+        EXPECT_OPTION,
+        JSON_OPTION,
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            show_default=True,
+            help="Show the progress of a long transfer if standard error is a terminal.",
+        ),
+    )
+
+
+def _build_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
+    # Not TENSOR_RESHAPE_TLS_..., because these are the server's files, and a container may have both.
+    variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(flag, type=_FILE, envvar=variable, help=text)
+
+
+def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    for option in reversed(options):  # decorators are applied from last to first
+        command = option(command)
+    return command

@@ -1,0 +1,220 @@
+"""The types of the parameters of the command line.
+
+Invariant: nothing here imports numpy or grpc before a parameter needs it, so help and completion do not.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from tensor_reshape.client.targets import check_target
+from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.dtypes import DataType, find_data_type
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.operations import OPERATIONS, find_operation
+from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from tensor_reshape.wire.arrays import Array
+
+    _Type = click.ParamType[Any]
+else:
+    _Type = click.ParamType  # a generic in newer releases only
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts at most 4,300 digits
+_URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
+
+
+class Dims(_Type):
+    """Numbers separated by commas, with or without brackets. An empty text is the shape of a scalar."""
+
+    name = "dims"
+
+    def __init__(self, *, unknown: bool) -> None:
+        """Accepts ? for an unknown dim if `unknown` is True."""
+        self._unknown = unknown
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
+        """Returns the dims, with None for an unknown one."""
+        text = _record(value, param, ctx)
+        items = split_items(text)
+        if items is None or not all(self._is_dim(item.text) for item in items):
+            self.fail(f"{text!r} is not a shape: {self._advise(text)}", param, ctx)
+        return tuple(None if item.text == "?" else int(item.text) for item in items)
+
+    def _advise(self, text: str) -> str:
+        if text.startswith("@"):
+            return "this operation takes only numbers; dynamic and reshape also take a file"
+        example = "or ? for any dim, for example 2,3,?" if self._unknown else "for example 2,3,-1"
+        return f"write numbers separated by commas, {example}"
+
+    def _is_dim(self, text: str) -> bool:
+        return _NUMBER.fullmatch(text) is not None or (text == "?" and self._unknown)
+
+
+class PartialShape(NamedTuple):
+    """A partial shape. The value None of an option means that it was not given.
+
+    Attributes:
+        dims: the dims; None: the rank is unknown.
+    """
+
+    dims: tuple[AnyDim, ...] | None
+
+
+class _Notation(_Type):
+    """A text in a notation of `rules.shape_parser`."""
+
+    def _parse(self, text: str, name: str) -> object:
+        raise NotImplementedError
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - any value
+        """Returns the value of the text."""
+        try:
+            return self._parse(_record(value, param, ctx), self.name)
+        except InvalidRequestError as error:
+            raise click.BadParameter(error.message, ctx, param) from error  # its field is the index of the item
+
+
+class PartialDims(_Notation):
+    """Dims that may be unknown, or a shape with unknown rank."""
+
+    name = "dims"
+
+    def _parse(self, text: str, name: str) -> PartialShape:
+        return PartialShape(parse_shape(text, name))
+
+
+class Strides(_Notation):
+    """Strides."""
+
+    name = "strides"
+
+    def _parse(self, text: str, name: str) -> tuple[int, ...]:
+        return parse_strides(text, name)
+
+
+class Target(_Type):
+    """A requested shape as numbers, or the name of a file with the shape as an array."""
+
+    name = "dims|@file"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Sequence[int] | Array":
+        """Returns the numbers, or the array with its type."""
+        text = str(value)
+        if text.startswith("@"):
+            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
+
+            return read_array(text.removeprefix("@"))
+        # none is None; this is for type checkers
+        return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
+
+
+class DataTypeName(_Type):
+    """A data type, by its name in the specifications or in numpy."""
+
+    name = "type"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> DataType:
+        """Returns the data type."""
+        data_type = find_data_type(str(value))
+        if data_type is None:
+            self.fail(f"{value!r} is not one of {', '.join(map(str, DataType))}", param, ctx)
+        return data_type
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Returns the names with this beginning."""
+        return _complete(DataType, incomplete)
+
+
+class OperationName(_Type):
+    """An operation, in any usual spelling."""
+
+    name = "operation"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name of the operation in the SDK."""
+        operation = find_operation(str(value))
+        if operation is None:
+            self.fail(f"{value!r} is not one of {', '.join(OPERATIONS)}", param, ctx)
+        return operation.name
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Returns the names with this beginning."""
+        return _complete(OPERATIONS, incomplete)
+
+
+class ServerAddress(_Type):
+    """The address of a server."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the address."""
+        text = str(value)
+        url = _URL.fullmatch(text)
+        if url is not None:
+            tls = " and add --tls" if url["scheme"] == "https" else ""
+            self.fail(f"{text!r} is a URL, but gRPC needs HOST:PORT: write {url['host']}{tls}", param, ctx)
+        try:
+            return check_target(text)
+        except ValueError as error:
+            self.fail(str(error).removeprefix("target is "), param, ctx)
+
+
+class ListenAddress(ServerAddress):
+    """The address of a server, or the value of the server's own settings --health-listen and --listen."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the first address, with localhost instead of an address that stands for all interfaces."""
+        address = next(iter(str(value).split()), "")
+        host, _, port = address.rpartition(":")
+        everywhere = host in {"0.0.0.0", "[::]"}  # noqa: S104 - compared, not bound
+        return super().convert(f"localhost:{port}" if everywhere else address, param, ctx)
+
+
+class ArrayPath(_Type):
+    """A file, a member of one, or - for a pipe."""
+
+    name = "file"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Lets the shell complete file names."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class NewFile(click.Path):
+    """A file to write. A missing folder is reported before the work begins."""
+
+    def __init__(self) -> None:
+        """Accepts files, not folders."""
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - of click
+        """Returns the path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"{path} cannot be written: there is no folder {path.parent}", param, ctx)
+        return path
+
+
+def _complete(names: Iterable[object], incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
+
+    return [CompletionItem(str(name)) for name in names if str(name).startswith(incomplete.lower())]
+
+
+def _record(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    """Returns the text of an option, and stores it for error messages that show it."""
+    if ctx is not None and param is not None and isinstance(ctx.obj, dict):
+        ctx.obj[str(param.name)] = str(value)
+    return str(value)
