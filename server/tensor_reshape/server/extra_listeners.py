@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.health_ports import HealthPort
-from tensor_reshape.server.process.housekeeping import end_process
 from tensor_reshape.server.service.methods import ReshapeService
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class ExtraListeners:
             self._gateway.port.start()
 
     def look(self, now: float, turns: int | None) -> None:
-        """Updates the health status, and ends a process whose HTTP thread has ended. Call it often, on one thread.
+        """Updates the health status. Call it often, on one thread.
 
         Args:
             now: the time of `time.monotonic`.
@@ -98,8 +97,6 @@ class ExtraListeners:
         """
         if self._health_port is not None:
             self._health_port.look(now, turns)
-        if self._gateway is not None and self._gateway.port.is_deaf:
-            end_process("the thread that serves HTTP has ended")
 
     def stop_serving(self) -> None:
         """Reports NOT_SERVING from now on."""
@@ -109,7 +106,7 @@ class ExtraListeners:
     def dismiss(self) -> None:
         """Closes idle HTTP connections, and others after their current response."""
         if self._gateway is not None:
-            self._gateway.port.dismiss()
+            self._gateway.port.drain()
 
     def end(self, deadline: float, hurry: threading.Event) -> None:
         """Waits for running HTTP requests, and then ends everything.

@@ -32,12 +32,11 @@ from tensor_reshape.server.extra_listeners import ExtraListeners
 from tensor_reshape.server.grpc_core.probes import find_obstacle
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
-from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter
+from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, GaugeWriter
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.process.heartbeats import Heartbeat
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
     SWEEP_SECONDS,
@@ -45,6 +44,7 @@ from tensor_reshape.server.process.housekeeping import (
     MemoryReturner,
     end_process,
 )
+from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals
@@ -65,6 +65,8 @@ from tensor_reshape.server.watchers import Watchers
 _LOGGER = logging.getLogger(__name__)
 _SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
 _POLL_SECONDS = 0.02
+_BEAT_SECONDS = 0.5  # interval of heartbeats
+_REPORT_SECONDS = 1.0  # interval of reports about the log and the receiving thread
 _NUMPY_SECONDS = 1.0  # delay of the import of numpy, so that the server starts sooner
 
 
@@ -141,9 +143,22 @@ class Runner:
         return self._extra_listeners.http_address
 
     def beat(self, send: Callable[[], None]) -> None:
-        """Calls `send` about twice a second while the server serves. Call it before `start`."""
-        heartbeat = Heartbeat(send)
-        self._housekeeper.add(SWEEP_SECONDS, lambda: heartbeat.look(time.monotonic(), self._server.turns))
+        """Calls `send` about twice a second while the server serves. Call it before `start`.
+
+        The thread that receives calls makes a turn at least every second, independent of clients, so no client can stop
+        the heartbeats of a worker that works. The fallback server does not count its turns. With it, a heartbeat only
+        shows that the process runs.
+        """
+        last: int | None = None
+
+        def check() -> None:
+            nonlocal last
+            turns = self._server.turns
+            if turns is None or turns != last:
+                last = turns
+                send()
+
+        self._housekeeper.add(_BEAT_SECONDS, check)
 
     def count_into(self, counters: SharedCounters) -> None:
         """Counts calls into `counters`, which was created with `list_methods()`. Call it before `start`."""
@@ -158,7 +173,7 @@ class Runner:
         counters.set(MAX_CONNECTIONS, connections)
         for pool in VALUES["pool"]:
             counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
-        self._housekeeper.add(LOOK_SECONDS, gauges.look)
+        self._housekeeper.add(UPDATE_SECONDS, gauges.update)
 
     def start(self) -> None:
         """Starts to accept calls."""
@@ -209,7 +224,8 @@ class Runner:
         # Half of the memory of one of the largest messages, so that a client that sends them in sequence keeps it.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
-        housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
+        housekeeper.add(_REPORT_SECONDS, self._end_if_deaf)
+        housekeeper.add(_REPORT_SECONDS, report_lost_records)
         housekeeper.add(SWEEP_SECONDS, lambda: self._extra_listeners.look(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
         housekeeper.add(RELOAD_SECONDS, self._access.look)

@@ -9,8 +9,8 @@ from json_bodies import BATCH_PATH, INFER_PATH, QUESTION, write_json
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.http.apps import build_app, build_health_route, build_method_routes
-from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.descriptions import HEALTH_PATH
+from tensor_reshape.server.http.explorer.commands import serve_call
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES, build_json_methods
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.service.methods import ReshapeService
@@ -22,7 +22,7 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(
-        build_app([*build_method_routes(ask_here, METHODS), build_health_route(lambda: True)], LOCAL_HOSTS)
+        build_app([*build_method_routes(serve_call, METHODS), build_health_route(lambda: True)], LOCAL_HOSTS)
     )
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
@@ -114,7 +114,7 @@ async def test_bug_is_logged_but_its_text_is_not_sent(caplog: pytest.LogCaptureF
         message = "secret"
         raise ValueError(message)
 
-    transport = httpx.ASGITransport(build_app(build_method_routes(fail, METHODS)))
+    transport = httpx.ASGITransport(build_app(build_method_routes(fail, METHODS)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://anything") as client:
         answer = await client.post(INFER_PATH, json=QUESTION)
     assert (answer.status_code, answer.json()["code"]) == (500, 13)

@@ -11,17 +11,18 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, write_request
 from tensor_reshape.server.http import connections
-from tensor_reshape.server.http.answers import build_answer, send_answer
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.connections import read_certificate
 from tensor_reshape.server.http.ports import HttpPort
-from tensor_reshape.server.http.requests import find_fault, read_message
+from tensor_reshape.server.http.requests import find_body_error, read_message
+from tensor_reshape.server.http.responses import build_response
 from tensor_reshape.server.security.identities import read_identities
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
@@ -29,11 +30,12 @@ MAX_BYTES = 100_000
 
 
 class Echo:
-    """An application that answers with the body of a request."""
+    """An application that responds with the body of a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        fault = find_fault(scope, MAX_BYTES)
-        await send_answer(fault or build_answer(await read_message(scope, receive)), send)
+        request = Request(scope, receive)
+        response = find_body_error(request, MAX_BYTES) or build_response(await read_message(request))
+        await response(scope, receive, send)
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def address() -> Iterator[str]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch, address: str) -> str:
     """A port that waits a short time for the headers of a request."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
     return address
 
 
@@ -138,10 +140,13 @@ def test_chunked_body_is_rejected(address: str):
             assert receive_all(connection).startswith(b"HTTP/1.1 411")
 
 
-def test_answer_before_the_end_of_the_body_ends_the_connection(address: str):
-    with connect(address) as connection:
-        connection.sendall(write_request(b"x", method="GET", length=10))
-        assert receive_all(connection).startswith(b"HTTP/1.1 200")
+def test_unread_body_is_not_a_request_and_ends_the_connection(hasty: str):
+    request = write_request(b"a")
+    with connect(hasty) as connection:
+        connection.sendall(write_request(method="GET", length=2 * len(request)))
+        assert read_answer(connection) == (200, b"")
+        connection.sendall(request)
+        assert receive_all(connection) == b""
 
 
 def test_client_that_expects_100_may_send_an_admitted_body(address: str):

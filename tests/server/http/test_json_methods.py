@@ -115,24 +115,51 @@ def test_malformed_query_is_rejected():
         assert reject(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_error_names_the_value_and_its_field():
-    rejection = reject(INFER_PATH, write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}}))
-    assert isinstance(rejection, InvalidRequestError)
-    assert rejection.field == "shape.dims[1].value"
-    assert "'x'" in rejection.message
+DIM = '{"question":{"shape":{"dims":[{},%s]}}}'
+PLACE = "question.shape.dims[1]"
+LOOSE = "question.shape.dims"  # if protobuf does not name the path
+INVALID_ITEMS = [
+    ('{"a":1}', "", 'has no field named "a"'),
+    ("5", "", "is not a JSON object"),
+    ('{"question":[1]}', "question.1", "expected string"),
+    ('{"question":{"operation":"X"}}', "question.operation", "Invalid enum value X"),
+    ('{"question":{"operation":1e99}}', "question.operation", "Value out of range: 99999"),
+    ('{"question":{"operation":1e400}}', "", "cannot read"),
+    ('{"question":{"operation":"\\ud800"}}', "", "cannot read"),
+    ('{"question":{"data_strides":{"items":[1e400]}}}', "question.data_strides.items[0]", "inf"),
+    ('{"question":{"specialZero":"yes"}}', "question.specialZero", "true or false"),
+    ('{"dataFrom":1,"data_from":2}', "", "multiple"),
+    ('{"dataFrom":2147483648}', "dataFrom", "out of range: 2147483648"),
+    (DIM % '{"value":"x"}', f"{LOOSE}.value", "'x'"),
+    (DIM % '{"value":1.5}', f"{PLACE}.value", "1.5"),
+    (DIM % '{"value":true}', f"{PLACE}.value", "Bool value True"),
+    (DIM % '{"value":1e30}', f"{LOOSE}.value", "out of range: 1000000000"),
+    (DIM % '{"value":9223372036854775808}', f"{LOOSE}.value", "out of range: 9223372036854775808"),
+    (DIM % '{"value":1,"symbol":{}}', PLACE, 'multiple "kind" oneof'),
+    (DIM % '{"val":1}', PLACE, 'no field named "val"'),
+    (DIM % "null", PLACE, "null is not allowed"),
+    (DIM % '{"symbol":{"name":5}}', f"{LOOSE}.name", "got 'int'"),
+    (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "surrogate"),
+    (f'{{"{"x" * 60_000}":1}}', "", "has no field named"),
+]
 
 
-def test_number_or_name_that_protobuf_trips_over_is_malformed():
-    for question, field in (
-        ({"operation": 1e400}, "operation"),
-        ({"operation": "\ud800"}, "operation"),
-        ({"data_strides": {"items": [1e400]}}, "data_strides.items[0]"),
-        ({"shape": {"dims": [{"value": 1e400}]}}, "shape.dims[0].value"),
-    ):
-        body = write_json(question).replace(b"Infinity", b"1e400")
-        alone, among = reject(INFER_PATH, body), reject(BATCH_PATH, b'{"items":[{"question":%b}]}' % body)
-        assert (alone.reason, alone.field) == (Reason.MESSAGE_MALFORMED, field)
-        assert (among.reason, among.field) == (Reason.MESSAGE_MALFORMED, f"items[0].question.{field}")
+def test_error_of_an_item_has_the_index_the_field_and_the_value():
+    for item, field, text in INVALID_ITEMS:
+        rejection = reject(BATCH_PATH, f'{{"items":[{{}},{item}]}}'.encode())
+        assert (rejection.reason, rejection.field) == (Reason.MESSAGE_MALFORMED, f"items[1].{field}".rstrip(".")), item
+        assert rejection.message.startswith(rejection.field), item
+        assert text in rejection.message, item
+        assert len(rejection.message) < 300, item
+
+
+def test_error_of_a_query_names_the_value_and_its_field():
+    for dim, field in (('{"value":1.5}', "shape.dims[1].value"), ('{"value":"x"}', "shape.dims.value")):
+        question = write_json(QUESTION).replace(b'{"value": "-1"}', b'{"value":1},%b' % dim.encode())
+        rejection = reject(INFER_PATH, question)
+        assert isinstance(rejection, InvalidRequestError)
+        assert rejection.field == field
+        assert rejection.message.startswith(f"{field}: ")
 
 
 def test_answers_that_would_be_too_long_as_json_are_rejected():

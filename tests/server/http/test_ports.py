@@ -1,4 +1,4 @@
-"""The port for HTTP takes a bounded number of connections, over TLS too, and drains."""
+"""The HTTP port: its limit of connections, TLS, draining."""
 
 import asyncio
 import socket
@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from queue import SimpleQueue
 
 import pytest
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, request, write_request
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.http import connections
-from tensor_reshape.server.http.answers import build_answer, send_answer
+from tensor_reshape.server.http import connections, ports
 from tensor_reshape.server.http.connections import FindContext
 from tensor_reshape.server.http.ports import HttpPort
+from tensor_reshape.server.http.responses import build_response
 
 ANY = "127.0.0.1:0"
 WAIT_SECONDS = 60.0
@@ -26,25 +28,23 @@ LARGE_BYTES = 64 << 20
 
 
 class Waiting:
-    """An application whose answers wait, but for those to /now."""
+    """An application whose responses wait, except those to /now."""
 
     def __init__(self) -> None:
         self.arrived = threading.Semaphore(0)
         self.released = threading.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del receive
         if scope["path"] != "/now":
             self.arrived.release()
             with suppress(asyncio.CancelledError):
                 await asyncio.to_thread(self.released.wait, WAIT_SECONDS)
-        await send_answer(build_answer(b"1"), send)
+        await build_response(b"1")(scope, receive, send)
 
 
 async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application whose answer no socket takes at once."""
-    del scope, receive
-    await send_answer(build_answer(bytes(LARGE_BYTES)), send)
+    """An application whose response no socket takes at once."""
+    await build_response(bytes(LARGE_BYTES))(scope, receive, send)
 
 
 def make_port(app: ASGIApp, find_context: FindContext | None = None, address: str = ANY) -> HttpPort:
@@ -65,7 +65,7 @@ def serve(find_context: FindContext | None = None, app: ASGIApp | None = None) -
 
 @contextmanager
 def connect_busy(port: HttpPort, app: Waiting) -> Iterator[socket.socket]:
-    """Opens a connection with a request that waits for its answer."""
+    """Opens a connection with a request that waits for its response."""
     with connect(port.address) as connection:
         connection.sendall(write_request(b""))
         assert app.arrived.acquire(timeout=WAIT_SECONDS)
@@ -117,7 +117,7 @@ def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.Monkey
         assert [read_answer(connection) for connection in (one, two)] == [(200, b"1")] * 2
 
 
-def test_host_with_most_busy_connections_makes_room_for_another(monkeypatch: pytest.MonkeyPatch):
+def test_host_with_most_busy_connections_loses_one_to_another(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     with serve() as (port, app), ExitStack() as stack:
         first, *others = [stack.enter_context(connect_busy(port, app)) for _ in range(3)]
@@ -142,7 +142,7 @@ def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
 def test_connection_without_tls_is_closed(files: Certificates, monkeypatch: pytest.MonkeyPatch, sent: bytes):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
     context, trusted = make_contexts(files)
     with serve(lambda: context) as (port, _), connect(port.address) as connection:
         connection.sendall(sent)
@@ -150,9 +150,9 @@ def test_connection_without_tls_is_closed(files: Certificates, monkeypatch: pyte
         assert ask_over_tls(port, trusted) == 200
 
 
-def test_draining_port_closes_idle_connections_and_answers_the_others():
+def test_draining_port_closes_only_idle_connections():
     with serve() as (port, app), connect(port.address) as idle, connect_busy(port, app) as busy:
-        port.dismiss()
+        port.drain()
         assert receive_all(idle) == b""
         assert not port.is_idle
         with pytest.raises(ConnectionRefusedError):
@@ -165,7 +165,6 @@ def test_ended_port_closes_busy_connections():
     with serve() as (port, app), connect_busy(port, app) as busy:
         port.end()
         assert receive_all(busy) == b""
-        assert not port.is_deaf
 
 
 def test_connection_sends_without_delay_and_switches_threads_fast():
@@ -176,9 +175,9 @@ def test_connection_sends_without_delay_and_switches_threads_fast():
             assert sys.getswitchinterval() < before
             (served,) = port._connections._open
             accepted = served.transport.get_extra_info("socket")
-            # Without it, the body of an answer waits for the acknowledgement of its head.
+            # Without it, the body of a response waits for the acknowledgement of its headers.
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        port.dismiss()
+        port.drain()
         port.end()
     assert sys.getswitchinterval() == before
 
@@ -190,12 +189,12 @@ def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certi
         trusted.wrap_socket(connect(port.address), server_hostname="localhost") as idle,
     ):
         assert ask_now(idle) == (200, b"1")
-        port.dismiss()
+        port.drain()
         await_that(lambda: port.is_idle, seconds=20.0)  # asyncio alone would wait 30
 
 
 def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(ports, "UNREAD_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
         assert deaf.recv(1, socket.MSG_PEEK)  # before it is admitted the port is idle too
@@ -203,8 +202,7 @@ def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch
         assert len(receive_all(deaf)) < LARGE_BYTES
 
 
-def test_slow_reader_gets_the_whole_response(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "WRITE_SECONDS", WAIT_SECONDS)
+def test_slow_reader_gets_the_whole_response():
     with serve(app=send_much) as (port, _), connect(port.address) as slow:
         slow.sendall(write_request(b"", b"Connection: close"))
         assert sum(iter(lambda: len(slow.recv(4096)), 0)) > LARGE_BYTES
@@ -225,3 +223,15 @@ def test_address_is_taken_until_the_port_ends():
         make_port(Waiting(), address=port.address)
     port.end()
     make_port(Waiting(), address=port.address).end()
+
+
+def test_process_ends_when_the_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
+    reasons = SimpleQueue[str]()
+
+    async def fail(_server: uvicorn.Server, _counter: int) -> bool:
+        raise ValueError
+
+    monkeypatch.setattr(ports, "end_process", reasons.put)
+    monkeypatch.setattr(uvicorn.Server, "on_tick", fail)
+    with serve():
+        assert reasons.get(timeout=WAIT_SECONDS) == "the thread that serves HTTP has ended"

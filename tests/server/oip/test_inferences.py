@@ -24,7 +24,6 @@ from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response, e
 from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 
-KIND = find_class("ModelInferRequest")
 STREAMED = find_class("ModelStreamInferResponse")
 NAN = struct.pack("<I", 0x7F800001)  # one that signals: a number of Python would make another of it
 

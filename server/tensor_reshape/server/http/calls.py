@@ -5,8 +5,8 @@
 - One task of the port's event loop serves a call. Long work runs on separate threads, as many as for gRPC, so HTTP and
   gRPC do not block each other's threads.
 - The sizes of a call are those of the JSON.
-- A call is complete when the connection has accepted the last chunk of its response. As over gRPC, the call is aborted
-  if the client does not read. If the client disconnects while a thread works, the call ends at once.
+- A call is complete when the connection has accepted its whole response. As over gRPC, the call is aborted if the
+  client does not read. If the client disconnects while a thread works, the call ends at once.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Send
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.call_info import CallInfo
@@ -22,46 +24,41 @@ from tensor_reshape.server.engine.call_logs import log_failure
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, build_failure
-from tensor_reshape.server.http.answers import Answer, build_answer, build_rejection, list_told, send_answer
 from tensor_reshape.server.http.connections import find_connection
-from tensor_reshape.server.http.requests import (
-    DisconnectedError,
-    await_disconnect,
-    find_most_bytes,
-    read_message,
-    read_metadata,
-)
+from tensor_reshape.server.http.requests import await_disconnect, get_message_size, read_message, read_metadata
+from tensor_reshape.server.http.responses import build_rejection, build_response
 from tensor_reshape.server.service.method_tables import Method
 
 _Result = TypeVar("_Result")
 
 
 class HttpCall:
-    """One call, in the task that serves its request."""
+    """One call, in the task that serves its request. It keeps no request, because that would keep the message."""
 
-    def __init__(self, service: Service, method: Method, scope: Scope) -> None:
+    def __init__(self, service: Service, method: Method, request: Request) -> None:
         """Creates the call, which starts with `serve`; `service` has the threads of HTTP."""
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
-        self._method, self._scope = method, scope
-        self._connection = connection = find_connection(scope)
+        self._method = method
+        self._connection = connection = find_connection(request)
         self._life = Lifecycle(self, method.name)
-        self._info = CallInfo(method.name, read_metadata(scope), connection.name, lambda: connection.certificate)
+        self._info = CallInfo(method.name, read_metadata(request), connection.name, lambda: connection.certificate)
         self._life.info = self._info
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
         self._message: bytes | None = None  # waits for a thread
-        self._room = asyncio.Event()
+        self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
 
-    async def serve(self, receive: Receive, send: Send) -> None:
+    async def serve(self, request: Request, send: Send) -> None:
         """Serves the call."""
         is_gone = True
         try:
-            answer = await self._answer(receive)
+            response = await self._compute(request)
             is_gone = False
-            await send_answer(answer, send)
-        except DisconnectedError:
+            await response(request.scope, request.receive, send)
+            await self._connection.flow.drain()
+        except ClientDisconnect:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
@@ -69,7 +66,7 @@ class HttpCall:
 
     def start_read(self) -> None:
         """Wakes the task when memory is available; see `ServedCall`."""
-        self._do(self._room.set)
+        self._do(self._may_continue.set)
 
     start_work = start_read  # the call has only one task
 
@@ -88,26 +85,25 @@ class HttpCall:
             self._log(CallResult(GONE.code, str(rejection.reason)))
         self._do(self._connection.abort)
 
-    async def _answer(self, receive: Receive) -> Answer:
+    async def _compute(self, request: Request) -> Response:
         """Returns the response for the client.
 
         Raises:
-            DisconnectedError: the client has disconnected.
+            ClientDisconnect: the client has disconnected.
         """
         try:
-            size = find_most_bytes(self._scope)
-            self._perform(self._engine.enter(self._life, self._source, size))
-            await self._unless_rejected(self._room.wait())
-            self._room.clear()
-            message = await self._unless_rejected(read_message(self._scope, receive))
+            self._perform(self._engine.enter(self._life, self._source, get_message_size(request)))
+            await self._unless_rejected(self._may_continue.wait())
+            self._may_continue.clear()
+            message = await self._unless_rejected(read_message(request))
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
-            answer = self._conclude(lambda: self._method.respond_light(message))
-            if answer is not None:
-                return answer
+            response = self._conclude(lambda: self._method.respond_light(message))
+            if response is not None:
+                return response
             self._perform(self._engine.request_work(self._life))
-            return await self._unless_rejected(self._await_work(message, receive))
-        except DisconnectedError:
+            return await self._unless_rejected(self._await_work(message, request))
+        except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
@@ -125,44 +121,44 @@ class HttpCall:
         task.cancel()
         raise self._rejected.result()
 
-    async def _await_work(self, message: bytes, receive: Receive) -> Answer:
+    async def _await_work(self, message: bytes, request: Request) -> Response:
         """Runs the method on a thread when one is free. It stops waiting when the client disconnects."""
-        await self._room.wait()
+        await self._may_continue.wait()
         # The pool does not get the message: its queue would keep it after the client has disconnected, outside all
         # budgets.
         self._message = message
         working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
-        gone = self._loop.create_task(await_disconnect(receive))
+        gone = self._loop.create_task(await_disconnect(request))
         try:
             await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
         if not working.done():
-            raise DisconnectedError
-        answer = working.result()
-        if answer is None:
+            raise ClientDisconnect
+        response = working.result()
+        if response is None:
             return self._end(await self._rejected)  # before a thread was free
-        return answer
+        return response
 
-    def _work(self) -> Answer | None:
+    def _work(self) -> Response | None:
         """Runs the method on a thread of the pool; returns None if the call has already ended."""
         message, self._message = self._message, None
         if not self._engine.take_up(self._life) or message is None:
             return None
         return self._conclude(lambda: self._method.respond(message, lambda: self._life.is_over))
 
-    def _conclude(self, compute: Callable[[], bytes | None]) -> Answer | None:
+    def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
         """Runs the method, unless another thread has to, and records how the call ends. Any thread may call it."""
         try:
             body = compute()
             if body is None:
                 return None
             self._perform(self._engine.end(self._life, OK, len(body)).effects)
-            return build_answer(body, list_told(self._info.trailing))
+            return build_response(body, self._info.trailing)
         except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
-    def _end(self, error: Exception) -> Answer:
+    def _end(self, error: Exception) -> Response:
         """Records that the call ends with `error`, and returns the response for the client."""
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
@@ -184,6 +180,6 @@ class HttpCall:
         log_failure(self._info, result, self._life.began, field)
 
 
-async def serve_call(service: Service, method: Method, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a request as a call of the server. With its service bound, this is an `Asker`."""
-    await HttpCall(service, method, scope).serve(receive, send)
+async def serve_call(service: Service, method: Method, request: Request, send: Send) -> None:
+    """Serves a request as a call of the server. With its service bound, this is a `ServeCall`."""
+    await HttpCall(service, method, request).serve(request, send)

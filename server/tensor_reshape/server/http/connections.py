@@ -3,12 +3,8 @@
 - There are at most `MAX_CONNECTIONS`. At the limit, a new connection replaces the oldest one of the host with the most
   connections: an idle one, or a busy one if that host has more than the new connection's host. One host therefore
   cannot block the others.
-- The headers of a request must arrive within `HEAD_SECONDS`, from the start of the connection or from their first byte.
-  uvicorn limits their size (`h11_max_incomplete_event_size`) and the time between requests.
-- Clients must read written data within `WRITE_SECONDS`. Calls have a stall timeout of their own; this limit also covers
-  pages and the last bytes of a finished call.
-- Each iteration of the event loop reads `_READ_BYTES` of a connection, so one connection cannot delay the others. h11
-  takes about 10 ms for as many bytes of one-byte chunks.
+- The headers of a request must arrive within `HEADER_SECONDS`, from the start of the connection or from their first
+  byte. uvicorn limits their size (`h11_max_incomplete_event_size`) and the time between requests.
 - Only methods of asyncio's protocols are overridden.
 """
 
@@ -16,11 +12,10 @@ import asyncio
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from starlette.types import Scope
+from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tensor_reshape.server.engine.sources import find_address, name_peer
@@ -28,24 +23,20 @@ from tensor_reshape.server.engine.sources import find_address, name_peer
 MAX_CONNECTIONS = 256
 """The maximum number of connections of a port. With TLS, each takes 300 KiB."""
 
-HEAD_SECONDS = 10.0
+HEADER_SECONDS = 10.0
 """The time limit for the headers of a request. For the first request it includes the TLS handshake."""
-
-WRITE_SECONDS = 30.0
-"""The time after which a connection with unread data is closed."""
 
 FindContext = Callable[[], ssl.SSLContext]
 """Returns the TLS context for a new connection, with the certificates that are valid now."""
 
 _TLS_END_SECONDS = 1.0  # idle clients do not complete the TLS shutdown; asyncio would wait 30 s for them
-_READ_BYTES = 2048
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
 _LOGGER = logging.getLogger(__name__)
 
 
-class Connection(H11Protocol, asyncio.BufferedProtocol):
+class Connection(H11Protocol):
     """One connection, on the thread of the event loop.
 
     Attributes:
@@ -69,25 +60,12 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._find_context = find_context
         self._socket: asyncio.Transport | None = None  # the transport below TLS, if there is TLS
         self._early: bytes | None = b""  # data received before uvicorn could read it; None afterwards
-        self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._answers = 0  # running responses: briefly two, if requests are pipelined
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None  # set while headers are expected
 
     @property
     def is_busy(self) -> bool:
-        """Whether a response is running."""
-        return self._answers > 0
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Marks the connection as busy, from the end of a request's headers to the end of its response."""
-        self._answers += 1
-        _stop(self._head_timer)
-        try:
-            yield
-        finally:
-            self._answers -= 1
+        """Whether a request has its headers but not its complete response."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts serving, after the TLS handshake if there is TLS; see `asyncio.Protocol`."""
@@ -101,16 +79,16 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         if not self._connections.admit(self):
             transport.abort()
             return
-        self._await_head()
+        self._limit_headers()
         if self._find_context is None:
             self._begin(transport)
         else:
             transport.pause_reading()  # `start_tls` resumes it
-            shaking = self.loop.create_task(self._shake_hands(transport, self._find_context))
-            self.tasks.add(shaking)  # uvicorn's set, which prevents garbage collection
-            shaking.add_done_callback(self.tasks.discard)
+            handshake = self.loop.create_task(self._start_tls(transport, self._find_context))
+            self.tasks.add(handshake)  # uvicorn's set, which prevents garbage collection
+            handshake.add_done_callback(self.tasks.discard)
 
-    async def _shake_hands(self, transport: asyncio.Transport, find_context: FindContext) -> None:
+    async def _start_tls(self, transport: asyncio.Transport, find_context: FindContext) -> None:
         secure: asyncio.Transport | None = None
         try:
             secure = await self.loop.start_tls(
@@ -128,37 +106,19 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(1, 0)  # `pause_writing` is called as soon as the client stops reading
+        transport.set_write_buffer_limits(1, 0)  # so `flow.drain` waits until the system has the whole response
         self.certificate = read_certificate(transport)
         early, self._early = self._early, None
         if early:
             self.data_received(early)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """See `asyncio.BufferedProtocol`."""
-        del sizehint
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """See `asyncio.BufferedProtocol`."""
-        data = bytes(self._buffer[:nbytes])
-        # `start_tls` passes on data received with the end of the handshake before it returns
-        if self._early is not None:
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._early is not None:  # `start_tls` passes on data received with the handshake before it returns
             self._early += data
             return
-        if not self.is_busy and (self._head_timer is None or self._head_timer.cancelled()):
-            self._await_head()
-        self.data_received(data)
-
-    def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
-        super().pause_writing()
-        self._write_timer = self.loop.call_later(WRITE_SECONDS, self.abort)
-
-    def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
-        super().resume_writing()
-        _stop(self._write_timer)
+        super().data_received(data)
+        self._limit_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -173,13 +133,21 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         if self._socket is not None:
             self._socket.abort()
 
-    def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
+    def _limit_headers(self) -> None:
+        """Starts the timer of the headers, unless it runs; stops it when they have arrived."""
+        if self.is_busy:
+            self._stop_timer()
+        elif self._header_timer is None:
+            self._header_timer = self.loop.call_later(HEADER_SECONDS, self.abort)
 
     def _leave(self) -> None:
         self._connections.discard(self)
-        _stop(self._head_timer)
-        _stop(self._write_timer)
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
 
 class Connections:
@@ -196,7 +164,7 @@ class Connections:
 
     def admit(self, connection: Connection) -> bool:
         """Adds a connection; returns False if the limit prevents it."""
-        if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._make_room(connection.host)):
+        if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._replace_one(connection.host)):
             return False
         self._open[connection] = None
         return True
@@ -211,37 +179,32 @@ class Connections:
         for connection in tuple(self._open):
             connection.abort()
 
-    def _make_room(self, host: str) -> bool:
+    def _replace_one(self, host: str) -> bool:
         """Closes a connection in favor of one of `host`; returns False if none may be closed."""
-        held = Counter(connection.host for connection in self._open)
-        first = max(self._open, key=lambda one: (not one.is_busy, held[one.host]))  # the oldest of several
-        if first.is_busy and held[first.host] <= held[host] + 1:
+        counts = Counter(connection.host for connection in self._open)
+        first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))  # the oldest of several
+        if first.is_busy and counts[first.host] <= counts[host] + 1:
             return False
         first.abort()
         return True
 
 
-def find_connection(scope: Scope) -> Connection:
+def find_connection(request: Request) -> Connection:
     """Returns the connection of a request."""
-    connection: Connection = scope["state"][_KEY]
+    connection: Connection = request.scope["state"][_KEY]
     return connection
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
     """Returns the client's verified certificate and its names; nothing without a certificate or without TLS."""
-    found: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    content = found.getpeercert(binary_form=True) if found is not None else None
-    if found is None or content is None:
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    content = tls.getpeercert(binary_form=True) if tls is not None else None
+    if tls is None or content is None:
         return {}
     properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
     # pairs; the declared type also covers other entries
-    names: Any = (found.getpeercert() or {}).get("subjectAltName", ())
+    names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:
             properties.setdefault(_PROPERTIES[kind], []).append(value.encode())
     return properties
-
-
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

@@ -7,7 +7,7 @@ from functools import partial
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.http.apps import build_app, build_contract_route, build_health_route, build_method_routes
+from tensor_reshape.server.http.apps import build_app, build_health_route, build_method_routes, build_openapi_route
 from tensor_reshape.server.http.calls import serve_call
 from tensor_reshape.server.http.connections import FindContext
 from tensor_reshape.server.http.explorer.pages import build_routes as build_explorer_routes
@@ -32,7 +32,7 @@ class Gateway:
         self,
         config: Config,
         service: Service,
-        answers: ReshapeService,
+        reshapes: ReshapeService,
         *,
         is_serving: Callable[[], bool],
         find_context: FindContext | None,
@@ -43,7 +43,7 @@ class Gateway:
         Args:
             config: the server's settings, with its real ports.
             service: the server's service.
-            answers: executes the methods.
+            reshapes: executes the methods.
             is_serving: whether the server is ready for calls.
             find_context: returns the TLS context; None: plain text.
             shares: whether other processes listen on the same port.
@@ -53,14 +53,14 @@ class Gateway:
         """
         address = config.http_listen or ""
         self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
-        ask = partial(serve_call, replace(service, pools=self._pools))
+        serve = partial(serve_call, replace(service, pools=self._pools))
         routes = [
-            *build_method_routes(ask, build_json_methods(answers)),
+            *build_method_routes(serve, build_json_methods(reshapes)),
             build_health_route(is_serving),
-            *build_explorer_routes(ask, answers, config.listen),
+            *build_explorer_routes(serve, reshapes, config.listen),
         ]
         if config.reflects and not config.authenticates:  # this route does not authenticate clients
-            routes.append(build_contract_route())
+            routes.append(build_openapi_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
         self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
 

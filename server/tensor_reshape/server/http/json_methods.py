@@ -21,7 +21,6 @@ from tensor_reshape.rules.batches import ReportBug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_ITEMS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tensor_reshape.server.http.faults import Fault, find_fault, parse_message
 from tensor_reshape.server.service.encoded_queries import EncodedQueries
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
@@ -37,10 +36,14 @@ MAX_QUESTION_BYTES = 64 * 1024
 MAX_BATCH_BYTES = 1024 * 1024
 """The largest batch. It takes about as long as the largest one in protobuf."""
 
+_MAX_DEPTH = 32  # the deepest query has ten levels
+_MAX_CHARACTERS = 200  # of protobuf's text, which may quote the client
+_USUAL_CHARACTERS = 1024  # of an item, so that most items need no copy of 64 KiB
+_OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
 _BEGIN = re.compile(rf'{_BLANK}{{{_BLANK}"{_ITEMS}"{_BLANK}:{_BLANK}\[')
-_BLANKS, _COMMA = re.compile(_BLANK), re.compile(rf"{_BLANK},")
+_FIRST, _NEXT = re.compile(_BLANK), re.compile(rf"{_BLANK},{_BLANK}")
 _END = re.compile(rf"{_BLANK}\]{_BLANK}}}{_BLANK}")
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
@@ -58,7 +61,7 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
     )
 
 
-def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
+def parse_json(text: str) -> dict[str, Any]:
     """Returns the object in a JSON text.
 
     Raises:
@@ -67,30 +70,38 @@ def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
     try:
         document = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:  # also raised for numbers with more digits than Python reads
-        raise _reject_text(error, what) from None
+        raise _reject_text(error, "the body") from None
     if not isinstance(document, dict):
-        raise _reject(Fault(f"{what} is no JSON object", ""))
+        problem = "the body is not a JSON object"
+        raise _reject(problem)
     return document
 
 
-def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
+def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
     """Returns the message of a JSON value.
 
     Args:
         kind: the class of the message.
         document: the value.
-        place: the path of the value in the body; empty for the body.
+        path: the path of the value in the body; empty for the body.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: MESSAGE_MALFORMED, with protobuf's text.
     """
-    if isinstance(document, dict):  # protobuf accepts an empty list as an object
-        try:
-            return parse_message(kind, document)
-        except ValueError:
-            pass  # the error is found below, with its path
-    unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
-    raise _reject(find_fault(kind, document, place) or unknown)
+    if not isinstance(document, dict):  # protobuf accepts an empty list as an object
+        problem = f"{path or 'the body'} is not a JSON object"
+        raise _reject(problem, path)
+    try:
+        return json_format.ParseDict(document, kind(), max_recursion_depth=_MAX_DEPTH)
+    except json_format.ParseError as error:
+        text, field = _explain(str(error), kind.DESCRIPTOR.name)
+        field = f"{path}.{field}".strip(".")
+        problem = f"{field or 'the body'}: {text}"
+        raise _reject(problem, field) from None
+    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
+    except (TypeError, AttributeError, OverflowError, SystemError):
+        problem = f"{path or 'the body'} has a value that protobuf cannot read"
+        raise _reject(problem, path) from None
 
 
 def write_message(message: Message) -> bytes:
@@ -119,7 +130,7 @@ def _read_items(body: bytes) -> Iterator[bytes]:
     """Yields the items of a batch as serialized messages, which are faster to read than objects."""
     text = _decode(body)
     begin = _BEGIN.match(text)
-    values = iter(_read_short(text)) if begin is None else _cut_values(text, begin.end())
+    values = iter(_read_short(text)) if begin is None else _split_items(text, begin.end())
     for index, value in enumerate(values):
         if index == MAX_BATCH_ITEMS:
             message = f"the batch has more than {MAX_BATCH_ITEMS} items"
@@ -130,72 +141,54 @@ def _read_items(body: bytes) -> Iterator[bytes]:
 def _read_short(text: str) -> list[Any]:
     """Returns the items of a short batch in an unusual form."""
     if len(text) > MAX_QUESTION_BYTES:
-        message = f'the body does not begin with {{"{_ITEMS}":[, and is too long to be read otherwise'
-        raise _reject(Fault(message, ""))
+        problem = f'a body of more than {MAX_QUESTION_BYTES} characters must begin with {{"{_ITEMS}":['
+        raise _reject(problem)
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        raise _reject(find_fault(BATCH_INFER_SHAPE.request, document) or Fault("the body is no batch", ""))
+        read_message(reshape_pb2.BatchInferShapeRequest, document)  # raises the error
     return items or []
 
 
-def _cut_values(text: str, position: int) -> Iterator[Any]:
+def _split_items(text: str, position: int) -> Iterator[Any]:
     """Yields the values of a list that ends the batch. `position` is the start of its first value."""
-    if _END.fullmatch(text, position):
-        return
-    window = _Window(text)
     for index in count():
-        value, position = window.read(position, f"{_ITEMS}[{index}]")
-        yield value
         if _END.fullmatch(text, position):
             return
-        comma = _COMMA.match(text, position)
-        if comma is None:
-            raise _reject(Fault(f"behind {_ITEMS}[{index}] is neither a comma nor the end of the batch", ""))
-        position = comma.end()
+        begin = (_NEXT if index else _FIRST).match(text, position)
+        if begin is None:
+            problem = f"neither a comma nor the end of the batch follows {_ITEMS}[{index - 1}]"
+            raise _reject(problem)
+        value, position = _read_item(text, begin.end(), f"{_ITEMS}[{index}]")
+        yield value
 
 
-class _Window:
-    """A part of a text, in which values are read one after another.
+def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
+    """Returns the value at a position and the position of its end.
 
     Python's scanner does not release the interpreter, so it gets at most as many characters as the largest query has.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
     """
-
-    def __init__(self, text: str) -> None:
-        self._text, self._part, self._begin = text, "", 0
-
-    def read(self, position: int, what: str) -> tuple[Any, int]:
-        """Returns the value at a position and the position of its end; `what` names the value in errors.
-
-        Raises:
-            InvalidRequestError: MESSAGE_MALFORMED.
-        """
+    for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:
-            return self._read(position)
-        except (ValueError, RecursionError):  # the value may continue after this part
-            self._begin, self._part = position, self._text[position : position + MAX_QUESTION_BYTES]
-        try:
-            return self._read(position)
-        except (ValueError, RecursionError) as error:
-            if len(self._part) == MAX_QUESTION_BYTES and not isinstance(error, RecursionError):
-                text = f"{what} is not JSON, or has more than {MAX_QUESTION_BYTES} characters"
-                raise _reject(Fault(text, what)) from None
-            raise _reject_text(error, what) from None
-
-    def _read(self, position: int) -> tuple[Any, int]:
-        blank = _BLANKS.match(self._part, position - self._begin)
-        value, end = _DECODER.raw_decode(self._part, blank.end() if blank else 0)
-        if not isinstance(value, dict) and end == len(self._part):
-            message = "a number may go on behind the part"
-            raise ValueError(message)
-        return value, self._begin + end
+            value, end = _DECODER.raw_decode(text[position : position + characters])
+        except (ValueError, RecursionError) as error:  # the value may continue after this part
+            problem = error
+        else:
+            return value, position + end
+    if position + MAX_QUESTION_BYTES < len(text) and not isinstance(problem, RecursionError):
+        text = f"{path} is not JSON, or has more than {MAX_QUESTION_BYTES} characters"
+        raise _reject(text, path)
+    raise _reject_text(problem, path)
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns a JSON object. A duplicate name is an error, because JSON readers differ in which value they use."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        message = "a name comes twice in an object"
+        message = "an object contains a name twice"
         raise ValueError(message)
     return found
 
@@ -204,16 +197,29 @@ def _decode(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise _reject(Fault(f"the body is no UTF-8 at byte {error.start}", "")) from None
+        problem = f"the body is not UTF-8 at byte {error.start}"
+        raise _reject(problem) from None
 
 
-def _reject_text(error: Exception, what: str) -> InvalidRequestError:
-    told = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
-    return _reject(Fault(f"{what} is no JSON: {told}", ""))
+def _explain(text: str, root: str) -> tuple[str, str]:
+    """Returns a text of protobuf without names and paths of fields, and the path of the value.
+
+    If the text has no path from the message `root`, the path consists of the outer fields and has no indices.
+    """
+    pattern = re.compile(rf' at "?{root}((?:\.\w+|\[\d+\])*)"?')
+    found = pattern.search(text)
+    field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
+    words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
+    return words[:_MAX_CHARACTERS].rstrip("."), field
 
 
-def _reject(fault: Fault) -> InvalidRequestError:
-    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, fault.text, fault.field)
+def _reject_text(error: Exception, path: str) -> InvalidRequestError:
+    cause = "it has too many levels" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+    return _reject(f"{path} is not JSON: {cause}")
+
+
+def _reject(text: str, field: str = "") -> InvalidRequestError:
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, field)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_check_names)

@@ -40,7 +40,7 @@ class Family(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of values for each label combination. A histogram has its buckets, one above them, and the sum."""
+        """Number of values of a label combination. A histogram has one for each bucket and above, and the sum."""
         return len(self.buckets) + 2 if self.kind == HISTOGRAM else 1
 
     @property
@@ -96,7 +96,7 @@ BUILD = Family(
 WORKERS = Family("tensor_reshape_workers", GAUGE, "Number of configured workers (--workers).")
 SERVING_WORKERS = Family("tensor_reshape_serving_workers", GAUGE, "Number of workers that serve calls.")
 RESTARTS = Family("tensor_reshape_worker_restarts", COUNTER, "Number of restarts of the worker.", ("worker",))
-SILENCES = Family(
+MISSED_HEARTBEATS = Family(
     "tensor_reshape_worker_missed_heartbeats",
     COUNTER,
     "Number of times that the worker was killed because it sent no heartbeats.",
@@ -109,7 +109,7 @@ PROCESS_FAMILIES = (
 )  # fmt: skip
 """Metrics that each process writes. The page has the sums of all processes."""
 
-SERVER_FAMILIES = (BUILD, WORKERS, SERVING_WORKERS, RESTARTS, SILENCES)
+SERVER_FAMILIES = (BUILD, WORKERS, SERVING_WORKERS, RESTARTS, MISSED_HEARTBEATS)
 """Metrics of the process that serves the page."""
 
 RECEIVE, PROCESSING = "receive", "processing"

@@ -22,8 +22,10 @@ from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import count_lost_records
 from tensor_reshape.server.service.header_cache import Lookups
 
-LOOK_SECONDS = 1.0
+UPDATE_SECONDS = 1.0
 """Interval of the updates. Prometheus scrapes less often."""
+
+_COPIED = (LOOKUPS, LOST_RECORDS)  # counters that other modules keep
 
 
 class GaugeWriter:
@@ -48,15 +50,18 @@ class GaugeWriter:
         self._list_calls = list_calls
         self._streams = streams
         self._lookups = lookups
-        self._added: Counter[tuple[Family, str]] = Counter()  # counts that are already in `counters`
+        # The counts of previous processes.
+        self._bases = {
+            family: {labels: cell[0] for labels, cell in counters.cells[family].items()} for family in _COPIED
+        }
         counters.clear_gauges()
 
-    def look(self) -> None:
-        """Writes the current values. Call it every LOOK_SECONDS."""
+    def update(self) -> None:
+        """Writes the current values. Call it every UPDATE_SECONDS."""
         self._write_calls(self._list_calls())
         dropped, suppressed = count_lost_records()
-        self._add(LOOKUPS, hit=self._lookups.hits, miss=self._lookups.misses)
-        self._add(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
+        self._copy(LOOKUPS, hit=self._lookups.hits, miss=self._lookups.misses)
+        self._copy(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
         # Without the engine's lock. A call may change between two reads, but the next update corrects that.
@@ -69,8 +74,6 @@ class GaugeWriter:
         counters.set(USED_BYTES, sum(received for received, _ in holdings), RECEIVE)
         counters.set(USED_BYTES, sum(processed for _, processed in holdings), PROCESSING)
 
-    def _add(self, family: Family, **counts: int) -> None:
-        """Adds the increase since the last call, because `counters` also has the counts of previous processes."""
+    def _copy(self, family: Family, **counts: int) -> None:
         for label, count in counts.items():
-            self._counters.cells[family][label,][0] += count - self._added[family, label]
-            self._added[family, label] = count
+            self._counters.set(family, self._bases[family][label,] + count, label)

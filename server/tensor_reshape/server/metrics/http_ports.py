@@ -1,20 +1,16 @@
 """The HTTP port for Prometheus: prometheus_client's handler on the server of the standard library.
 
-The port has no encryption and no authentication, so it must only be reachable from a trusted network. The effect of
-untrusted clients is limited anyway. The port accepts CONNECTIONS_PER_SECOND, because more would take processor time
-from calls, and it closes each connection after REQUEST_SECONDS. Each connection has a thread that ends with it, so the
-number of threads is limited to the connections of that time.
+The port has no encryption, no authentication and no limit of connections, each of which has a thread. So it must only
+be reachable from a trusted network. A connection that is silent for `SILENT_SECONDS` is closed.
 """
 
 import logging
 import socket
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from socketserver import ThreadingTCPServer
+from contextlib import ExitStack, contextmanager
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import MetricsHandler
@@ -22,45 +18,25 @@ from prometheus_client.registry import Collector
 
 from tensor_reshape.server.transport.listeners import take
 
-CONNECTIONS_PER_SECOND = 10
-"""Limit of accepted connections. Others wait. A scrape takes 5 ms, and a few scrapers connect every few seconds."""
-
-REQUEST_SECONDS = 2.0
-"""Time for a request and its response. A connection is closed up to half a second later."""
+SILENT_SECONDS = 2.0
+"""Time to wait for a part of a request, and to send a response."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class MetricsServer(ThreadingTCPServer):
-    """Serves the metrics of a registry on one listener, with a thread for each connection."""
+class _Handler(MetricsHandler):
+    timeout = SILENT_SECONDS
 
-    daemon_threads = True  # the process does not wait for them when it ends
-    request_queue_size = 64
 
+class _Server(ThreadingHTTPServer):
     def __init__(self, listener: socket.socket, registry: Collector) -> None:
-        """Serves on `listener`, which must be bound, and closes it at the end."""
-        super().__init__(listener.getsockname(), MetricsHandler.factory(registry), bind_and_activate=False)
+        super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
         self.socket.close()
         self.socket = listener
-        self._taken: deque[tuple[float, socket.socket]] = deque()  # the time, and the connection
         self.server_activate()
 
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Accepts a connection; see `socketserver`."""
-        time.sleep(1 / CONNECTIONS_PER_SECOND)  # also before `accept` fails, for example without free descriptors
-        connection, address = super().get_request()
-        self._taken.append((time.monotonic(), connection))
-        return connection, address
-
-    def service_actions(self) -> None:
-        """Closes connections after REQUEST_SECONDS. `socketserver` calls it after each request and twice a second."""
-        while self._taken and self._taken[0][0] <= time.monotonic() - REQUEST_SECONDS:
-            _, connection = self._taken.popleft()
-            with suppress(OSError):  # already closed
-                connection.shutdown(socket.SHUT_RDWR)
-
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
-        """Logs an error, unless it is a failure of the connection."""
+        """Logs an error, unless it is a failure of the connection. The standard library would write it to stderr."""
         error = sys.exception()
         if not isinstance(error, OSError):
             _LOGGER.error("bug", exc_info=error)
@@ -76,7 +52,7 @@ def serve_metrics(address: str, registry: Collector) -> Iterator[str]:
     real, listeners = take(address)
     with ExitStack() as stack:
         for listener in listeners:
-            server = stack.enter_context(MetricsServer(listener, registry))
+            server = stack.enter_context(_Server(listener, registry))
             threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
             stack.callback(server.shutdown)
         _LOGGER.info("listening for metrics", extra={"address": real})

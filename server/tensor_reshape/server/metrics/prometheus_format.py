@@ -1,12 +1,12 @@
 """The page that Prometheus scrapes: the counters of all processes, as a collector of prometheus_client.
 
 - The page has the sums of all processes, so a server with several workers has the same metrics as one without.
-- The page omits methods that were never called. For other methods it has every status code that this server returns,
+- The page omits a method until its first call has finished. Then it has every status code that this server returns,
   also with zero, so that an alert can detect the first call with such a code.
 """
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from itertools import accumulate
@@ -39,7 +39,7 @@ class Source(NamedTuple):
         pid: the process identifier; None if no process runs now.
         serves: whether it serves calls, as far as is known.
         restarts: how often the process was replaced.
-        silences: how often it was killed because of missing heartbeats.
+        missed_heartbeats: how often it was killed because of missing heartbeats.
     """
 
     worker: int
@@ -47,7 +47,7 @@ class Source(NamedTuple):
     pid: int | None
     serves: bool = True
     restarts: int = 0
-    silences: int = 0
+    missed_heartbeats: int = 0
 
 
 class ServerCollector(Collector):
@@ -71,7 +71,7 @@ class ServerCollector(Collector):
         """Yields all metrics."""
         sources = self._list_sources()
         sums = {family: _sum(family, sources) for family in PROCESS_FAMILIES}
-        called = _find_called(sums)
+        called = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
         for family, values in sums.items():
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
@@ -79,7 +79,8 @@ class ServerCollector(Collector):
         yield build_metric(families.WORKERS, {(): [len(sources)]})
         yield build_metric(families.SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
         yield build_metric(families.RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
-        yield build_metric(families.SILENCES, {(str(source.worker),): [source.silences] for source in sources})
+        missed: dict[Labels, list[float]] = {(str(source.worker),): [source.missed_heartbeats] for source in sources}
+        yield build_metric(families.MISSED_HEARTBEATS, missed)
         yield from _collect_processes(sources)
 
     def _describe_build(self) -> Labels:
@@ -116,18 +117,12 @@ def _sum(family: Family, sources: Sequence[Source]) -> _Values:
     """Returns the sums of all processes; gauges only of running processes."""
     every = [source.counters for source in sources if family.kind != GAUGE or source.pid is not None]
     return {
-        labels: [sum(counters.cells[family][labels][place] for counters in every) for place in range(family.width)]
+        labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]
         for labels in sources[0].counters.cells[family]
     }
 
 
-def _find_called(sums: Mapping[Family, _Values]) -> frozenset[Labels]:
-    """Returns the methods that have been called. A stream may have messages before its call has finished."""
-    finished = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
-    return frozenset(finished | {labels for labels, numbers in sums[families.REQUEST_BYTES].items() if any(numbers)})
-
-
-def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: frozenset[Labels]) -> bool:
+def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: Collection[Labels]) -> bool:
     if "method" not in family.labels:
         return True
     service, method, *code = labels

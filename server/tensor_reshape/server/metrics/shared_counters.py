@@ -1,6 +1,6 @@
 """The metrics of one process, in memory that the process with the metrics port can read.
 
-- The place of each number follows from the definitions of the metrics and the methods, so all processes agree on it.
+- The position of each number follows from the definitions of the metrics and the methods, so all processes agree on it.
 - Each number has one writer at a time. Readers need no lock, because a number has eight bytes at a multiple of eight,
   and supported machines write these at once.
 - The memory file outlives its process. If a worker is killed, its successor continues its counters, after
@@ -45,18 +45,18 @@ class SharedCounters:
             methods: the full names of the counted methods, `/service/method`.
             descriptor: the memory file, from `os.memfd_create`; None: private memory.
         """
-        places = list(_list_places(methods))
-        size = _FLOAT_BYTES * sum(family.width for family, _ in places)
+        keys = list(_list_labels(methods))
+        size = _FLOAT_BYTES * sum(family.width for family, _ in keys)
         if descriptor is not None:
             os.ftruncate(descriptor, size)  # a file of this size keeps its contents
         numbers = memoryview(bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)).cast("d")
         self.cells: dict[Family, dict[Labels, Cell]] = {}
-        for family, labels in places:
+        for family, labels in keys:
             self.cells.setdefault(family, {})[labels] = numbers[: family.width]
             numbers = numbers[family.width :]
 
     def set(self, family: Family, value: float, *labels: str) -> None:
-        """Sets a gauge."""
+        """Sets a gauge, or a counter that has another source."""
         self.cells[family][labels][0] = value
 
     def clear_gauges(self) -> None:
@@ -72,7 +72,7 @@ def observe(family: Family, cell: Cell, value: float) -> None:
     cell[-1] += value
 
 
-def _list_places(methods: Sequence[str]) -> Iterator[tuple[Family, Labels]]:
+def _list_labels(methods: Sequence[str]) -> Iterator[tuple[Family, Labels]]:
     names: list[Labels] = [*map(split_method, methods), (OTHER, OTHER)]
     by_code: list[Labels] = [(*name, code) for name in names for code in CODES]
     for family in PROCESS_FAMILIES:

@@ -10,11 +10,11 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from tensor_reshape.server.process.log_queue import STANDARD_ATTRIBUTES, QueuedHandler
+from tensor_reshape.server.process.log_queue import QueuedHandler
 
 _LOGGER = logging.getLogger(__name__)
 _STDERR = 2
-_STANDARD = STANDARD_ATTRIBUTES | {"message", "asctime", "taskName"}
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # all others were passed as `extra`
 
 
 class TextFormatter(logging.Formatter):
@@ -41,7 +41,9 @@ def configure_logs(log_format: str, level: str) -> None:
         level: the name of a level of `logging`, in upper or lower case.
     """
     # Not sys.stderr, because a thread that waits for it holds its lock, even at exit.
-    handler = QueuedHandler(_STDERR, [demote_garbage])
+    handler = QueuedHandler(_STDERR)
+    handler.addFilter(demote_garbage)
+    handler.addFilter(handler.limit)
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
@@ -70,10 +72,21 @@ def flush_logs() -> None:
         handler.flush()
 
 
+def report_lost_records() -> None:
+    """Logs how many records of this process were dropped and suppressed since the last call."""
+    for handler in _list_handlers():
+        handler.report()
+
+
 def count_lost_records() -> tuple[int, int]:
-    """Returns how many records of this process were dropped and suppressed; see `QueuedHandler.lost_records`."""
-    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
-    return handlers[0].lost_records if handlers else (0, 0)  # no such handler if a program configures logging itself
+    """Returns how many records of this process were dropped and suppressed since the start."""
+    handlers = _list_handlers()
+    return sum(one.dropped for one in handlers), sum(one.limit.suppressed for one in handlers)
+
+
+def _list_handlers() -> list[QueuedHandler]:
+    """Returns the handler of `configure_logs`; none if a program configures logging itself."""
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
 
 
 def _log_exception(error: BaseException | None) -> None:

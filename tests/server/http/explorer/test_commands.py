@@ -9,11 +9,15 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import httpx
 import pytest
 
 from browsers import find_port, run_explorer
 from command_line import run_module
-from tensor_reshape.server.http.explorer.commands import _listen
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.server.http.apps import MethodApp
+from tensor_reshape.server.http.explorer.commands import _listen, serve_call
+from tensor_reshape.server.service.method_tables import IsOver, Method
 
 COMMAND = [sys.executable, "-m", "tensor_reshape.cli", "explore"]
 
@@ -24,6 +28,25 @@ def find_code(link: str, **headers: str) -> int:
         urlopen(Request(link, headers=headers))
     with caught.value as error:
         return error.code
+
+
+def compute(message: bytes, _is_over: IsOver) -> bytes:
+    if message == b"bug":
+        text = "secret"
+        raise ValueError(text)
+    if message == b"wrong":
+        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, "text", "field")
+    return json.dumps(message.decode()).encode()
+
+
+async def test_method_runs_without_a_server():
+    app = MethodApp(Method("/a/b", compute, lambda _message: None), serve_call)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
+        assert (await client.get("/?x=%201")).json() == "x=%201"
+        for query, code in (("bug", 500), ("wrong", 400)):
+            rejection = await client.get(f"/?{query}")
+            assert rejection.status_code == code
+            assert "secret" not in rejection.text
 
 
 def test_page_is_for_this_machine_and_its_port_is_taken():
@@ -38,7 +61,7 @@ def test_page_is_for_this_machine_and_its_port_is_taken():
     assert outcome.errors[-1].startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
 
 
-def test_answers_are_sent_without_delay():
+def test_responses_are_sent_without_delay():
     with _listen(0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

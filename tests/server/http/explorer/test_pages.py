@@ -11,7 +11,7 @@ import pytest
 from explorations import LISTEN, SERVICE, show
 from tensor_reshape.explorer.query_parser import QueryText
 from tensor_reshape.server.http.apps import build_app
-from tensor_reshape.server.http.askers import ask_here
+from tensor_reshape.server.http.explorer.commands import serve_call
 from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 
@@ -38,13 +38,13 @@ EXAMPLES = [
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    routes = build_routes(ask_here, SERVICE, LISTEN)
+    routes = build_routes(serve_call, SERVICE, LISTEN)
     transport = httpx.ASGITransport(build_app(routes, LOCAL_HOSTS))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
 
 
-async def test_answer_is_that_of_the_method(client: httpx.AsyncClient):
+async def test_result_is_that_of_the_method(client: httpx.AsyncClient):
     answer = await client.get("/explore/answer?data=2,3,4&shape=0,-1&special_zero=true")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     assert answer.json() == show(QueryText("2,3,4", "0,-1", special_zero="true"))

@@ -1,1 +1,1 @@
-"""How the explorer is served: its routes, its method, and the command `tensor-reshape explore`."""
+"""The explorer over HTTP: its routes, its method, and the command `tensor-reshape explore`."""

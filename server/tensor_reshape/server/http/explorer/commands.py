@@ -1,25 +1,31 @@
-"""`tensor-reshape explore`: the explorer alone, for the user of this machine.
+"""`tensor-reshape explore`: the explorer for the user of this machine.
 
-Laws: it listens on loopback and nowhere else, and answers those alone who name this machine; the rules answer in this
-process, and no gRPC server is started.
+Invariants: it listens only on loopback and serves only requests that name this machine. The rules run in this process,
+and no gRPC server is started.
 """
 
+import asyncio
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
 from contextlib import suppress
 
 import click
 import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Send
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.http.apps import build_app, build_contract_route, build_health_route, build_method_routes
-from tensor_reshape.server.http.askers import ask_here
+from tensor_reshape.server.engine.statuses import build_failure
+from tensor_reshape.server.http.apps import build_app, build_health_route, build_method_routes, build_openapi_route
 from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
-from tensor_reshape.server.http.requests import LOCAL_HOSTS
+from tensor_reshape.server.http.ports import prepare_listener
+from tensor_reshape.server.http.requests import LOCAL_HOSTS, read_message, read_metadata
+from tensor_reshape.server.http.responses import build_rejection, build_response
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.settings.serving import ServingSettings
 
@@ -28,24 +34,41 @@ _HOST = "127.0.0.1"
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="On 127.0.0.1; 0: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port on 127.0.0.1. 0 = any free port.",
 )
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
 def explore(*, port: int, opens: bool) -> None:
-    """Show the shape explorer in a browser, until Ctrl-C.
+    """Show the shape explorer in a browser until you press Ctrl-C.
 
-    A page on which one types a shape question and sees the answer, a drawing of it, and the question as code. It is
-    answered in this process, without a server.
+    Enter a shape query on the page to see its result, a drawing of it, and the query as code. The command computes the
+    result in its own process, without a server.
     """
-    listener = _listen(port)
+    service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
+    routes = [
+        *build_method_routes(serve_call, build_json_methods(service)),
+        *build_routes(serve_call, service, ServingSettings.listen),  # the default address of `serve`
+        build_health_route(lambda: True),
+        build_openapi_route(),
+    ]
+    config = uvicorn.Config(
+        build_app(routes, LOCAL_HOSTS),
+        lifespan="off",
+        log_level="warning",
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
+    listener = _listen(port)  # from now on, connections wait for the server
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
-
-    def show() -> None:
+    with suppress(KeyboardInterrupt):  # also if uvicorn has stopped, because it passes the signal on
         click.echo(link)
-        if opens:  # by a thread: some browsers are waited for, which would wait for this page
+        if opens:  # on a thread, because some browsers are waited for
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
-
-    _serve(listener, show)
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(port: int) -> socket.socket:
@@ -54,35 +77,18 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         message = f"cannot listen on {_HOST}:{port}: {error.strerror}"
         raise click.ClickException(message) from None
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer takes 40 ms: see `HttpPort`
+    prepare_listener(listener)
     return listener
 
 
-class _Server(uvicorn.Server):
-    """Says when it serves."""
-
-    def __init__(self, config: uvicorn.Config, say: Callable[[], None]) -> None:
-        """Calls `say` then."""
-        super().__init__(config)
-        self._say = say
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to serve."""
-        await super().startup(sockets)
-        self._say()
-
-
-def _serve(listener: socket.socket, say: Callable[[], None]) -> None:
-    service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
-    routes = [
-        *build_method_routes(ask_here, build_json_methods(service)),
-        *build_routes(ask_here, service, ServingSettings.listen),  # where `serve` is, if it is started too
-        build_health_route(lambda: True),
-        build_contract_route(),
-    ]
-    app = build_app(routes, LOCAL_HOSTS)
-    config = uvicorn.Config(
-        app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
-    )
-    with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and passes it on
-        _Server(config, say).run(sockets=[listener])
+async def serve_call(method: Method, request: Request, send: Send) -> None:
+    """Runs a method without authorization and without a memory budget; see `ServeCall`."""
+    info = CallInfo(method.name, read_metadata(request))
+    try:
+        message = await read_message(request)
+        response = build_response(await asyncio.to_thread(method.respond, message, lambda: False))
+    except ClientDisconnect:
+        return
+    except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
+        response = build_rejection(build_failure(error, info))
+    await response(request.scope, request.receive, send)

@@ -1,7 +1,8 @@
-"""The explorer's answers as a method of the server: what is behind the question mark in, JSON out.
+"""The results of the explorer as a method of the server: a query string in, JSON out.
 
-Laws: it is InferShape under another form, and so is named, admitted, counted and limited as InferShape. To read, draw
-and write takes turns, as all that computes with the interpreter's lock; and always on a thread that may take its time.
+Invariants: it is InferShape in another form, so it has the name, the permissions, the metrics and the limits of
+InferShape. Parsing, drawing and writing take turns, like all work that holds the interpreter lock. They run on a thread
+for long work.
 """
 
 import json
@@ -18,16 +19,16 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 
 def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Method:
-    """Returns the method that answers what was typed by asking `service`; see `pages.build_routes`."""
+    """Returns the method that runs queries of the page on `service`; see `pages.build_routes`."""
     turns = FairLock()
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
         def ask(request: ShapeRequest) -> ShapeAnswer:
-            return service.ask(lambda: request, lambda told: told, is_over)
+            return service.ask(lambda: request, lambda result: result, is_over)
 
         with turns:
             record = build_response(QueryText.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
-    # A drawing takes a millisecond, which other calls need not wait for.
+    # A drawing takes a millisecond, so it must not delay the event loop.
     return Method(INFER_SHAPE.path, answer, decline_light_work, find_queries)

@@ -1,7 +1,7 @@
-"""The routes of the explorer: the page, its files, and the answers that it asks for.
+"""The routes of the explorer: the page, its files, and the results of its queries.
 
-Laws: nothing is loaded from elsewhere, and the content policy allows nothing else: no script, style or frame that these
-files do not hold. A file is kept by browsers, and asked for again.
+Invariants: the page loads nothing from other servers, and the content policy forbids it. Browsers keep the files, and
+ask before each use whether they have changed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tensor_reshape.server.http.apps import MethodApp
-from tensor_reshape.server.http.askers import Asker
+from tensor_reshape.server.http.apps import MethodApp, ServeCall
 from tensor_reshape.server.http.explorer.methods import build_explorer_method
 from tensor_reshape.server.service.methods import ReshapeService
 
@@ -25,13 +24,13 @@ _POLICY = (
 )
 
 
-def build_routes(ask: Asker, service: ReshapeService, listen: Sequence[str]) -> list[Route]:
-    """Returns the routes of the page and of its answers.
+def build_routes(serve_call: ServeCall, service: ReshapeService, listen: Sequence[str]) -> list[Route]:
+    """Returns the routes of the page and of its queries.
 
     Args:
-        ask: has a method answer a request.
-        service: what answers.
-        listen: the addresses of gRPC, with their real ports: for the code that the page shows.
+        serve_call: runs a method on the message of a request.
+        service: computes the results.
+        listen: the addresses of gRPC, with their real ports, for the code that the page shows.
     """
     folder = files("tensor_reshape.explorer") / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
@@ -39,15 +38,15 @@ def build_routes(ask: Asker, service: ReshapeService, listen: Sequence[str]) -> 
         Route("/" if name == _PAGE else f"/explore/{name}", _build_file(name, (folder / name).read_bytes()))
         for name in names
     ]
-    answers = MethodApp(build_explorer_method(service, listen), ask)
-    return [*routes, Route("/explore/answer", answers, methods=["GET"])]
+    queries = MethodApp(build_explorer_method(service, listen), serve_call)
+    return [*routes, Route("/explore/answer", queries, methods=["GET"])]
 
 
 def _build_file(name: str, content: bytes) -> Callable[[Request], Awaitable[Response]]:
     tag = f'"{sha256(content).hexdigest()[:16]}"'
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache", "ETag": tag}
 
-    async def send(request: Request) -> Response:  # a plain function would have a thread for itself
+    async def send(request: Request) -> Response:  # starlette would run a plain function on another thread
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type=_TYPES[f".{name.rpartition('.')[2]}"])

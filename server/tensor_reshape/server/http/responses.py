@@ -1,0 +1,93 @@
+"""The HTTP responses of calls and of rejected requests.
+
+- An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Its HTTP status is the one that
+  `google/rpc/code.proto` lists for its code, except that a body above the limit is 413.
+- Trailing metadata of gRPC become headers: the request id keeps its name, and the retry delay is Retry-After.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from google.protobuf import json_format
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status as StatusMessage
+from grpc import StatusCode
+from starlette.responses import Response
+
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.engine.statuses import Failure
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY
+
+JSON_TYPE = "application/json"
+
+HTTP_CODES: Mapping[str, int] = MappingProxyType(
+    {
+        "OK": 200,
+        "CANCELLED": 499,
+        "UNKNOWN": 500,
+        "INVALID_ARGUMENT": 400,
+        "DEADLINE_EXCEEDED": 504,
+        "NOT_FOUND": 404,
+        "ALREADY_EXISTS": 409,
+        "PERMISSION_DENIED": 403,
+        "RESOURCE_EXHAUSTED": 429,
+        "FAILED_PRECONDITION": 400,
+        "ABORTED": 409,
+        "OUT_OF_RANGE": 400,
+        "UNIMPLEMENTED": 501,
+        "INTERNAL": 500,
+        "UNAVAILABLE": 503,
+        "DATA_LOSS": 500,
+        "UNAUTHENTICATED": 401,
+    }
+)
+"""The HTTP status of each gRPC code, from google/rpc/code.proto."""
+
+_POOL = error_details_pb2.DESCRIPTOR.pool  # contains the messages of error details
+
+
+def build_response(body: bytes, metadata: Metadata = ()) -> Response:
+    """Returns the response to a call that succeeds, with its trailing metadata."""
+    return Response(body, HTTP_CODES["OK"], _build_headers(metadata), JSON_TYPE)
+
+
+def build_rejection(failure: Failure) -> Response:
+    """Returns the response to a call that fails."""
+    trailing = dict(failure.status.trailing_metadata)
+    packed = trailing.get(DETAILS_KEY)
+    message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
+    if isinstance(packed, bytes):
+        message.ParseFromString(packed)
+    # HTTP has a more precise status for this reason than for its code.
+    code = 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
+    headers = _build_headers(failure.status.trailing_metadata)
+    if PUSHBACK_KEY in trailing:
+        headers["retry-after"] = str(math.ceil(int(trailing[PUSHBACK_KEY]) / 1000))
+    if code == HTTP_CODES["UNAUTHENTICATED"]:
+        headers["www-authenticate"] = "Bearer"
+    return _build_status(code, message, headers)
+
+
+def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """Returns the response to a request that is not a call.
+
+    Args:
+        code: the HTTP status.
+        name: the name of the gRPC code.
+        text: the message. It contains nothing that the client has sent.
+        headers: additional headers.
+    """
+    return _build_status(code, StatusMessage(code=StatusCode[name].value[0], message=text), headers)
+
+
+def _build_headers(metadata: Metadata) -> dict[str, str]:
+    return {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
+
+
+def _build_status(code: int, message: StatusMessage, headers: Mapping[str, str]) -> Response:
+    document = json_format.MessageToDict(message, descriptor_pool=_POOL)
+    return Response(json.dumps(document, separators=(",", ":")), code, headers, JSON_TYPE)
