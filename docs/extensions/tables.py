@@ -80,7 +80,7 @@ def _mark(_app: Sphinx, _page: str, _template: str, context: dict[str, object], 
 def _label(table: re.Match[str]) -> str:
     """Returns a table with the name of its column in each cell, if it is one of sentences."""
     names = [_TAG.sub("", head) for head in _HEAD.findall(table[1])]
-    is_read = any(len(_TAG.sub("", cell)) >= _SENTENCE for cell in table[1].split("<td>")[1:])
+    is_read = any(len(_TAG.sub("", cell).strip()) >= _SENTENCE for cell in table[1].split("<td>")[1:])
     if not is_read or len(names) < _NARROW_COLUMNS:
         return table[0]
     text = _ROW.sub(lambda row: _label_cells(row[0], names), table[1])
