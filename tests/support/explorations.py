@@ -64,7 +64,7 @@ HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, 
 
 def ask(request: ShapeRequest) -> ShapeAnswer:
     """Returns the response of the service."""
-    return SERVICE.ask(lambda: request, lambda answer: answer, lambda: False)
+    return SERVICE.infer(lambda: request, lambda answer: answer, lambda: False)
 
 
 def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:

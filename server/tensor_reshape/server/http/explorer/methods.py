@@ -13,7 +13,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import decline_light_work, find_queries
+from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
@@ -23,11 +23,11 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
         def ask(request: ShapeRequest) -> ShapeAnswer:
-            return service.ask(lambda: request, lambda told: told, is_over)
+            return service.infer(lambda: request, lambda result: result, is_over)
 
         with turns:
             record = answer_typed(TypedQuestion.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
     # A drawing takes a millisecond, which other calls need not wait for.
-    return Method(INFER_SHAPE.path, answer, decline_light_work, find_queries)
+    return Method(INFER_SHAPE.path, answer, find_work=always(Work.QUERIES))
