@@ -14,7 +14,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import decline_light_work, find_queries
+from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
