@@ -25,7 +25,7 @@ COMMANDS = (
     LazyCommand("dynamic", "Execute DynamicReshape on a file.", f"{_CLI}.commands:dynamic"),
     LazyCommand(
         "explore",
-        "Show the shape explorer in a browser, until Ctrl-C.",
+        "Show the shape explorer in a browser until you press Ctrl-C.",
         f"{_SERVER}.http.explorer.commands:explore",
         "http",
     ),
@@ -57,12 +57,12 @@ def commands() -> None:
 
 def main() -> None:
     """Runs one command. An expected error is printed in one line or drawn, and sets the exit code."""
-    typed: dict[str, str] = {}  # the parameter types store the texts of the options here
+    texts: dict[str, str] = {}  # the parameter types store the texts of the options here
     try:
         # Not standalone, because click would print errors in its own form and exit.
-        code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=typed)
+        code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=texts)
     except (click.ClickException, TensorReshapeError, OSError) as error:
-        report(error, typed)
+        report(error, texts)
         code = choose_exit_code(error)
     except click.Abort:
         code = 130  # interrupted

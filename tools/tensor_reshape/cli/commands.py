@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
+_EPILOG = "Without --timeout, the call may take 30 seconds, and one more second for each 4 MiB of the array."
 
 
 @click.command()
@@ -108,7 +109,7 @@ def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
     console.print(table)
 
 
-@click.command()
+@click.command(epilog=_EPILOG)
 @click.option("--shape", type=SHAPE, required=True, help="The target shape, for example 0,-1.")
 @array_options
 @server_options
@@ -117,7 +118,7 @@ def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], speci
     files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
-@click.command()
+@click.command(epilog=_EPILOG)
 @click.option(
     "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an i32 array."
 )
@@ -135,7 +136,7 @@ def dynamic(
     files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
-@click.command()
+@click.command(epilog=_EPILOG)
 @click.option(
     "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an integer array."
 )

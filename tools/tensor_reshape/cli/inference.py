@@ -54,7 +54,7 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
 @click.option(
     "--special-zero/--no-special-zero",
     default=None,
-    help="A 0 in the target shape copies the data dim with the same index, or is the dim 0.",
+    help="Whether a 0 in the target shape copies the data dim with the same index, or is a dim of 0.",
 )
 @click.option("--expect", type=_PARTIAL, help="The expected output shape, which may be partial.")
 @click.option(

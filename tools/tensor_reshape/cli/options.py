@@ -32,8 +32,8 @@ SHAPE = Dims(unknown=False)
 def _require_flag(_ctx: click.Context, _param: click.Parameter, value: bool | None) -> bool:  # noqa: FBT001 - of click
     if value is None:
         message = (
-            "--special-zero or --no-special-zero is required: a 0 in the shape then copies the data dim with the same "
-            "index, or is the dim 0"
+            "add --special-zero if a 0 in the target shape copies the data dim with the same index, or "
+            "--no-special-zero if it is a dim of 0"
         )
         raise click.UsageError(message)
     return value
@@ -43,7 +43,7 @@ SPECIAL_ZERO_OPTION = click.option(
     "--special-zero/--no-special-zero",
     default=None,
     callback=_require_flag,
-    help="A 0 in the target shape copies the data dim with the same index, or is the dim 0. Required.",
+    help="Whether a 0 in the target shape copies the data dim with the same index, or is a dim of 0. Required.",
 )
 EXPECT_OPTION = click.option(
     "--expect",
@@ -121,7 +121,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
             type=click.FloatRange(min=0, min_open=True),
             default=DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
-            help="The timeout of each call, in seconds. By default, a file adds one second for each 4 MiB.",
+            help="The timeout of each call, in seconds.",
         ),
         click.option(
             "--tls",

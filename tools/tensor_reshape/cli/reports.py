@@ -23,7 +23,7 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
     escape_unprintable,
 )
-from tensor_reshape.rules.shape_parser import ShapeItem, split_items
+from tensor_reshape.rules.shape_parser import split_items
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ _HINTS = {
 }
 _BARE = "NoArgsIsHelpError"  # of newer releases of click; its message is the help
 _INDENT = "  "
-_ELLIPSIS = "..."
+_LEAST_WIDTH = 7  # of a shape; the dots around an item need six
 
 
 def choose_exit_code(error: Exception) -> int:
@@ -66,18 +66,18 @@ def choose_exit_code(error: Exception) -> int:
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
-def report(error: Exception, typed: Mapping[str, str]) -> None:
+def report(error: Exception, texts: Mapping[str, str]) -> None:
     """Prints an error to standard error.
 
     Args:
         error: the error that ended the command.
-        typed: the text of each shape option, by parameter name.
+        texts: the text of each shape option, by parameter name.
     """
     console = find_console(sys.stderr)
     if "--json" in sys.argv:  # not click's parsed option, because parsing may have failed
         click.echo(_format_json(error), err=True)
     elif console is not None and type(error).__name__ != _BARE:
-        _draw(console, error, typed)
+        _draw(console, error, texts)
     elif isinstance(error, click.ClickException):
         shown = io.StringIO()
         error.show(shown)
@@ -87,26 +87,23 @@ def report(error: Exception, typed: Mapping[str, str]) -> None:
 
 
 def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
-    """Returns a shape as it was typed, and a line with carets under one of its items. Both are cut to a width.
+    """Returns a shape as it was entered, and a line with carets under one of its items.
 
     Args:
         text: the shape.
         index: the index of the item; None: all of it.
-        width: the number of characters, larger than an item.
+        width: the number of characters. If the shape is longer, only the item is returned, with dots around it.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
     text = "".join(character if character.isprintable() else "?" for character in text)
     items = split_items(text) or ()
-    whole = ShapeItem(text, 0, len(text))
-    item = whole if index is None or index >= len(items) else items[index]
-    room = len(text) if len(text) <= width else width - 2 * len(_ELLIPSIS)
-    end = max(min(item.end, item.start + room), item.start + 1)  # the position of a missing item
-    first = max(0, end - room) if len(text) > width else 0
-    last = first + room
-    before, after = _ELLIPSIS if first else "", _ELLIPSIS if last < len(text) else ""
-    carets = " " * (len(before) + cell_len(text[first : item.start])) + "^" * max(cell_len(text[item.start : end]), 1)
-    return f"{before}{text[first:last]}{after}", carets
+    start, end = (0, len(text)) if index is None or index >= len(items) else items[index][1:]
+    before, item, after = text[:start], text[start:end], text[end:]
+    if len(text) > width:
+        before, after = "..." if before else "", "..." if after else ""
+        item = item[: width - len(before) - len(after)]
+    return before + item + after, " " * cell_len(before) + "^" * max(cell_len(item), 1)
 
 
 def _describe(error: Exception) -> str:
@@ -141,7 +138,7 @@ def _format_json(error: Exception) -> str:
     return json.dumps(record, sort_keys=True)
 
 
-def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> None:
+def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> None:
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -151,23 +148,23 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
     rejection = error.__cause__ if isinstance(error, click.BadParameter) else error
     if isinstance(rejection, ReshapeError):
         name = error.param.name if isinstance(error, click.BadParameter) and error.param is not None else None
-        for line in _draw_blame(rejection, name, typed, console.width):
+        for line in _draw_wrong_item(rejection, name, texts, console.width):
             console.print(line, no_wrap=True, crop=False)
         accepted = rejection.metadata.get("accepted", "")
         if accepted and accepted not in text:
             console.print(Text.assemble(("accepted: ", "bold green"), escape_unprintable(accepted)))
 
 
-def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the typed text and a line with carets under the wrong item; nothing if the error has no such item."""
+def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
+    """Returns the entered text and a line with carets under the wrong item; nothing if the error has no such item."""
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)
     name = name or _OPTIONS.get(field, field).removeprefix("--")
-    if name not in typed:
+    if name not in texts:
         return []
     flag = f"--{name} "
-    shape, carets = underline(typed[name], index, max(width - len(_INDENT) - len(flag), 2 * len(_ELLIPSIS) + 1))
+    shape, carets = underline(texts[name], index, max(width - len(_INDENT) - len(flag), _LEAST_WIDTH))
     below = " " * len(flag)
     return [Text.assemble(_INDENT, (flag, "dim"), shape), Text.assemble(_INDENT, below, (carets, "bold red"))]
 
