@@ -89,7 +89,7 @@ def test_reasons_have_valid_codes_and_rules():
 
 def test_retryable_reasons_are_those_of_the_proto_comment():
     text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
-    (named,) = re.findall(r"if it may be sent again \(([A-Z_, ]+)\)", text)
+    (named,) = re.findall(r"if you may retry \(([A-Z_, ]+)\)", text)
     retryable = {reason for reason in Reason if reason.is_retryable}
     assert retryable == set(named.split(", "))
     assert {reason.code_name for reason in retryable} == {LimitError.code_name}
