@@ -23,7 +23,7 @@ from verification.document.drawings import draw_all
 from verification.document.explanations import EXPLANATIONS
 from verification.document.provocations import provoke
 from verification.document.servers import Servers, run_servers
-from verification.document.tables import anchor, join_cells
+from verification.document.tables import join_cells
 from verification.lemmas import LEMMAS
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def build_errors(servers: Servers) -> Iterator[str]:
     for reason in Reason:
         rule = "" if reason.rule is None else str(reason.rule)
         retry = "yes" if reason.is_retryable else ""
-        name = f"`{reason}`{anchor(reason)}"
+        name = f"`{reason}`"
         yield join_cells((name, reason.code_name, rule, retry, *EXPLANATIONS[reason], provoke(reason, servers)))
 
 
@@ -80,7 +80,7 @@ def build_metrics() -> Iterator[str]:
     yield "|---|---|---|---|"
     for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES):
         labels = " ".join(f"`{label}`" for label in family.labels)
-        yield join_cells((f"`{family.shown_name}`{anchor(family.shown_name)}", family.kind, labels, family.help))
+        yield join_cells((f"`{family.shown_name}`", family.kind, labels, family.help))
     names = f"`{PROCESS_PREFIX}_process_*`"
     yield join_cells((names, GAUGE, "`worker`", "Memory, processor time and file descriptors of each worker."))
     yield join_cells(("`process_*`", GAUGE, "", "The same for the process with the metrics port."))

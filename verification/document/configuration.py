@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tensor_reshape.rules.sizes import format_size
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from verification.document.tables import anchor, collapse_lines, join_cells
+from verification.document.tables import collapse_lines, join_cells
 
 # A dataclass takes the fields of its bases in the reverse order: this is the order of `--help`.
 GROUPS = Config.__bases__[::-1]
@@ -27,7 +27,6 @@ def _build_row(setting: Setting) -> str:
     flags = f"`{setting.flag}`"
     if setting.type is bool:
         flags += f" `--no-{setting.flag.removeprefix('--')}`"
-    flags += anchor(setting.flag.removeprefix("--"))
     return join_cells((flags, describe_values(setting), describe_default(setting), setting.declaration.help))
 
 

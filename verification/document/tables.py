@@ -13,11 +13,6 @@ def join_cells(cells: Iterable[str]) -> str:
     return f"|{'|'.join(padded)}|"
 
 
-def anchor(name: str) -> str:
-    """Returns an anchor, so that a link can lead to a row of a table."""
-    return f'<span id="{name}"></span>'
-
-
 def escape(text: str) -> str:
     """Returns the text as Markdown that shows it unchanged; code in backticks stays code."""
     pieces = _CODE.split(text)
