@@ -54,7 +54,7 @@ Node: TypeAlias = Input | Constant | Relu | Reshape
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by name, each after the nodes that it reads, and the names of the output nodes."""
+    """The nodes by name, ordered so that each node follows its inputs, and the names of the output nodes."""
 
     nodes: Mapping[str, Node]
     outputs: tuple[str, ...]
