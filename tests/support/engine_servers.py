@@ -16,7 +16,7 @@ from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import CallResult, Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.server.transports import Server
 
@@ -66,11 +66,8 @@ class Echo:
         if raw:
             yield answer(raw)
 
-    def takes_long(self, raw: bytes) -> bool:
-        return raw.startswith(LONG)
-
-    def count_room(self, raw: bytes) -> int | None:
-        return len(raw)
+    def estimate(self, raw: bytes) -> Estimate:
+        return Estimate(raw.startswith(LONG), len(raw))
 
     def finish(self) -> None:
         pass

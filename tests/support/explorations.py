@@ -64,7 +64,7 @@ HOSTILE_TEXTS = st.builds(QueryText, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, T
 
 def ask(request: ShapeRequest) -> ShapeAnswer:
     """Returns the response of the service."""
-    return SERVICE.ask(lambda: request, lambda answer: answer, lambda: False)
+    return SERVICE.infer(lambda: request, lambda answer: answer, lambda: False)
 
 
 def show(text: QueryText, *listen: str) -> dict[str, Any]:

@@ -146,9 +146,9 @@ def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
 def test_repeated_question_that_takes_a_search_is_answered_at_once():
     inference, raw = make(), build_question([-1, -1], "[5,6]").SerializeToString()
     session = InferSession("/method", inference)
-    assert (session.takes_long(raw), inference.respond_light(raw)) == (True, None)
+    assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (True, None)
     answer = inference.respond(raw)
-    assert (session.takes_long(raw), inference.respond_light(raw)) == (False, answer)
+    assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (False, answer)
 
 
 def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
@@ -231,9 +231,9 @@ def test_memory_for_a_message_on_a_stream_follows_from_its_size():
     large = build_request(shape=(2**20,), payload=bytes(2**20), datatype="INT8", target="[-1]")
     for request in (build_request(), large):
         raw = request.SerializeToString()
-        assert (session.takes_long(raw), session.count_room(raw)) == (False, 3 * len(raw))
+        assert session.estimate(raw) == (False, 3 * len(raw))
     question = build_question([2], "[-1]").SerializeToString()
-    assert (session.takes_long(question), session.count_room(question)) == (True, None)
+    assert session.estimate(question) == (True, None)
 
 
 def test_requests_are_counted_for_the_model_that_they_name():

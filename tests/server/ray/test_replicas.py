@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
-from tensor_reshape.server.service.method_tables import Method, StreamMethod
+from tensor_reshape.server.service.method_tables import Estimate, Method, StreamMethod
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
@@ -56,11 +56,8 @@ class LongSession:
         assert self.others_ran.wait(60)
         yield b"done"
 
-    def takes_long(self, _raw: bytes) -> bool:
-        return True
-
-    def count_room(self, _raw: bytes) -> int | None:
-        return None
+    def estimate(self, _raw: bytes) -> Estimate:
+        return Estimate(takes_long=True, needed_bytes=None)
 
     def finish(self) -> None:
         pass

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 import grpc
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.server.builtin.methods import Respond, build_method
+from tensor_reshape.server.builtin.methods import Respond
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.engine.statuses import StatusError
-from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod
+from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
@@ -92,7 +92,7 @@ class Health:
         if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
         watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
-        return MethodTable(tuple(build_method(*item) for item in responds.items()), (), (watch,))
+        return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
 
     def is_serving(self) -> bool:
         """Whether the status is SERVING."""

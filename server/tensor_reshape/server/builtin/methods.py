@@ -15,9 +15,8 @@ from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
-from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, limit_header
 from tensor_reshape.server.service.works import Work
-from tensor_reshape.wire.fields import check_header_size
 
 MAX_SILENT = 16
 """Number of calls that may wait for their message. Normally it arrives microseconds after the HTTP/2 headers."""
@@ -54,19 +53,9 @@ def build_service(
     return Service(engine, perform, Sources(config.trusted_proxy), methods, pools or {})
 
 
-def build_method(name: str, respond: Respond) -> Method:
-    """Returns a unary method whose short responses are made on the receiving thread."""
-
-    def answer(raw: bytes) -> bytes:
-        check_header_size(len(raw))
-        return respond(raw)
-
-    return Method(name, lambda raw, _is_over: answer(raw), answer)
-
-
 def build_exchange(name: str, respond: Respond) -> StreamMethod:
     """Returns a stream method with one response for each message."""
-    return StreamMethod(name, lambda _hold: _Exchange(respond))
+    return StreamMethod(name, lambda _hold: _Exchange(limit_header(respond)))
 
 
 class _Exchange:
@@ -78,15 +67,10 @@ class _Exchange:
         self._respond = respond
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        check_header_size(len(raw))
         yield self._respond(raw)
 
-    def takes_long(self, raw: bytes) -> bool:
-        del raw
-        return False
-
-    def count_room(self, raw: bytes) -> int | None:
-        return len(raw)
+    def estimate(self, raw: bytes) -> Estimate:
+        return Estimate(takes_long=False, needed_bytes=len(raw))
 
     def finish(self) -> None:
         pass

@@ -239,11 +239,13 @@ class StreamCall(ServiceCall):
             self._reject(reject_large_message())
         elif raw is None or size is None:
             self._finish_session()
-        elif not self._session.takes_long(raw) and self._engine.fits(self._life, size):
-            self._process(raw)
         else:
-            self._keep(raw, self._served.find_work)
-            self._perform(self._engine.request_work(self._life, self._session.count_room(raw)))
+            takes_long, needed_bytes = self._session.estimate(raw)
+            if not takes_long and self._engine.fits(self._life, size):
+                self._process(raw)
+            else:
+                self._keep(raw, self._served.find_work)
+                self._perform(self._engine.request_work(self._life, needed_bytes))
 
     def _process(self, raw: bytes) -> None:
         try:

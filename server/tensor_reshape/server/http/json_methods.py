@@ -24,7 +24,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.encoded_queries import EncodedQueries
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import decline_light_work, find_batches, find_queries
+from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import decode_batch_items, encode_batch_result, write_batch_results
 from tensor_reshape.wire.inference import build_infer_response, read_question
@@ -53,11 +53,13 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
     questions = EncodedQueries(service, _read_question, _write_answer)
 
     def answer_batch(body: bytes, is_over: IsOver) -> bytes:
-        return service.ask_batch(lambda report: decode_batch_items(_read_items(body), report), _write_results, is_over)
+        return service.infer_items(
+            lambda report: decode_batch_items(_read_items(body), report), _write_results, is_over
+        )
 
     return (
-        Method(INFER_SHAPE.path, questions.respond, questions.respond_light, find_queries),
-        Method(BATCH_INFER_SHAPE.path, answer_batch, decline_light_work, find_batches),
+        Method(INFER_SHAPE.path, questions.respond, questions.respond_light, always(Work.QUERIES)),
+        Method(BATCH_INFER_SHAPE.path, answer_batch, find_work=always(Work.BATCHES)),
     )
 
 

@@ -31,7 +31,7 @@ from tensor_reshape.server.oip.requests import (
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.method_tables import Estimate, IsOver
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
@@ -42,7 +42,7 @@ Pieces = tuple[bytes, memoryview]
 
 _LIGHT_FIELDS = 128  # of a message that the receiving thread parses
 _OUTPUT = "outputs[0].parameters"  # the parameters that say where to write the output; a model has only one
-_QUESTION_MODEL = INFER_SHAPE.encode()
+_QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
 _LOGGER = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class Inference:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
-            write = partial(self._tell_shape, raw, request, call)
-            return measured.note(self._service.ask(partial(_read_question, call), write, is_over))
+            write = partial(self._respond_with_shape, raw, request, call)
+            return measured.note(self._service.infer(partial(_read_query, call), write, is_over))
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a rejected request; empty if the request cannot be read."""
@@ -116,7 +116,7 @@ class Inference:
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Returns the response to a small request; None if it takes long."""
-        spans = split.find_whole() if split.model_name == _QUESTION_MODEL else split.find_spans()
+        spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
         pieces = spans and self._find_cached(raw, spans)
         if pieces:
             return pieces
@@ -127,10 +127,8 @@ class Inference:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
-            answer = self._service.ask_light(_read_question(call))
-            if not isinstance(answer, ShapeAnswer):
-                return None
-            return measured.note(self._tell_shape(raw, request, call, answer))
+            result = self._service.infer_light(_read_query(call))
+            return None if result is None else measured.note(self._respond_with_shape(raw, request, call, result))
 
     def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
@@ -151,10 +149,10 @@ class Inference:
             self._cache.add(raw, spans, header, call.model.name)
         return encode_id(call.id) + header, payload
 
-    def _tell_shape(self, raw: bytes, request: Request, call: InferCall, answer: ShapeAnswer) -> Pieces:
+    def _respond_with_shape(self, raw: bytes, request: Request, call: InferCall, result: ShapeAnswer) -> Pieces:
         """Returns the response to a shape query. It has -1 for an unknown dim."""
         self._service.lookups.misses += 1
-        items = [dim if isinstance(dim, int) else -1 for dim in answer.dims or ()]
+        items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
         response = b"".join(self._finish(call, output))
         spans = request.split and request.split.find_whole()
@@ -183,7 +181,6 @@ class InferSession:
     """One ModelStreamInfer call. Each message is executed on its own, in order, and an error is also a response."""
 
     is_between_tensors = True  # nothing of a message is kept for the next one
-    _is_long = False  # the result of the last `takes_long`
 
     def __init__(self, method: str, inference: Inference) -> None:
         """Executes messages with `inference`. `method` is the name of the method in the log if there is a bug."""
@@ -203,14 +200,10 @@ class InferSession:
             _LOGGER.exception("bug", extra={"method": self._method})
             yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
 
-    def takes_long(self, raw: bytes) -> bool:
-        """Whether the response takes long, so that another thread should build it."""
-        self._is_long = self._inference.takes_long(raw)
-        return self._is_long
-
-    def count_room(self, raw: bytes) -> int | None:
-        """Returns the memory that a request needs; None, for the maximum, if the message alone does not show it."""
-        return None if self._is_long else COST_FACTOR * len(raw)
+    def estimate(self, raw: bytes) -> Estimate:
+        """Returns the effort for a request. If it takes long, the message does not show how much memory it needs."""
+        takes_long = self._inference.takes_long(raw)
+        return Estimate(takes_long, None if takes_long else COST_FACTOR * len(raw))
 
     def finish(self) -> None:
         """Accepts the end of the client's messages. No response is pending."""
@@ -227,7 +220,7 @@ def find_work(raw: bytes) -> Work:
     split = _split_light(raw)
     if split is None:
         return Work.NUMBERS
-    return Work.QUERIES if split.model_name == _QUESTION_MODEL else Work.TENSORS
+    return Work.QUERIES if split.model_name == _QUERY_MODEL else Work.TENSORS
 
 
 def _split_light(raw: bytes) -> Split | None:
@@ -247,7 +240,7 @@ def _find_model(request: Request) -> str:
     return find_model(request.message.model_name, request.message.model_version).name
 
 
-def _read_question(call: InferCall) -> ShapeRequest:
+def _read_query(call: InferCall) -> ShapeRequest:
     """Returns the query of `infer_shape`. -1 is an unknown dim."""
     dims = read_items(call.operation, call.first)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]

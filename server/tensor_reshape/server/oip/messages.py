@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.fields import parse_message
 
 InferMessage: TypeAlias = Any
 """A message of the protocol. Type checkers know nothing about its fields, because the pool has no generated types."""
@@ -66,12 +66,7 @@ def find_path(method: str) -> str:
     return f"/{SERVICE.full_name}/{method}"
 
 
-def build_answer(method: str, respond: Respond) -> Callable[[bytes], bytes]:
+def encode(method: str, respond: Respond) -> Callable[[bytes], bytes]:
     """Returns a function from request bytes to response bytes for a method without tensors."""
     kind = find_class(f"{method}Request")
-
-    def answer(raw: bytes) -> bytes:
-        check_header_size(len(raw))
-        return bytes(respond(parse_message(kind, raw)).SerializeToString())
-
-    return answer
+    return lambda raw: bytes(respond(parse_message(kind, raw)).SerializeToString())

@@ -6,10 +6,10 @@ from functools import partial
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
-from tensor_reshape.server.oip.messages import Respond, build_answer, find_class, find_path
+from tensor_reshape.server.oip.messages import Respond, encode, find_class, find_path
 from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod, build_light_method
 from tensor_reshape.server.service.methods import ReshapeService
 
 _STREAM = find_path("ModelStreamInfer")
@@ -45,7 +45,7 @@ def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], by
         "ServerReady": lambda _: ready(ready=is_ready()),
         "ModelReady": lambda request: model_ready(ready=metadata.is_model_ready(request)),
     }
-    return {find_path(name): build_answer(name, respond) for name, respond in responds.items()}
+    return {find_path(name): encode(name, respond) for name, respond in responds.items()}
 
 
 def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, ...]:
@@ -59,6 +59,4 @@ def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, .
 
 
 def _build_method(name: str, respond: Respond) -> Method:
-    """Returns a method with short responses, which are therefore built on the thread that receives the request."""
-    respond_light = build_answer(name, respond)
-    return Method(find_path(name), lambda raw, _is_over: respond_light(raw), respond_light)
+    return build_light_method(find_path(name), encode(name, respond))

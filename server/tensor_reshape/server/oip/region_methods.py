@@ -3,9 +3,9 @@
 Invariant: none runs on the thread that receives calls, because opening a file may take long.
 """
 
-from tensor_reshape.server.oip.messages import InferMessage, Respond, build_answer, find_class, find_path
+from tensor_reshape.server.oip.messages import InferMessage, Respond, encode, find_class, find_path
 from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
-from tensor_reshape.server.service.method_tables import Method
+from tensor_reshape.server.service.method_tables import Method, limit_header
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
@@ -21,8 +21,8 @@ def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
 
     def list_regions(request: InferMessage) -> InferMessage:
         regions = memory.list_regions(request.name)
-        told = {name: {"name": name, **region._asdict()} for name, region in regions.items()}
-        return find_class("SystemSharedMemoryStatusResponse")(regions=told)
+        listed = {name: {"name": name, **region._asdict()} for name, region in regions.items()}
+        return find_class("SystemSharedMemoryStatusResponse")(regions=listed)
 
     return (
         _build_method("SystemSharedMemoryRegister", register),
@@ -32,5 +32,5 @@ def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
 
 
 def _build_method(name: str, respond: Respond) -> Method:
-    answer = build_answer(name, respond)
-    return Method(find_path(name), lambda raw, _is_over: answer(raw), lambda _raw: None)
+    respond_to_short = limit_header(encode(name, respond))
+    return Method(find_path(name), lambda raw, _is_over: respond_to_short(raw))

@@ -91,7 +91,7 @@ class ReshapeReplica:
         session = self._streams[path].open(_hold_nothing)
         try:
             async for request in requests:
-                is_long = session.takes_long(request)  # first, because `receive` uses what it has parsed
+                is_long = session.estimate(request).takes_long  # first, because `receive` uses what it has parsed
                 received = session.receive(request)
                 for raw in await asyncio.to_thread(list, received) if is_long else received:
                     yield Message(raw)

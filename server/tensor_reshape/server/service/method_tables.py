@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from tensor_reshape.server.service.works import FindWork, find_tensors
+from tensor_reshape.server.service.works import FindWork, Work, always, decline_light_work
+from tensor_reshape.wire.fields import check_header_size
 
 IsOver = Callable[[], bool]
 """Whether the client no longer waits for the response."""
@@ -15,14 +16,43 @@ class Method(NamedTuple):
     Attributes:
         name: the full name, as a path.
         respond: returns the response. During long work it checks whether the call is over.
-        respond_light: like `respond`, but returns None if the work would take long.
+        respond_light: like `respond`, but returns None if the work would take long. Default: always None.
         find_work: returns the kind of work for a message that is not light.
     """
 
     name: str
     respond: Callable[[bytes, IsOver], bytes]
-    respond_light: Callable[[bytes], bytes | None]
-    find_work: FindWork = find_tensors
+    respond_light: Callable[[bytes], bytes | None] = decline_light_work
+    find_work: FindWork = always(Work.TENSORS)
+
+
+def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Returns a function that rejects messages above the limit of headers, and calls `respond` for others."""
+
+    def respond_to_short(raw: bytes) -> bytes:
+        check_header_size(len(raw))
+        return respond(raw)
+
+    return respond_to_short
+
+
+def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> Method:
+    """Returns a method that accepts only short messages and responds at once, on the receiving thread."""
+    respond_light = limit_header(respond)
+    return Method(name, lambda raw, _is_over: respond_light(raw), respond_light)
+
+
+class Estimate(NamedTuple):
+    """The effort for a message of a stream.
+
+    Attributes:
+        takes_long: whether other calls should not wait for it.
+        needed_bytes: memory for it in addition to the memory that the call has reserved. None: as much as for the
+            largest message.
+    """
+
+    takes_long: bool
+    needed_bytes: int | None
 
 
 class Session(Protocol):
@@ -31,14 +61,8 @@ class Session(Protocol):
     def receive(self, raw: bytes) -> Iterator[bytes]:
         """Processes a message and yields the responses. A `ReshapeError` ends the stream."""
 
-    def takes_long(self, raw: bytes) -> bool:
-        """Whether processing `raw` may take so long that other calls should not wait for it."""
-
-    def count_room(self, raw: bytes) -> int | None:
-        """Returns the bytes needed for `raw`, without those that the call has reserved.
-
-        None: those of the largest message.
-        """
+    def estimate(self, raw: bytes) -> Estimate:
+        """Returns the effort for `raw`, before `receive` processes it."""
 
     @property
     def is_between_tensors(self) -> bool:
@@ -59,7 +83,7 @@ class StreamMethod(NamedTuple):
 
     name: str
     open: Callable[[Callable[[int], None]], Session]
-    find_work: FindWork = find_tensors
+    find_work: FindWork = always(Work.TENSORS)
 
 
 class Watch(Protocol):

@@ -1,7 +1,7 @@
 """`tensor_reshape.v1.ReshapeService`: typed queries and calls, and the methods over serialized messages.
 
-- `ask`, `ask_light`, `ask_batch` and `reshape` are typed. Three codecs use them: the protobuf messages here, those of
-  `oip`, and JSON in `http`.
+- `infer`, `infer_light`, `infer_items` and `reshape` are typed. Three codecs use them: the protobuf messages here,
+  those of `oip`, and JSON in `http`.
 - Each unary method decodes, applies the rules, runs the backend and encodes. Errors of requests are raised as
   `ReshapeError`, bugs as any other exception.
 - The code that calls the service supplies what depends on threads: `Turns` is a lock, and `is_over` says whether to
@@ -20,7 +20,7 @@ from typing import Protocol, Self, TypeVar
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.inference import Unsolved, begin_answer, finish_answer, infer_shape
+from tensor_reshape.rules.inference import answer_question, begin_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import Operation
@@ -30,7 +30,7 @@ from tensor_reshape.server.service.encoded_queries import EncodedQueries
 from tensor_reshape.server.service.header_cache import HeaderCache, Lookups
 from tensor_reshape.server.service.method_tables import IsOver, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.stream_sessions import StreamSession
-from tensor_reshape.server.service.works import decline_light_work, find_batches, find_queries
+from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
@@ -97,7 +97,7 @@ class ReshapeService:
 
     Attributes:
         lookups: counts of cache lookups, of headers and of queries.
-        questions: InferShape over serialized messages.
+        queries: InferShape over serialized messages.
     """
 
     def __init__(
@@ -115,29 +115,26 @@ class ReshapeService:
         self.lookups = Lookups()
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
         # Two locks, because a query takes at most some milliseconds and a batch up to seconds.
-        self._question_turns, self._batch_turns = make_turns(), make_turns()
+        self._query_turns, self._batch_turns = make_turns(), make_turns()
         self.queries = EncodedQueries(self, inference.decode_infer_request, inference.encode_infer_response)
 
     @property
     def methods(self) -> MethodTable:
         """The methods of the API."""
         executed = [
-            Method(
-                method.path,
-                _finish(partial(self.execute, operation)),
-                partial(self.execute_light, operation),
-            )
+            Method(method.path, partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.queries.respond, self.queries.respond_light, find_queries)
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, decline_light_work, find_batches)
+        infer = Method(INFER_SHAPE.path, self.queries.respond, self.queries.respond_light, always(Work.QUERIES))
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, find_work=always(Work.BATCHES))
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
-    def execute(self, operation: Operation, request: bytes) -> bytes:
-        """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
-        answer, start = self._look_up(operation, request)
-        if answer is not None:
-            return answer
+    def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Executes one operation: StaticReshape, DynamicReshape, Reshape. It is too short to check `is_over`."""
+        del is_over
+        response, start = self._look_up(operation, request)
+        if response is not None:
+            return response
         return self._reshape(
             operation, request, start, reshapes.decode_reshape_request(operation, request, self._limits)
         )
@@ -146,9 +143,9 @@ class ReshapeService:
         """Executes an operation that moves few bytes; returns None for others."""
         if len(request) > LIGHT_BYTES:
             return None
-        answer, start = self._look_up(operation, request)
-        if answer is not None:
-            return answer
+        response, start = self._look_up(operation, request)
+        if response is not None:
+            return response
         if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = reshapes.decode_reshape_request(operation, request, self._limits)
@@ -156,83 +153,83 @@ class ReshapeService:
             return None
         return self._reshape(operation, request, start, call)
 
-    def ask(
-        self, read: Callable[[], ShapeRequest | Unsolved], write: Callable[[ShapeAnswer], Result], is_over: IsOver
+    def infer(
+        self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Result], is_over: IsOver
     ) -> Result:
-        """Answers a question, in one turn.
+        """Executes a query. One thread at a time does this.
 
         Args:
-            read: returns the question, or what `ask_light` has left of it.
-            write: makes of the answer what is returned.
-            is_over: whether nobody waits for it any more.
+            read: returns the query.
+            write: encodes the result.
+            is_over: whether the client no longer waits.
 
         Raises:
-            ReshapeError: the question is rejected, or nobody waits.
+            ReshapeError: the query is rejected, or the client no longer waits.
         """
-        with self._question_turns:
+        with self._query_turns:
             _check_awaited(is_over)
-            asked = read()
-            begun = asked if isinstance(asked, Unsolved) else begin_answer(asked, self._limits)
-            return write(finish_answer(begun) if isinstance(begun, Unsolved) else begun)
+            return write(answer_question(read(), self._limits))
 
-    def ask_light(self, request: ShapeRequest) -> ShapeAnswer | Unsolved:
-        """Answers a question where that takes no search; else `ask` does, from where this one has come.
+    def infer_light(self, request: ShapeRequest) -> ShapeAnswer | None:
+        """Executes a query that needs no search; returns None for others.
 
         Raises:
-            ReshapeError: the question is rejected.
+            ReshapeError: the query is rejected.
         """
-        return begin_answer(request, self._limits)
+        begun = begin_answer(request, self._limits)
+        # A search takes half a millisecond or more. `infer` repeats what was done here, which takes 5 us.
+        return begun if isinstance(begun, ShapeAnswer) else None
 
-    def ask_batch(
+    def infer_items(
         self,
         read: Callable[[ReportBug], Iterator[BatchItem | ReshapeError]],
         write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
         is_over: IsOver,
     ) -> Result:
-        """Answers a batch, item by item; others have their turns in between.
+        """Executes a batch item by item. After each time slice, other batches continue.
 
         Args:
-            read: gives the items, some at a time; takes what is told of a bug.
-            write: makes of the results, some at a time, what is returned, in so many bytes at most; likewise.
-            is_over: whether nobody waits for it any more.
+            read: yields the items. Its argument reports a bug.
+            write: encodes the results in a limited number of bytes. Its last argument reports a bug.
+            is_over: whether the client no longer waits.
 
         Raises:
-            ReshapeError: the batch is rejected as a whole, or nobody waits.
+            ReshapeError: the batch is rejected as a whole, or the client no longer waits.
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
-            _check_awaited(is_over)  # before it is cut into items: whoever has left the queue costs the others nothing
+            _check_awaited(is_over)  # before the batch is split, so that a batch without a client costs nothing
             items = _share(read(report), is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
 
     def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Answers BatchInferShape.
+        """Returns the response to BatchInferShape.
 
         Raises:
-            LimitError: nobody waits for the answer any more.
+            LimitError: the client no longer waits.
         """
-        return self.ask_batch(
+        return self.infer_items(
             lambda report: batches.decode_batch_items(batches.decode_batch_request(request), report),
             batches.encode_batch_response,
             is_over,
         )
 
     def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
-        """Executes what has been read.
+        """Reshapes a tensor.
 
         Raises:
-            InvalidRequestError: it is against a rule, or the layout and the bytes do not agree.
+            InvalidRequestError: a rule is broken, or the layout and the bytes do not match.
             LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
         """
         return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
-        """Begins StreamReshape; see `StreamSession`."""
+        """Begins a StreamReshape call; see `StreamSession`."""
         return StreamSession(self._limits, hold)
 
     def _look_up(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
-        """Returns the answer where the header is cached; else where the tensor's bytes begin, if that is found."""
+        """Returns the response if its header is cached, and the offset of the tensor's bytes if it was determined."""
         headers, start = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
@@ -248,27 +245,22 @@ class ReshapeService:
         self.lookups.misses += 1
         output = self.reshape(call)
         header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-        # Where the answer is a header and the very bytes that end the request, the next one need not be read.
+        # The response can be cached if it is a header followed by the bytes that end the request.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
             self._headers[operation].add(request, begin, header)
         return b"".join((header, output.payload))
 
 
-def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes]:
-    """Returns an answer that is worked out whether or not anybody waits: it does not take long."""
-    return lambda request, _is_over: answer(request)
-
-
 def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
-    """Yields what is made, as long as anybody waits for it; lets others have their turns in between.
+    """Yields the items while the client waits, and lets other threads take the lock in between.
 
-    It is made in runs: JSON that is read, answered and written item by item takes a sixth longer.
+    Items are made in runs, because reading, solving and writing JSON item by item takes a sixth longer.
     """
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # what takes the item may have taken long as well
+            turns.give_way()  # the code that uses the item may have taken long as well
             yield item
 
 

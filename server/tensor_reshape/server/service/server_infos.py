@@ -1,8 +1,8 @@
 """ServerInfo, the only method whose response describes the server."""
 
-from tensor_reshape.server.service.method_tables import Method
+from tensor_reshape.server.service.method_tables import Method, build_light_method
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import SERVER_INFO
 from tensor_reshape.wire.servers import ServerInfo, encode_server_info
 
@@ -11,10 +11,9 @@ def build_info_method(info: ServerInfo) -> Method:
     """Returns the method. Its response is serialized only once, so a call never takes long."""
     response = encode_server_info(info)
 
-    def answer(request: bytes) -> bytes:
-        check_header_size(len(request))
+    def respond(request: bytes) -> bytes:
         # accepts unknown fields of newer clients, but rejects invalid bytes
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response
 
-    return Method(SERVER_INFO.path, lambda request, _is_over: answer(request), answer)
+    return build_light_method(SERVER_INFO.path, respond)

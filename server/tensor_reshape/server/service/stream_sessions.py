@@ -13,6 +13,7 @@ from tensor_reshape.rules.layouts import check_data_strides, check_volume, count
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.method_tables import Estimate
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (
     DEFAULT_CHUNK_BYTES,
@@ -42,7 +43,7 @@ class StreamSession:
         self._output: TensorView | None = None  # the shape and type, without bytes
         self._size = 0  # the tensor's bytes, according to its header
         self._received = 0  # bytes received; equal to `_size` between two tensors
-        self._found: Chunk | None = None  # the chunk that `takes_long` has parsed, until `receive` uses it
+        self._found: Chunk | None = None  # the chunk that `estimate` has parsed, until `receive` uses it
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
@@ -52,23 +53,21 @@ class StreamSession:
             ReshapeError: the error that ends the stream.
         """
         found, self._found = self._found, None
-        # `takes_long` has already parsed a large chunk, which is not parsed again.
+        # `estimate` has already parsed a large chunk, which is not parsed again.
         message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
         else:
             yield self._begin(message)
 
-    def takes_long(self, raw: bytes) -> bool:
-        """Whether processing `raw` may take so long that other calls should not wait for it."""
-        if self.collected is not None or len(raw) <= LIGHT_HEADER_BYTES:
-            return self.collected is not None
-        self._found = find_chunk(raw)
-        return self._found is None
-
-    def count_room(self, raw: bytes) -> int:
-        """Returns the bytes needed for `raw`. It is 0 for collected data, which was reserved when the tensor began."""
-        return 0 if self.collected is not None else COST_FACTOR * len(raw)
+    def estimate(self, raw: bytes) -> Estimate:
+        """Returns the effort for `raw`. Collected data needs no memory, which was reserved when the tensor began."""
+        if self.collected is not None:
+            return Estimate(takes_long=True, needed_bytes=0)
+        if len(raw) > LIGHT_HEADER_BYTES:
+            self._found = find_chunk(raw)
+        takes_long = len(raw) > LIGHT_HEADER_BYTES and self._found is None
+        return Estimate(takes_long, COST_FACTOR * len(raw))
 
     @property
     def is_between_tensors(self) -> bool:

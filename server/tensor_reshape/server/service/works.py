@@ -42,19 +42,9 @@ FindWork = Callable[[bytes], Work]
 """Returns the kind of work for a message that takes long. It runs on the receiving thread, so it must be fast."""
 
 
-def find_tensors(_raw: bytes) -> Work:
-    """Returns TENSORS, for methods that only move elements."""
-    return Work.TENSORS
-
-
-def find_queries(_raw: bytes) -> Work:
-    """Returns QUESTIONS, for single queries."""
-    return Work.QUERIES
-
-
-def find_batches(_raw: bytes) -> Work:
-    """Returns BATCHES, for batches."""
-    return Work.BATCHES
+def always(work: Work) -> FindWork:
+    """Returns a function that always returns `work`."""
+    return lambda _raw: work
 
 
 def decline_light_work(_raw: bytes) -> None:

@@ -14,7 +14,7 @@ from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import decline_light_work, find_queries
+from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
@@ -24,11 +24,11 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
         def ask(request: ShapeRequest) -> ShapeAnswer:
-            return service.ask(lambda: request, lambda result: result, is_over)
+            return service.infer(lambda: request, lambda result: result, is_over)
 
         with turns:
             record = build_response(QueryText.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
     # A drawing takes a millisecond, so it must not delay the event loop.
-    return Method(INFER_SHAPE.path, answer, decline_light_work, find_queries)
+    return Method(INFER_SHAPE.path, answer, find_work=always(Work.QUERIES))
