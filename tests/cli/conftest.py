@@ -18,5 +18,5 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """Where a command may write."""
+    """The path of an output file."""
     return tmp_path / "output.npy"

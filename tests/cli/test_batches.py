@@ -20,7 +20,7 @@ Line = dict[str, Any]
 SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
 REJECTED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
 BUFFER: Line = {**SIX, "operation": "reshape", "data_type": "u16", "bytes": "000111012102310141015101"}
-# `client/test_question_records` has the lines that cannot be read; these are rejected in different places.
+# `client/test_question_records` has the invalid lines. These lines are rejected later, in different places.
 REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (b'{"data": [1' + b"0" * 5000 + b"]}", "MESSAGE_MALFORMED", ""),
     ({"data": [2], "shape": [2]}, "SPECIAL_ZERO_MISSING", "special_zero"),
@@ -49,7 +49,7 @@ BUFFERS: list[tuple[Line, str]] = [
 
 
 def infer_batch(server: ServerProcess, *lines: Line | bytes) -> list[Line]:
-    """Answers with and without a server: the same to the byte."""
+    """Returns the answers, which are the same with and without a server."""
     stdin = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
     remote = ask(server, "infer", "--batch", "-", stdin=stdin)
     local = run_command("infer", "--local", *NOBODY, "--batch", "-", stdin=stdin)
@@ -132,7 +132,7 @@ def test_batch_without_a_server_fails_as_a_whole():
 
 
 def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], list[int]]:
-    """Answers lines without a server, and counts the questions of each call."""
+    """Answers lines without a server, and counts the queries of each call."""
     calls = list[int]()
 
     def count_and_answer(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:

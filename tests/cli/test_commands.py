@@ -1,4 +1,4 @@
-"""The commands that ask a server."""
+"""The commands that call a server."""
 
 import json
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""Completion, in the shells themselves."""
+"""Completion in real shells."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ def test_fish_completes_commands():
     assert run_shell("fish", "--no-config", "-c", program)[0] == "static"
 
 
-# What zsh's completion system calls, and what it provides: a line editor cannot be typed into from here.
+# The functions of zsh's completion system. A test cannot type into its line editor.
 ZSH = """
 compdef() { : }
 _describe() { print -l $completions_with_descriptions }

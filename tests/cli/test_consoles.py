@@ -1,4 +1,4 @@
-"""Where output is drawn."""
+"""The choice between drawn and plain output."""
 
 import io
 import os

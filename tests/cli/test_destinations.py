@@ -1,4 +1,4 @@
-"""Arrays that are written."""
+"""Writing arrays to files and pipes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Buffers of lines that cannot be reshaped in this process: `test_batches` has those that can, and a server's."""
+"""Buffers that this process cannot reshape. `test_batches` has buffers that it can, and those of a server."""
 
 import pytest
 

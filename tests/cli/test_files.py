@@ -50,7 +50,7 @@ def test_pipe_is_written_as_a_dash_and_read_in_logical_order(server: ServerProce
 def test_json_describes_the_file_that_was_written(file: Path, output: Path, server: ServerProcess):
     outcome = ask(server, "static", file, *PLAIN, "-o", output, "--json")
     assert json.loads(outcome.output) == {"shape": [6], "data_type": "f32", "output": str(output)}
-    assert ask(server, "static", file, *PLAIN, "--json").code == 2  # both would go to standard output
+    assert ask(server, "static", file, *PLAIN, "--json").code == 2  # both would use standard output
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("bf16", ml_dtypes.bfloat16), ("i4", ml_dtypes.int4)])

@@ -1,4 +1,4 @@
-"""`tensor-reshape infer` on what is known, and on what is known in part."""
+"""`tensor-reshape infer` for known and partially known shapes."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a command imports, in processes of their own, and that a lazy command is the command itself."""
+"""The imports of each command, and the loading of lazy commands."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How the command line names arrays."""
+"""The names of arrays on the command line."""
 
 from tensor_reshape.cli.locations import Location, read_location
 

@@ -1,4 +1,4 @@
-"""How a command ends, as a process: its exit code, and one line for whatever goes wrong on purpose."""
+"""The exit codes of commands, and the one line of each expected error."""
 
 import json
 from pathlib import Path

@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read_resident(path: Path) -> int:
-    """Returns how many KiB of a mapped file are in this process's memory."""
+    """Returns the KiB of a mapped file in this process's memory."""
     _, _, rest = Path("/proc/self/smaps").read_text().partition(str(path))
     found = re.search(r"^Rss: +(\d+) kB", rest, re.MULTILINE)
     assert found
@@ -67,5 +67,5 @@ with open(sys.argv[1], "r+b") as file:
 
 
 def test_file_that_is_cut_short_ends_its_reader_by_sigbus(path: Path):
-    """As the page says: no program that maps files can do better."""
+    """No program that maps files can prevent this, as the documentation says."""
     assert subprocess.run([sys.executable, "-c", CUT, path], check=False).returncode == -signal.SIGBUS

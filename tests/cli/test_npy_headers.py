@@ -1,4 +1,4 @@
-"""Headers of .npy, beside numpy's own reader; `test_files` has those that numpy writes."""
+"""Headers of .npy files, compared with numpy's own reader. `test_files` has headers that numpy writes."""
 
 import io
 

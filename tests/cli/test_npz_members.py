@@ -1,4 +1,4 @@
-"""Members of .npz that numpy has written; `test_destinations` has those that are written here."""
+"""Members of .npz files from numpy. `test_destinations` has files from the command line."""
 
 import io
 import zipfile
@@ -45,7 +45,7 @@ def test_damaged_archive_is_an_error():
 
 
 def rewrite(header_of: tuple[int, ...], compression: int) -> io.BytesIO:
-    """Returns an archive whose member has a header of another shape than its elements."""
+    """Returns an archive with a member whose header has the wrong shape."""
     header, buffer = io.BytesIO(), io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": header_of})
     with zipfile.ZipFile(buffer, "w", compression) as archive:

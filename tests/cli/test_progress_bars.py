@@ -1,4 +1,4 @@
-"""How far a long transfer is."""
+"""The progress of long transfers."""
 
 import re
 from pathlib import Path

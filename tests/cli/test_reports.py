@@ -1,4 +1,4 @@
-"""What is said of a command that failed."""
+"""The reports of failed commands."""
 
 import json
 import os

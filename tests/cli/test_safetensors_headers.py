@@ -1,4 +1,4 @@
-"""Headers of .safetensors, beside the library; `test_files` has those that it writes."""
+"""Headers of .safetensors files. `test_files` has headers that the library writes."""
 
 import io
 import json
@@ -33,7 +33,7 @@ HEADERS: list[object] = [
     {"a": {**RECORD, "data_offsets": [-24, 0]}},
     {"a": {**RECORD, "shape": [2**70], "data_offsets": [0, 2**70]}},
 ]
-"""Headers that no file with 24 bytes of elements has."""
+"""Headers that are wrong for a file with 24 bytes of elements."""
 
 
 def write_file(header: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Arrays that are read."""
+"""Reading arrays from files and pipes."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ def raw(file: Path) -> bytes:
 
 @contextmanager
 def feed(path: Path, raw: bytes) -> Iterator[str]:
-    """Makes a pipe into which a thread writes; gives its name."""
+    """Returns the name of a pipe into which a thread writes."""
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(raw,))
     writer.start()
@@ -39,7 +39,7 @@ def test_file_is_mapped_and_not_writable(file: Path):
 def test_pipe_gives_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
     with feed(tmp_path / "whole.npy", raw) as name, open_source(name) as source:
         np.testing.assert_array_equal(source.array, SIX, strict=True)
-    array = np.arange(100_000, dtype=np.float32)  # several times what is read for a header
+    array = np.arange(100_000, dtype=np.float32)  # several times the bytes that are read for a header
     np.save(tmp_path / "array.npy", array)
     with feed(tmp_path / "more.npy", (tmp_path / "array.npy").read_bytes() + b"more") as name:
         np.testing.assert_array_equal(read_array(name), array, strict=True)
