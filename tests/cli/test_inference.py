@@ -68,11 +68,11 @@ def test_explanation_has_a_line_for_each_dim(server: ServerProcess):
     assert set(inferred) == {"kind", "text", "dividend", "divisor"}
 
 
-def test_equalities_follow_an_explanation(server: ServerProcess):
+def test_conditions_follow_the_shape(server: ServerProcess):
     arguments = ["--data", "B,C", "--shape", "D,C", "--no-special-zero"]
-    assert infer(server, *arguments).text == "D,C"
-    assert infer(server, *arguments, "--explain").text.splitlines()[-1] == "B = D unless the tensor is empty"
-    assert read(server, *arguments)["equalities"] == [{"left": "B", "right": "D", "unless_empty": True}]
+    assert infer(server, *arguments).text == "D,C\nrequires: B = D unless C = 0"
+    (condition,) = read(server, *arguments)["conditions"]
+    assert (condition["text"], condition["unless_zero"]) == ("B = D unless C = 0", "C")
 
 
 def test_strides_add_a_view_to_the_result(server: ServerProcess):

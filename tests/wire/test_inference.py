@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
@@ -27,12 +28,25 @@ origins = st.builds(Origin, st.sampled_from(Kind), texts, st.none() | st.integer
 views = st.builds(View, st.sampled_from(ViewPossibility), st.none() | st.lists(S64, max_size=4).map(tuple))
 lawful = st.none() | st.integers(0, MAX) | st.sampled_from([name_dim("N"), name_dim("M", 1, 9), Dim(Interval(2, 8))])
 lawful_shapes = st.none() | st.lists(lawful, max_size=4).map(tuple)
+numbers = st.none() | st.integers(0, MAX)
+conditions = st.builds(
+    Condition,
+    st.sampled_from(ConditionKind),
+    TERMS,
+    st.none() | TERMS,
+    numbers,
+    numbers,
+    st.none() | TERMS,
+    st.integers(3, 5),
+    texts,
+)
 answers = st.builds(
     ShapeAnswer,
     lawful_shapes,
-    st.lists(st.builds(Equality, TERMS, TERMS, st.booleans()), max_size=2).map(tuple),
+    st.lists(conditions, max_size=2).map(tuple),
     st.lists(origins, max_size=3).map(tuple),
     st.none() | views,
+    st.booleans(),
 )
 
 

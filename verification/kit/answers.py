@@ -13,7 +13,7 @@ def ask_rules(question: Json) -> Json:
     """Returns what the project's own rules answer; they execute nothing."""
     (answer,) = infer_locally([make_query(question)])
     if isinstance(answer, InferredShape):
-        return {key: value for key, value in answer.to_json().items() if key != "equalities"}
+        return {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
 
 

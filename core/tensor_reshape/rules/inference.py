@@ -57,7 +57,6 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
 from tensor_reshape.rules.questions import (
     AnyQuestion,
-    Equality,
     Kind,
     KnownQuestion,
     ShapeAnswer,
@@ -74,9 +73,10 @@ from tensor_reshape.rules.rejections import (
     reject_zero_volume,
 )
 from tensor_reshape.rules.solvers.cases import Case, Solution, solve
+from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_conditions
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system
 from tensor_reshape.rules.solvers.exact import solve_exactly
-from tensor_reshape.rules.solvers.names import find_equality, solve_for
+from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
 from tensor_reshape.rules.targets import Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
@@ -150,10 +150,10 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
         # An expected dim may narrow others, which the closed form does not consider.
-        dims = None
+        solved = None
         if question.data is not None and question.expected is None:
-            dims = solve_single(question.data, resolved)
-        return Unsolved(request, resolved) if dims is None else _complete(request, resolved, dims)
+            solved = solve_single(question.data, resolved)
+        return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
     except ReshapeError as error:
         raise _explain_rejection(request, error) from None
 
@@ -178,7 +178,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         if question.expected is None:
             # The output is unknown, but a contradictory query is still rejected.
             build_system(question, _EMPTY)
-            return _complete(request, _EMPTY, None)
+            return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
@@ -196,17 +196,17 @@ def _complete(
     request: ShapeRequest,
     target: Target[AnyDim],
     dims: tuple[AnyDim, ...] | None,
-    equalities: tuple[Equality, ...] = (),
+    conditions: Conditions = NO_CONDITIONS,
 ) -> ShapeAnswer:
     """Returns the result with everything that the request asks for."""
     question, explained, strides = request
     if strides is None and not explained:  # the usual case: a batch has thousands of these
-        return ShapeAnswer(dims, equalities)
+        return ShapeAnswer(dims, conditions.listed, conditions_complete=conditions.complete)
     if strides is not None and question.data_type is not None:
         check_strided_type(question.data_type, strides, "data")  # as for a reshape of such data
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
-    return ShapeAnswer(dims, equalities, origins, view)
+    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
@@ -274,10 +274,8 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
             raise reject_expected(index, have, want)
 
 
-def _search(
-    question: AnyQuestion, target: Target[AnyDim], budget: StepBudget
-) -> tuple[tuple[AnyDim, ...], tuple[Equality, ...]]:
-    """Returns the output dims and their equalities, by the general solver.
+def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -> tuple[tuple[AnyDim, ...], Conditions]:
+    """Returns the output dims and the conditions, by the general solver.
 
     Raises:
         InvalidRequestError: a literal breaks a rule, or no instance is accepted.
@@ -299,9 +297,10 @@ def _search(
         if met.is_empty:  # the bounds from the equation and those from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
-    # Uses the remainder, not the equation, because equal factors on both sides say nothing.
-    equality = find_equality(case.system, case.remainder, zeros)
-    return tuple(dims), () if equality is None else (equality,)
+    conditions = list_conditions(question, target, case.system)
+    if conditions.contradict:
+        raise _reject(question, case)
+    return tuple(dims), conditions
 
 
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
@@ -350,12 +349,13 @@ def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
     """Returns the error of an expected dim, or the error of the query without the expected shape, if it has one."""
     # The expected shape has narrowed the system, so a new one is built. The target is unchanged.
     plain, target = question._replace(expected=None), case.target
-    dims = None if plain.data is None else solve_single(plain.data, target)
-    if dims is None:
+    solved = None if plain.data is None else solve_single(plain.data, target)
+    if solved is None:
         try:
-            dims, _ = _search(plain, target, case.budget)
+            solved = _search(plain, target, case.budget)
         except InvalidRequestError as error:
             return error
+    dims = solved[0]
     for index, (have, want) in enumerate(zip(dims, expected, strict=True)):
         if find_bounds(have).meet(find_bounds(want)).is_empty:
             return reject_expected(index, have, want)

@@ -35,6 +35,8 @@ _ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
+_COMPLETE = b"\x28\x01"  # conditions_complete is true
+_ENDS = (b"", _COMPLETE)  # after the shape of a result
 _DIM_TAG = _DIM[0]
 _LEAST_ANSWER_BYTES = 4  # two nested fields, each with a tag and a length
 _PREFIX_BYTES = 4  # operation and special_zero, each with a tag and one byte
@@ -82,11 +84,12 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
-    """Returns an encoded result that is only a shape; None for other results."""
-    dims, equalities, origins, view = answer
-    if dims is None or equalities or origins or view is not None:
+    """Returns an encoded result that is only a shape, with or without all conditions; None for other results."""
+    dims, conditions, origins, view, complete = answer
+    if dims is None or conditions or origins or view is not None:
         return None
-    return encode_field(_ANSWER, encode_field(_SHAPE_OF_ANSWER, encode_dims(dims)))
+    shape = encode_field(_SHAPE_OF_ANSWER, encode_dims(dims))
+    return encode_field(_ANSWER, shape + _COMPLETE if complete else shape)
 
 
 def read_compact_answer(result: bytes) -> ShapeAnswer | None:
@@ -98,11 +101,12 @@ def read_compact_answer(result: bytes) -> ShapeAnswer | None:
         or result[1] >= SHORT_BYTES
     ):
         return None
-    if len(result) != result[1] + 2 or result[3] != result[1] - 2:
+    end = 4 + result[3]
+    if len(result) != result[1] + 2 or result[end:] not in _ENDS:
         return None
-    dims = _decode_shape(result[4:], "shape.dims")
+    dims = _decode_shape(result[4:end], "shape.dims")
     check_partial_dims(dims, "shape.dims")
-    return ShapeAnswer(tuple(dims))
+    return ShapeAnswer(tuple(dims), conditions_complete=end < len(result))
 
 
 def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:

@@ -303,11 +303,11 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         is_open = high >= MAX_DIM
         # At most the other product divided by the smallest values of all other factors.
         if not open_ceiling:
-            high = min(high, _root(ceiling // (least // low**power), power))
+            high = min(high, find_root(ceiling // (least // low**power), power))
         # At least the other product divided by the largest values of all other factors, if none of these is open.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
-            low = max(low, _root_above(-(-floor // rest), power))
+            low = max(low, find_root_above(-(-floor // rest), power))
         low = -(-low // step) * step
         if high < MAX_DIM:  # an open end stays open: rounding it down would create a bound
             high -= high % step
@@ -352,7 +352,7 @@ def _can_reach(value: int, side: Product) -> bool:
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
 
 
-def _root(value: int, power: int) -> int:
+def find_root(value: int, power: int) -> int:
     """Returns the largest integer whose power is at most `value`; for a power not more than 2^64.
 
     Lemma: root-steps.
@@ -371,7 +371,7 @@ def _root(value: int, power: int) -> int:
         root = lower
 
 
-def _root_above(value: int, power: int) -> int:
+def find_root_above(value: int, power: int) -> int:
     """Returns the smallest integer whose power is at least `value`."""
-    root = _root(value, power)
+    root = find_root(value, power)
     return root if root**power >= value else root + 1
