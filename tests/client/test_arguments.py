@@ -79,7 +79,7 @@ SHAPES = {"an int": 6, "text": "N,4", "a bool": True, "a set": {"N", 4}, "an arr
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
 def test_shape_of_a_query_must_have_items(field: str):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], "special_zero": False}
-    rows = {name: (dims, r"a shape is a sequence of dims, and .* is .*: write") for name, dims in SHAPES.items()}
+    rows = {name: (dims, r".* is .*, not a sequence of dims: write") for name, dims in SHAPES.items()}
     assert find_others(rows, lambda dims: infer_locally([ShapeQuery(**{**query, field: dims})])) == {}
 
 

@@ -3,7 +3,7 @@
 import grpc
 
 from tensor_reshape.client.errors import UnavailableError
-from tensor_reshape.client.hints import NOTHING_TOLD, calls_for_hint, hint_size
+from tensor_reshape.client.hints import NO_SERVER_INFO, calls_for_hint, hint_size
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import CORE, Config
 from tensor_reshape.server.server_info import describe_server
@@ -34,11 +34,12 @@ def test_hint_names_both_sizes_and_the_advice():
 
 def test_hint_for_a_stream_names_chunk_bytes():
     assert str(hint_size(TOO_LARGE, STREAM_RESHAPE.path, 2**20, INFO)) == (
-        "a message of the stream takes 1 MiB, above the server's 4 KiB: make the client with smaller chunk_bytes"
+        "a message of the stream takes 1 MiB, but the server's limit is 4 KiB: "
+        "create the client with smaller chunk_bytes"
     )
 
 
 def test_error_is_unchanged_when_no_limit_explains_it():
     assert hint_size(TOO_LARGE, RESHAPE, 2**20, None) is TOO_LARGE
-    assert hint_size(TOO_LARGE, RESHAPE, 2**20, NOTHING_TOLD) is TOO_LARGE
+    assert hint_size(TOO_LARGE, RESHAPE, 2**20, NO_SERVER_INFO) is TOO_LARGE
     assert hint_size(TOO_LARGE, RESHAPE, 4096, INFO) is TOO_LARGE  # it was rejected on the way

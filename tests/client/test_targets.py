@@ -55,7 +55,7 @@ def test_ambiguous_target_error_says_what_to_write(target: str, advice: str):
         (50051, "write 'localhost:50051'"),
         (True, "write a text, as"),
         (("example.com", 1), "write 'example.com:1'"),
-        (b"localhost:1", "write a text, as 'localhost:50051'"),
+        (b"localhost:1", "write text such as 'localhost:50051'"),
         (None, "write a text"),
     ],
     ids=str,

@@ -48,7 +48,7 @@ async def test_plain_text_token_is_rejected_before_sending():
     ]
     for kind in (Client, AsyncClient):
         for target, given in rows:
-            with pytest.raises(ValueError, match="a token is sent over TLS"):
+            with pytest.raises(ValueError, match="a token needs TLS"):
                 kind(target, token=SECRET, **given)
 
 

@@ -85,7 +85,7 @@ MESSAGES = {
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
     Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
     Reason.PERMISSION_DENIED: "this caller may not call this method",
-    Reason.VIEW_IMPOSSIBLE: "an array of shape [3, 2] and these strides cannot be viewed with shape [6]",
+    Reason.VIEW_IMPOSSIBLE: 'the strides of the array do not allow a view of shape [6]: pass copy="if_needed"',
 }
 
 

@@ -1,10 +1,10 @@
-"""Hints in errors that depend on the server's limits.
+"""Adds the server's limits to errors about messages that are too large.
 
 Invariants:
 
-- The limits are requested only after a call has failed, and only once. Successful calls cost nothing, and all failures
-  of a client cost one small call.
-- A hint is true: it names a limit that the server reported and that the request exceeds.
+- The limits are requested only after a call has failed, and only once. So all failures of a client together cost one
+  small call, and successful calls cost nothing.
+- A hint names only a limit that the server reported and that the request exceeds.
 """
 
 from copy import copy
@@ -16,14 +16,14 @@ from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 
 # The subject and the advice for a message that is too large. Only messages of these methods can be made smaller.
 _UNARY = ("the request", 'use transfer="stream", or a client with a smaller inline_max_bytes')
-_STREAM = ("a message of the stream", "make the client with smaller chunk_bytes")
+_STREAM = ("a message of the stream", "create the client with smaller chunk_bytes")
 _ADVICE = {**{method.path: _UNARY for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM}
 
-NOTHING_TOLD = decode_server_info(b"")
-"""The limits of a server that did not report any."""
+NO_SERVER_INFO = decode_server_info(b"")
+"""The information about a server that did not report its limits."""
 
 HINT_SECONDS = 1.0
-"""The longest time that an error waits for the limits."""
+"""Seconds that an error may wait for the limits."""
 
 
 def calls_for_hint(error: TensorReshapeError, path: str) -> bool:
@@ -32,7 +32,7 @@ def calls_for_hint(error: TensorReshapeError, path: str) -> bool:
 
 
 def hint_size(error: TensorReshapeError, path: str, size: int, info: ServerInfo | None) -> TensorReshapeError:
-    """Returns the error of a call. If a message was too large, it has the server's limit and an advice.
+    """Returns the error of a call. If a message was too large, the error names the server's limit and advice.
 
     Args:
         error: any error.
@@ -41,12 +41,12 @@ def hint_size(error: TensorReshapeError, path: str, size: int, info: ServerInfo 
         info: the server's limits.
     """
     limit = 0 if info is None else info.limits.max_message_bytes
-    # Below the server's limit, a proxy with another limit rejected the message.
+    # If the message is within the server's limit, a proxy with a lower limit has rejected it.
     if not (isinstance(error, LimitError) and calls_for_hint(error, path) and 0 < limit < size):
         return error
     subject, advice = _ADVICE[path]
     hinted = copy(error)
-    hinted.message = f"{subject} takes {round_size(size)}, above the server's {round_size(limit)}: {advice}"
+    hinted.message = f"{subject} takes {round_size(size)}, but the server's limit is {round_size(limit)}: {advice}"
     hinted.args = (hinted.message,)
     hinted.metadata = {"size": str(size), "limit": str(limit)}
     return hinted
