@@ -66,11 +66,12 @@ class AioCalls:
         self._settings = settings
         self._channel = self._open_channel(avoid_unhealthy=True)
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # creation takes several microseconds
+        # Methods are cached, because creating a method takes several microseconds.
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # first, so that calls are not retried when their channel closes
+        self._endpoint.close()  # disables retries before the channel closes
         if self._endpoint.is_foreign:
             # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close
             # it.
@@ -155,7 +156,7 @@ class AioCalls:
     ) -> TensorReshapeError:
         """Returns the error, with a hint if the server's limits explain it. The limits are requested only once."""
         if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            # Set before the request, so that no other task requests the limits too.
+            # The attribute is set before the request, so that no other task requests the limits too.
             self._endpoint.server_info = NO_SERVER_INFO
             # The request sends the metadata of the call, because they may contain credentials.
             hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
@@ -190,7 +191,7 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # it is more helpful than "deadline exceeded"
+            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
 
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
@@ -239,7 +240,7 @@ class AioCalls:
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # without this, an abandoned stream would stay open
+            call.cancel()  # an abandoned stream would stay open without `cancel`
             if sender is not None:
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)  # the call has already reported the sender's error
@@ -282,7 +283,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        return asyncio.CancelledError()  # with interceptors, grpc.aio raises InvalidStateError instead of it
+        return asyncio.CancelledError()  # with interceptors, grpc.aio raises InvalidStateError instead
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):

@@ -20,7 +20,7 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_FLAG_TYPES = ("bool", "bool_")  # Python's type, and numpy's, which is not a subclass of Python's
+_FLAG_TYPES = ("bool", "bool_")  # the type names of Python's and numpy's bools, which are not related
 _NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # collections that cannot be a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
@@ -88,7 +88,7 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: the flag is not a bool, or missing.
     """
-    # Compared by identity, because 1 and 0 are equal to True and False but are not flags.
+    # The flag is compared by identity, because 1 and 0 are equal to True and False but are not flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -124,7 +124,7 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
     Raises:
         TypeError: the value is not a sequence of integers.
     """
-    # Most items are ints, which need no function call. A bool has another type.
+    # Most items are ints, which need no function call. A bool has another type, so `read_integer` rejects it.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -205,9 +205,9 @@ def check_method(method: object) -> None:
 
 
 def _find_type_name(value: object) -> str | None:
-    """Returns the name of an element type; None if the value is not one."""
+    """Returns the name of an element type. None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # torch writes torch.float32
+        return value.removeprefix("torch.")  # the text of a torch type is, for example, torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
     # A class has `__name__`, and numpy.dtype and similar types have `name`. A type of torch has only its text, such as

@@ -77,7 +77,7 @@ def is_array(value: object) -> bool:
 def is_torch_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch."""
     torch = sys.modules.get("torch")
-    return isinstance(value, getattr(torch, "Tensor", ()))  # no class while another thread imports torch
+    return isinstance(value, getattr(torch, "Tensor", ()))  # `Tensor` is missing while another thread imports torch
 
 
 def read_array(array: object, field: str) -> Array:
@@ -115,7 +115,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
 
 def _holds_arrays(items: Sequence[object]) -> bool:
     """Whether a list contains an array, also in nested lists."""
-    kinds = set(map(type, items))  # even a million items have few types
+    kinds = set(map(type, items))  # a set, because even a million items have few types
     if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
         return True
     has_rows = any(issubclass(kind, list | tuple) for kind in kinds)
@@ -164,8 +164,8 @@ def _read_foreign(array: object, field: str) -> Array:
 def _has_nulls(array: _Column) -> bool:
     """Whether a column has missing elements. A NaN is not missing."""
     if hasattr(type(array), "isna") and not isinstance(getattr(array, "dtype", None), np.dtype):
-        return bool(array.isna().any())  # only pandas' own types have nulls, but numpy types do not
-    count = getattr(array, "null_count", 0)  # an attribute in PyArrow, but a method in Polars
+        return bool(array.isna().any())  # pandas' own types have nulls, but numpy types have only NaNs
+    count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow and a method in Polars
     if (count() if callable(count) else count) != 0:
         return True
     # In a PyArrow array of tensors, no tensor is null here, but their elements may be.

@@ -35,7 +35,7 @@ class Framework:
     Attributes:
         name: the name for messages.
         present: returns an array of the framework over the memory of a numpy array.
-        takes_read_only: whether that memory may be read-only.
+        takes_read_only: whether the memory of the numpy array may be read-only.
         is_immutable: whether arrays of the framework are immutable. If so, no other array may write to their memory.
     """
 
@@ -49,7 +49,7 @@ NUMPY = Framework("numpy", lambda array: array)
 
 
 def find_framework(like: object, data_type: DataType) -> Framework:
-    """Returns the framework of an output with this element type.
+    """Returns the framework of an output, if the framework supports the element type.
 
     Args:
         like: None for numpy, an array, or a namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any module with
@@ -61,7 +61,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """
     if like is None:
         return NUMPY
-    if not _is_array(like) and not isinstance(like, ModuleType):  # for example a dtype, because types are not converted
+    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype is rejected, as outputs are not converted
         raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
@@ -83,7 +83,7 @@ def _find_torch(data_type: DataType) -> Framework:
 
 
 def _find_jax(data_type: DataType) -> Framework:
-    put = sys.modules["jax"].device_put  # `asarray` would always copy
+    put = sys.modules["jax"].device_put  # `asarray` is not used, because it always copies
     # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion, because
     # the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:

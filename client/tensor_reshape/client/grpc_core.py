@@ -121,7 +121,7 @@ def _is_plain(channel: grpc.Channel) -> bool:
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
-    """Returns the state of a channel; None if it is unknown or the channel is closed."""
+    """Returns the state of a channel. None if the state is unknown or the channel is closed."""
     try:
         return None if core is None else _STATES.get(core.check_connectivity_state(False))
     except ValueError:

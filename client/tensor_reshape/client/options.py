@@ -264,7 +264,7 @@ def check_inline_max_bytes(size: int) -> int:
     """Returns `size` if it is an integer number of bytes.
 
     Raises:
-        TypeError: it is not an integer.
+        TypeError: `size` is not an integer.
     """
     return _read_size(size, "inline_max_bytes")
 
@@ -273,7 +273,7 @@ def check_chunk_bytes(size: int) -> int:
     """Returns `size` if a message can contain that many bytes.
 
     Raises:
-        TypeError: it is not an integer.
+        TypeError: `size` is not an integer.
         ValueError: `size` is too small or too large.
     """
     _read_size(size, "chunk_bytes")

@@ -80,8 +80,8 @@ class Pause(NamedTuple):
     """The pause before the next attempt.
 
     Attributes:
-        seconds: time to wait in any case.
-        is_for_server: whether to wait for a connected server after that.
+        seconds: the time that the call always waits.
+        is_for_server: whether the call then waits for a connected server.
     """
 
     seconds: float
@@ -112,7 +112,7 @@ class Attempts:
         self._budget.record_success()
 
     def record_progress(self) -> None:
-        """Records that a server has accepted the stream. A later loss counts as a new one."""
+        """Records that a server has accepted the stream. After a later loss, the call has its full patience again."""
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
 

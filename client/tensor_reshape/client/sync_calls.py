@@ -60,7 +60,7 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # first, so that calls are not retried when their channel closes
+        self._endpoint.close()  # disables retries before the channel closes
         # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close it.
         if not self._endpoint.is_foreign:
             self.transport.close()
@@ -168,7 +168,7 @@ class SyncCalls:
     def _hint(self, error: TensorReshapeError, path: str, size: int, context: ClientContext) -> TensorReshapeError:
         """Returns the error, with a hint if the server's limits explain it. The limits are requested only once."""
         if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            # Set before the request, so that no other thread requests the limits too.
+            # The attribute is set before the request, so that no other thread requests the limits too.
             self._endpoint.server_info = NO_SERVER_INFO
             # The request sends the metadata of the call, because they may contain credentials.
             hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
@@ -221,7 +221,7 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # it is more helpful than "deadline exceeded"
+            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
 
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""

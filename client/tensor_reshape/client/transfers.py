@@ -307,7 +307,7 @@ class StreamTransfer:
         """Processes a response message.
 
         Raises:
-            ResponseError: the message is not the expected one.
+            ResponseError: the message is not the expected message.
         """
         message = decode_answer(decode_stream_response, raw)
         if isinstance(message, Chunk):

@@ -43,7 +43,7 @@ class Transport:
     """The calls of one channel. Threads may share it.
 
     Attributes:
-        find_state: returns the state of the channel; None if it is unknown.
+        find_state: a function that returns the state of the channel, or None if the state is unknown.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class _Batch:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._answers: list[Answer] = []  # results of all earlier lines, because `data_from` may refer to any of them
-        self._call: list[BatchLine] = []  # the next call; a line that cannot be sent has its error
+        self._call: list[BatchLine] = []  # lines of the next call; an invalid line has an error as its query
         self._bytes = 0  # size of the next call
 
     def take(self, question: BatchLine) -> bool:

@@ -65,7 +65,7 @@ def check(
 
 
 def _check(ask: "Ask", model: Path, write: Path | None) -> "ModelReport":
-    try:  # imported here, because the help of the command does not need the extra
+    try:  # the extra is imported here, because the help of the command does not need it
         from tensor_reshape.onnx import ModelError, annotate_model, check_model  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise reject_missing_extra(error, name="check", extra="onnx") from None

@@ -95,7 +95,7 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws a table with the facts about the server, and one with the operations."""
+    """Draws a table with the facts about the server, and a table with the operations."""
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)

@@ -128,7 +128,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 def _report_faults(location: Location) -> Iterator[None]:
     try:
         yield
-    except TensorReshapeError:  # some of these are also OSError, for example lost connections
+    except TensorReshapeError:  # some of these errors are also OSErrors, for example lost connections
         raise
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

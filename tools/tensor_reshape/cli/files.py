@@ -38,7 +38,7 @@ class ArrayFiles:
     Attributes:
         source: a file, a member of a file, or "-" for standard input.
         output: a file, a member of a file, or "-" for standard output.
-        data_type: the type of the elements if the format has none, such as bfloat16 in `.npy`.
+        data_type: the type of the elements if the format has no name for it, such as bfloat16 in `.npy`.
         as_json: whether to print a description of the result.
         has_timeout: whether the user has set the timeout of the call.
         progress: whether to show a progress bar on a terminal.

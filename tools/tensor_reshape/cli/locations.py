@@ -16,7 +16,7 @@ class Location(NamedTuple):
     """The location of an array.
 
     Attributes:
-        path: the path of the file; "-" is standard input or output.
+        path: the path of the file. "-" means standard input or output.
         format: the format, which the file extension selects. In pipes, the format is .npy.
         member: the name of the array in the file. Empty if the user has not named an array.
     """

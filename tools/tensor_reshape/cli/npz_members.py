@@ -16,7 +16,7 @@ DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and the lengths of the name and of the extra field
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compressions
 _SIGNATURE = b"PK\x03\x04"
 _LISTED = 20  # the maximum number of members in an error message, because a model has thousands
 

@@ -94,7 +94,7 @@ async def exchange_lines(
     reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
-        process.stdin.close()  # asyncio closes it when all lines are written
+        process.stdin.close()  # asyncio closes the input when all lines are written
         end = await _receive_all(process.stdout, len(lines), receive, timeouts)
         if end is End.EXITED:
             await _await_exit(process, reading)
@@ -110,7 +110,7 @@ async def _receive_all(
 ) -> End:
     now = asyncio.get_running_loop().time
     deadline = now() + timeouts.start
-    stray_bytes = stray_lines = 0  # since the last answer
+    stray_bytes = stray_lines = 0  # counted since the last answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):

@@ -82,7 +82,7 @@ class _Collector:
         return True
 
     def _find_case(self, record: object) -> str | None:
-        if self._has_ids is False:  # the order decides, for a line with any contents
+        if self._has_ids is False:  # every line is the answer to the next case
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None

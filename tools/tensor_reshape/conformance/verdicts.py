@@ -223,7 +223,7 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # otherwise both names are right
+    if want is None:  # if the right answer has a name too, both names are right
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 

@@ -72,7 +72,8 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
     """Returns the boundary at the beginning, and all inner boundaries. The products before a boundary are equal."""
-    known = defaultdict[Hashable, list[int]](list)  # a product has several counts of dims if dims of 1 follow it
+    # Dims of 1 leave a product unchanged, so a product may belong to several counts of dims.
+    known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
         known[product].append(count)
     boundaries = [(0, 0)]
@@ -84,7 +85,7 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
 
 
 def _multiply(factors: Sequence[_Factor]) -> list[Hashable]:
-    """Returns the product of the first factor, of the first two, and so on, in a form that can be compared."""
+    """Returns the products of the first one, two, three and more factors, in a form that can be compared."""
     number, powers = Fraction(1), Counter[Hashable]()
     products = list[Hashable]()
     for own, names in factors:

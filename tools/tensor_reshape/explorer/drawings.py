@@ -169,7 +169,8 @@ def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Ro
     """Returns the rows that every drawing has, which are the data, and the target with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    kinds = () if target is None else target.kinds  # after a rejection, only of items before the wrong item
+    # After a rejection, the target has only the kinds of the items before the wrong item.
+    kinds = () if target is None else target.kinds
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
     return [_Row("data", "data", _make_boxes(question.data)), _Row("target", "shape", boxes)]

@@ -150,7 +150,7 @@ def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
 
 
 def _join_words(words: list[str]) -> str:
-    """Returns a command on one line if it fits, otherwise on several."""
+    """Returns a command on one line if it fits, otherwise on several lines."""
     line = " ".join(words)
     return f"{line if len(line) <= _COMMAND_CHARACTERS else _CONTINUED.join(words)}\n"
 

@@ -58,7 +58,7 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, cut if it is long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # cut first, so that the loop removes few characters
+    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes few characters
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"

@@ -142,8 +142,8 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        # onnx may be wrong about a node that copies. Its shapes for later nodes count only after it has used our
-        # answer.
+        # onnx may be wrong about the output of a node that copies. The shapes that onnx infers for later nodes count
+        # only after onnx has used our answer.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last

@@ -20,7 +20,7 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph of a tensor, and the name of the tensor."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write them for unknown dims
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # names that exporters write for unknown dims
 
 
 class DimParams:

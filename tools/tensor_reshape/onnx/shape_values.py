@@ -61,7 +61,7 @@ def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # the number of elements is wrong
+    except (TypeError, ValueError):  # the constant has a wrong number of elements
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
@@ -152,7 +152,8 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        # The text of ONNX starts at the first item, but its reference evaluator returns no item.
+        # By the text of the ONNX standard, the slice starts at the first item, but the reference evaluator of ONNX
+        # returns no items.
         return None
     # Python's slices are like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])

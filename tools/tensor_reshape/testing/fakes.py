@@ -136,7 +136,7 @@ class _FakeCalls(SyncCalls):
                 raise hint_size(error, call.method, len(call.request), INFO) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # also for a batch without queries
+        self._endpoint.require_open()  # also checked for a batch without queries
         return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:

@@ -84,7 +84,7 @@ def _guard(pid: int) -> Iterator[None]:
         try:
             yield
         finally:
-            guard.kill()  # before the server ends, because another process may get its number later
+            guard.kill()  # ends before the server, because another process may get the server's number
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
