@@ -24,7 +24,7 @@ def test_only_oversized_reshapes_get_a_hint():
 def test_hint_names_both_sizes_and_the_advice():
     hinted = hint_size(TOO_LARGE, RESHAPE, 2**20, INFO)
     assert str(hinted) == (
-        'the request takes 1 MiB, above the server\'s 4 KiB: use transfer="stream", '
+        'the request takes 1 MiB, but the server\'s limit is 4 KiB: use transfer="stream", '
         "or a client with a smaller inline_max_bytes"
     )
     assert isinstance(hinted, LimitError)

@@ -38,7 +38,9 @@ def test_size_error_names_the_remedy(kind: str, small_server: ServerProcess):
         assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
         np.testing.assert_array_equal(client.static_reshape(LARGE, [-1], transfer="stream"), LARGE)
     with open_client(kind, small_server.address, chunk_bytes=4096) as client:  # too large with its header
-        with pytest.raises(LimitError, match="above the server's 4 KiB: make the client with smaller") as caught:
+        with pytest.raises(
+            LimitError, match="but the server's limit is 4 KiB: create the client with smaller"
+        ) as caught:
             client.static_reshape(LARGE, [-1], transfer="stream")
         assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
 
@@ -69,7 +71,7 @@ def reject_tensors(asked: list[bytes], *, explains: bool = True, loses: bool = F
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"loses": True}, "above the server's 512 B"),
+        ({"loses": True}, "but the server's limit is 512 B"),
         ({"explains": False}, r"Received message larger than max \(9 vs. 1\)$"),
     ],
     ids=["explained", "not explained"],

@@ -138,7 +138,7 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
         message = f"{field} is a tensor of {tensor.dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
     except RuntimeError as error:  # tensors of a subclass or a transform such as vmap have no memory of their own
-        message = f"{field} is a torch {type(tensor).__qualname__} whose elements cannot be read: {error}"
+        message = f"{field} is a torch tensor whose elements cannot be read ({type(tensor).__qualname__}): {error}"
         raise TypeError(message) from error
 
 

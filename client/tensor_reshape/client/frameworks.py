@@ -129,4 +129,4 @@ def _reject_like(kind: str) -> TypeError:
 
 
 def _reject(data_type: DataType, *, by: str) -> TypeError:
-    return TypeError(f"{by} does not support {data_type}: omit like= to get a numpy array")
+    return TypeError(f"{by} has no type {data_type}: omit like= to get a numpy array")

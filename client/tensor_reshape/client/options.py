@@ -155,8 +155,8 @@ class Endpoint:
     def reject_pickling(self, kind: str) -> TypeError:
         """Returns the error for pickling or copying a client."""
         return TypeError(
-            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create a {kind} in each "
-            "process, and share it between the threads of the process"
+            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each process, "
+            "and share it between the threads of the process"
         )
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:

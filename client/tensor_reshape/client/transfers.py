@@ -225,9 +225,7 @@ class Delivery:
 
     def _copy_output(self, output: Array) -> Array:
         if self._copy == "never":
-            message = (
-                f'{self._framework.name} cannot use the memory of this array without a copy: pass copy="if_needed"'
-            )
+            message = f'{self._framework.name} needs a copy of this array, and copy is "never": pass copy="if_needed"'
             raise ValueError(message)
         dtype = output.dtype if self._framework is NUMPY else output.dtype.newbyteorder("=")
         return output.astype(dtype, order="C")

@@ -45,7 +45,8 @@ class Placement(NamedTuple):
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
             message = (
-                f"its header announces {end - self.offset} bytes of elements, but {buffer.nbytes - self.offset} follow"
+                f"its header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
+                f"{buffer.nbytes - self.offset} follow"
             )
             raise ValueError(message)
         return np.ndarray(self.dims, self.dtype, buffer, self.offset, order="F" if self.is_fortran else "C")

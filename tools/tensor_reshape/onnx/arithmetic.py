@@ -55,7 +55,7 @@ def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def _express(dim: AnyDim) -> Expression | None:
-    """Returns the expression of a dim. None without an expression, or for a number that is no legal coefficient."""
+    """Returns the expression of a dim. None without an expression, or for a number that cannot be a coefficient."""
     if isinstance(dim, int):
         return make_legal_expression(dim, ()) if dim > 0 else None
     return None if dim is None else dim.expression
