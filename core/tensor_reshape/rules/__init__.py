@@ -16,7 +16,8 @@ product of the dims of the data, or 1 for a scalar. All arithmetic is exact.
 
 5. If the query has an expected shape, the output must match that shape.
 
-Sources: StaticReshape-1 and DynamicReshape-1 (oneAPI / oneDNN Graph), Reshape-1 (OpenVINO operation set 1).
+Sources: the specifications of StaticReshape-1 and DynamicReshape-1 (oneAPI / oneDNN Graph), and of Reshape-1 (OpenVINO
+operation set 1).
 
 Terms in this package:
 
@@ -32,6 +33,6 @@ Terms in this package:
 output (rules 3 and 4). `views` finds out whether the output can be a view of the data. `explanations` describes the
 origins of the output dims. `rejections` creates the errors. `batches` answers many queries in one call.
 
-Invariants: the package does no I/O, reads no clock, and uses no random numbers. It imports neither numpy nor grpc. All
-integers are exact. Only `inference` imports `solvers`.
+Invariants: the package does no I/O, reads no clock, and uses no random numbers. The package imports neither numpy nor
+grpc. All integers are exact. Only `inference` imports `solvers`.
 """

@@ -20,7 +20,7 @@ class StepBudget:
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Starts with `steps`."""
+        """Creates a budget of `steps` steps."""
         self.left = steps
 
     def spend(self, steps: int) -> bool:

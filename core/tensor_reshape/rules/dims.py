@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
     Attributes:
         min: the lower end, at least 0.
-        max: the upper end; None: unlimited.
+        max: the upper end. None: the range has no upper end.
 
     >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
     (True, Interval(min=4, max=8))
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     max: int | None
 
     def meet(self, other: "Interval") -> "Interval":
-        """Returns the intersection of two intervals. It is empty if its `max` is below its `min`."""
+        """Returns the intersection of two intervals. An intersection whose `max` is below its `min` is empty."""
         if self.max is None or other.max is None:
             high = self.max if other.max is None else other.max
         else:
@@ -67,7 +67,7 @@ class Symbol(NamedTuple):
 
     Attributes:
         name: the name, as the caller wrote it.
-        bounds: its range.
+        bounds: the range of the symbol.
 
     >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
     InferredShape([4*batch])
@@ -115,7 +115,7 @@ class Dim(NamedTuple):
     """A partially known dim.
 
     Attributes:
-        bounds: its range.
+        bounds: the range of the dim.
         expression: the symbolic expression of the dim. None: the dim has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)

@@ -146,7 +146,7 @@ class ReshapeError(TensorReshapeError):
 
     Attributes:
         code_name: the name of the gRPC status code of this class.
-        message: one sentence for people.
+        message: one sentence that describes the error to people.
         reason: a `Reason`; a text if a newer server returns a reason that this version does not know.
         field: the path of the field at fault, with the index of the item (`shape[1]`). Empty if no field is at fault.
         metadata: the index and the values at fault, as texts. Their keys never change.
@@ -165,7 +165,7 @@ class ReshapeError(TensorReshapeError):
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
     ) -> None:
-        """Keeps the arguments."""
+        """Stores the arguments as attributes."""
         super().__init__(message)
         self.message = message
         self.reason = Reason(reason) if reason in Reason.__members__ else reason

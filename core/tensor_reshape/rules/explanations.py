@@ -31,7 +31,7 @@ _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
 
 
 def _limit(origin: Origin) -> Origin:
-    """Returns an origin with shortened texts."""
+    """Returns an origin whose texts are cut at the length limit."""
     return origin._replace(
         text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
         dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),

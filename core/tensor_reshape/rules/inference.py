@@ -79,7 +79,7 @@ from tensor_reshape.rules.views import infer_view
 
 
 class Unsolved(NamedTuple):
-    """A partially known query without a closed form, after the first checks.
+    """A partially known query that has passed the first checks and has no closed form.
 
     Attributes:
         request: the query.
@@ -113,7 +113,7 @@ def answer_question(
     Args:
         request: the query.
         limits: the limits of the server.
-        budget: the step budget, which also covers an error. Default: a full one.
+        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted. The reason and the metadata name the rule and
@@ -159,7 +159,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
 
     Args:
         unsolved: the query.
-        budget: the step budget, which also covers an error. Default: a full one.
+        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted.
@@ -288,7 +288,7 @@ def _search(
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:  # a number
+        if not monomial.variables and not monomial.divisors:  # the dim is a number
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
@@ -362,8 +362,8 @@ def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
 def _find_overflow(case: Case, inferred: int) -> int | None:
     """Returns the smallest possible value of the -1 if this value exceeds the largest dim; otherwise None.
 
-    This takes another search, in which the -1 has no bound. The search is skipped if the left side of the equation
-    cannot exceed the largest dim. The right side has the same value, and the -1 is one of its factors.
+    Finding this value takes another search, in which the -1 has no bound. The search is skipped if the left side of the
+    equation cannot exceed the largest dim. The right side has the same value, and the -1 is one of its factors.
 
     Lemma: quotient-below-the-whole.
     """

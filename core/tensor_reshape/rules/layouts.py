@@ -124,7 +124,7 @@ def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[
 
     The elements of an axis cannot overlap if its stride is longer than the distance that all axes with shorter strides
     span together. Most layouts have only such axes, and the result is empty. The strides are divided by their common
-    factor. This does not change which elements overlap, but makes the bit mask of `_mark_places` shorter.
+    factor. The division does not change which elements overlap, but makes the bit mask of `_mark_places` shorter.
     """
     if 0 in dims:
         return []
@@ -151,8 +151,8 @@ def _fits(axes: list[tuple[int, int]]) -> bool:
 def _mark_places(axes: list[tuple[int, int]]) -> int:
     """Returns an integer whose bit i is set if the position i has an element.
 
-    Marking the positions takes no longer than moving the elements. It takes at most about thirty operations on an
-    integer that has one bit for each position.
+    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient. The
+    operands are integers with one bit for each position.
     """
     places = 1
     for stride, dim in axes:

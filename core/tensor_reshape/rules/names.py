@@ -188,7 +188,7 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
             return Product(int(piece)) if piece.isdecimal() else None
         return None if kind == "sign" else Product(factors=(piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
-        return _read_formula(text, tokens)  # a call
+        return _read_formula(text, tokens)  # a call, such as `floor(height)`
     if not _is_enclosed(tokens):
         return None
     return _read_product(text, tokens[1:-1]) or _read_formula(text, tokens[1:-1])

@@ -29,7 +29,7 @@ class Operation:
     copies_cancel: bool
 
     def __str__(self) -> str:
-        """The name."""
+        """The name of the operation."""
         return self.name
 
 

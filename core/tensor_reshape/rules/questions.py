@@ -119,7 +119,7 @@ class Origin(NamedTuple):
 
     Attributes:
         kind: the kind of the item that determines the dim.
-        text: one sentence for people.
+        text: one sentence that explains the dim to people.
         data_index: for a copy, the index of the data dim.
         dividend: for an inferred dim, the product that is divided.
         divisor: for an inferred dim, the product that it is divided by.

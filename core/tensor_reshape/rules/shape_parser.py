@@ -42,7 +42,7 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
     """Returns a shape; None if not even the rank is known.
 
     Args:
-        text: the input.
+        text: the text of the shape.
         field: the name of the shape in errors. Errors call an item `field[index]`.
 
     Raises:
@@ -53,7 +53,7 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
 
 
 def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Returns strides, which are numbers.
+    """Reads strides, which must be numbers.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. The error calls it `field[index]`.

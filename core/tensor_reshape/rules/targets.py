@@ -32,7 +32,7 @@ class Target(NamedTuple, Generic[Item_co]):
         kinds: the kind of each item. If the target is rejected, the list ends before the wrong item.
         dims: the output dims as far as the items determine them. A copy is replaced by its data dim, or by None if the
             rank of the data is unknown. Every other item is unchanged, including the -1.
-        copied: the indices of the copies, in order.
+        copied: the indices of the copies, in ascending order.
         inferred: the index of the -1; None if no item is -1.
         cancelled: the indices of the dims that rule 3 removes from both sides of its equation; see `_find_cancelled`.
         product: the product of the literals.

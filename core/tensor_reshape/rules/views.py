@@ -5,8 +5,8 @@ data and output have the same product for all values of the unknown dims, these 
 two parts that can be examined separately. The output can be a view if each of its parts can be a view.
 
 In a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output can be
-a view if the elements of each output dim lie in one run. This can be decided if only the outermost dim of a part is
-unknown. Otherwise the result is UNKNOWN.
+a view if the elements of each output dim lie in one run. If a part has unknown dims other than its outermost dim, the
+result is UNKNOWN.
 """
 
 from collections import Counter
@@ -98,7 +98,8 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied output dim equals its data dim. It replaces the data dim, because the solver may have narrowed its range.
+    # A copied output dim equals its data dim. The output dim replaces the data dim, because the solver may have
+    # narrowed its range.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))

@@ -1,6 +1,6 @@
 """Finds out whether an address in gRPC's notation is local.
 
-The module resolves no names. Of all host names, only the well-known names of the loopback interface are local.
+The module resolves no names. The only local host names are the well-known names of the loopback interface.
 """
 
 import ipaddress

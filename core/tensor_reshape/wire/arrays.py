@@ -18,7 +18,7 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    # No name exists in both numpy and ml_dtypes.
+    # This look-up is unambiguous, because no name exists in both numpy and ml_dtypes.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
     if data_type.numpy_name
@@ -57,7 +57,7 @@ def view_array(array: Array, field: str) -> TensorView:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)  # copies only big-endian arrays
+    array = array.astype(DTYPES[data_type], copy=False)  # this copies only big-endian arrays
     if data_type.is_packed:
         packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)
@@ -90,7 +90,7 @@ def gather(tensor: TensorView) -> memoryview:
 
     Check the layout of the tensor before you call this function.
 
-    The elements are copied as integers of their size, which preserves NaN payloads and unusual booleans.
+    The elements are copied as integers of the same size, which preserves NaN payloads and unusual booleans.
     """
     strides = _compute_byte_strides(tensor)
     if strides is None:

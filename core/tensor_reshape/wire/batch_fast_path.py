@@ -49,7 +49,7 @@ def encode_dims(dims: Iterable[AnyDim]) -> bytes:
 def encode_compact_item(
     operation: Operation, data: bytes | None, target: bytes | None, *, special_zero: bool, data_type: DataType | None
 ) -> bytes:
-    """Returns an item of a batch without optional fields.
+    """Returns an encoded item of a batch that has no optional fields.
 
     Args:
         operation: the operation of the query.

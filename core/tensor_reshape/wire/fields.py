@@ -50,13 +50,14 @@ def find_payload(
     """Finds field 15 if it occurs once, is the last field, and ends exactly at the end of `message`.
 
     Args:
-        message: a serialized message. It may contain a nested message that ends at the same position.
+        message: a serialized message, which may contain a nested message that ends at the same position.
         begin: the position at which the message, or the nested message, begins.
         fields: the number of fields that were read before `begin`. These fields also count towards the limit.
         within: the number of bytes after `begin` in which field 15 must begin. One field is allowed for each 32 bytes.
 
     Returns:
-        The end of the header, the start of the field's content, and the number of fields read.
+        The end of the header, the start of the field's content, and the number of fields that were read. None if the
+        message has another form.
     """
     position = begin
     while position < min(len(message), begin + within):
@@ -138,7 +139,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
     The number is -1 if the varint is incomplete or has more than 5 bytes.
     """
     byte = message[position] if position < len(message) else _CONTINUATION
-    if byte < _CONTINUATION:  # the most frequent case
+    if byte < _CONTINUATION:  # most varints have one byte
         return byte, position + 1
     number = 0
     for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):

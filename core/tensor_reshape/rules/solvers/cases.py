@@ -39,7 +39,7 @@ _MAX_UNKNOWN = 4  # each unknown item is a case, which in turn has cases for the
 
 
 class Case:
-    """A system with one interpretation of its target.
+    """A query with one interpretation of the items of its target.
 
     Attributes:
         system: the variables and the monomials of the query.

@@ -44,7 +44,7 @@ class Range(NamedTuple):
     max: int
 
     def meet(self, other: "Range") -> "Range":
-        """Returns the intersection of two ranges. It is empty if its `max` is below its `min`.
+        """Returns the intersection of two ranges. An intersection whose `max` is below its `min` is empty.
 
         Lemma: meet-is-both.
         """

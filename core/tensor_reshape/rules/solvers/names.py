@@ -15,7 +15,7 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
     Args:
         key: the variable.
         system: the variables and their symbols.
-        equation: the cancelled equation. It holds for all instances in which the cancelled factors are not 0.
+        equation: the cancelled equation. The equation holds for all instances in which the cancelled factors are not 0.
         zeros: the variables that may be 0. An expression must not divide by these variables.
     """
     # If the variable occurs twice, the solution is a square root, which is not an expression. If a cancelled factor is

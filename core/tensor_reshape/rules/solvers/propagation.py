@@ -1,6 +1,6 @@
 """Narrows the ranges of variables by bounds propagation over one equation, followed by a search with a budget.
 
-    constant * a * b * ... = constant * x * y * ...        every variable at least 1
+    constant * a * b * ... = constant * x * y * ...        each variable is at least 1
 
 First, the range of each variable is clipped to the values that the ranges of the other variables allow. Clipping is
 repeated until no range changes. Then both ends of each range move inwards past values without a solution. To find out
@@ -117,7 +117,7 @@ def narrow_ranges(
         ranges: the range of every variable, by its key. Values below 1 are ignored.
         equation: the cancelled equation.
         wanted: the keys of the variables to return.
-        budget: the step budget. Default: a full one.
+        budget: the step budget. Default: a budget of MAX_STEPS steps.
     """
     positive = {key: _raise(ranges[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(own.is_empty for own in positive.values()):
@@ -195,7 +195,7 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
     """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
-        return Range(low, high)  # with one variable on each side, clipping was exact
+        return Range(low, high)  # if each side has one variable, clipping has found the exact ends
 
     def solves(value: int) -> bool:
         left, right = (_fix(side, factor.key, value) for side in sides)
@@ -277,7 +277,7 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
     """
     for _ in range(_CLIP_ROUNDS):
         if not budget.spend(2 * (1 + left.steps + right.steps)):
-            break  # the ranges clipped so far are valid
+            break  # the ranges that have been clipped so far are valid
         before = (left, right)
         # The constants are divided by their common divisor, because each constant must then divide the variables of the
         # other side. For example, 4 * a = 6 * x becomes 2 * a = 3 * x, so a is a multiple of 3.
@@ -333,9 +333,9 @@ def _clip_side(side: Product, other: Product) -> Product | None:
 def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
     """Clips each side to the exact quotient of the other side and the constant of this side.
 
-    The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. This
-    is done once and not in each round of clipping, because it costs as many steps as dozens of rounds and would not
-    help a search.
+    The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. The
+    quotients are bounded only once and not in each round of clipping, because bounding them costs as many steps as
+    dozens of rounds and would not help a search.
     """
     for _ in sides:
         side, other = sides
@@ -375,7 +375,7 @@ def _root(value: int, power: int) -> int:
     # digits, so the result is limited to a value above every dim.
     if value.bit_length() > _DIM_BITS * power:
         return 1 << _DIM_BITS
-    root = 1 << -(-value.bit_length() // power)  # Newton's method from above
+    root = 1 << -(-value.bit_length() // power)  # Newton's method starts above the root
     while True:
         lower = ((power - 1) * root + value // root ** (power - 1)) // power
         if lower >= root:
