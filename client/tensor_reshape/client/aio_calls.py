@@ -24,10 +24,10 @@ from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.hints import HINT_SECONDS, NO_SERVER_INFO, calls_for_hint, hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.statuses import build_error
@@ -87,7 +87,7 @@ class AioCalls:
             try:
                 return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
             except LimitError as error:
-                raise await self._hint(error, call.method, len(call.request), context) from None
+                raise advise(error, call.method) from None
 
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
@@ -111,11 +111,10 @@ class AioCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
-            transfer = make_transfer()
             try:
-                return await self._exchange_all(transfer, context, attempts)
+                return await self._exchange_all(make_transfer(), context, attempts)
             except LimitError as error:
-                raise await self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+                raise advise(error, STREAM_RESHAPE.path) from None
 
         with context:
             return await self._repeat(attempt, attempts)
@@ -150,19 +149,6 @@ class AioCalls:
         if credentials is None:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
-
-    async def _hint(
-        self, error: TensorReshapeError, path: str, size: int, context: ClientContext
-    ) -> TensorReshapeError:
-        """Returns the error, with a hint if the server's limits explain it. The limits are requested only once."""
-        if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            # The attribute is set before the request, so that no other task requests the limits too.
-            self._endpoint.server_info = NO_SERVER_INFO
-            # The request sends the metadata of the call, because they may contain credentials.
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = await self.run(build_server_info(), hurried)
-        return hint_size(error, path, size, self._endpoint.server_info)
 
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None

@@ -24,7 +24,6 @@ from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.servers import ServerInfo
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
@@ -67,7 +66,6 @@ class Endpoint:
         credentials: TLS credentials. None means plain text.
         is_foreign: whether this process was forked from the process that created the client.
         budget: the retry budget, shared by all calls.
-        server_info: the server's limits. None until an error needs them. Any thread may set this attribute.
     """
 
     def __init__(
@@ -85,7 +83,6 @@ class Endpoint:
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # the timeout of calls without their own timeout
         self.is_foreign = False
         self._read_trace: Callable[[], CheckedMetadata] | None = None  # None if tracing is off
@@ -155,8 +152,8 @@ class Endpoint:
     def reject_pickling(self, kind: str) -> TypeError:
         """Returns the error for pickling or copying a client."""
         return TypeError(
-            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each process, "
-            "and share it between the threads of the process"
+            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each "
+            "process, and share it between the threads of the process"
         )
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:

@@ -2,12 +2,12 @@
 
 A cached call costs one lookup, one join and one comparison. Invariants:
 
-- Only exactly equal calls share a template. In Python, True, 1 and 1.0 are equal, and objects of other classes may
-  compare in any way. A call has no template if `_find_key` does not accept the types of its arguments.
-- A template is created from the plan of an accepted call, so a rejected call never has a template.
-- A response that differs from the expected bytes is decoded like the response of a call without a template.
+- Only exactly equal calls share an entry. In Python, True, 1 and 1.0 are equal, and objects of other classes may
+  compare in any way. A call is not cached if `_find_key` does not accept the types of its arguments.
+- An entry is created from the plan of an accepted call, so a rejected call is never cached.
+- A response that differs from the expected bytes is decoded like the response of a call that is not cached.
 
-Threads may look up and create templates at the same time. Two threads that create the same template create equal ones.
+Threads may look up and create entries at the same time. Two threads that create the same entry create equal ones.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
 
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
-"""The options with which a call may use a template."""
+"""The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # size of each of the cache's two generations, enough for 10,000 templates
-_MAX_TEMPLATE_BYTES = 8192
-_OBJECT_BYTES = 600  # measured size of the objects of a key and a template, without the headers
+_MAX_CACHE_BYTES = 14 << 20  # size of each of the cache's two generations, enough for 10,000 entries
+_MAX_ENTRY_BYTES = 8192
+_OBJECT_BYTES = 600  # measured size of the objects of a key and its entry, without the headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
-class Template(NamedTuple):
+class CachedCall(NamedTuple):
     """The prepared messages of a reshape, for data of one type and shape.
 
     Attributes:
@@ -81,17 +81,17 @@ class Template(NamedTuple):
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# The key of a template: the operation, the type and shape of the data, the requested shape and its type if it is an
+# The key of an entry: the operation, the type and shape of the data, the requested shape and its type if it is an
 # array, special_zero, and the expected shape. `_find_key` checks their types. The key is a plain tuple, because
 # creating a named tuple would take as long as the lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
-_templates: RecentCache[_Key, Template] = RecentCache(_MAX_CACHE_BYTES, _MAX_TEMPLATE_BYTES)
+_cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
-    """Returns the call of a reshape in one message, or None if the call has no template.
+    """Returns the call of a reshape in one message, or None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
@@ -105,8 +105,8 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     if not isinstance(array, np.ndarray) and is_array(array):
         array = read_array(array, "data")
     way = how.get("transfer", "auto") if how else "auto"
-    # An empty array has no template, because its output may have dims that numpy cannot represent. An array that is not
-    # row-major has none, because its request contains strides.
+    # An empty array is not cached, because its output may have dims that numpy cannot represent. An array that is not
+    # row-major is not cached, because its request contains strides.
     if type(array) is not np.ndarray or not array.nbytes or not array.flags.c_contiguous:
         return None
     if way != "inline" and (way != "auto" or array.nbytes > max_bytes):
@@ -114,23 +114,23 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates[key] or _make_template(key, array)
-    decode = None if template is None else _find_decoder(template, how)
-    if template is None or decode is None:
+    cached = _cache[key] or _cache_call(key, array)
+    decode = None if cached is None else _find_decoder(cached, how)
+    if cached is None or decode is None:
         return None
     # `join` accepts an array of any type. A memoryview cannot be created for the types of ml_dtypes.
-    request = b"".join((template.request_header, array))  # type: ignore[arg-type] # an array is a buffer
-    return Call(template.path, request, decode)
+    request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
+    return Call(cached.path, request, decode)
 
 
-def _find_decoder(template: Template, how: Handover) -> Callable[[bytes], Array] | None:
+def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
     """Returns the function that reads the response. None if `out` cannot hold the output."""
     if not how:
-        return template.read
+        return cached.read
     out = how.get("out")
     if out is not None:
-        return partial(template.fill, out) if template.fits(out) else None
-    return template.copy if how.get("writable", False) else template.read
+        return partial(cached.fill, out) if cached.fits(out) else None
+    return cached.copy if how.get("writable", False) else cached.read
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
@@ -155,8 +155,8 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     return operation, array.dtype, array.shape, target, kind, special_zero, expected
 
 
-def _make_template(key: _Key, array: Array) -> Template | None:
-    """Returns a new template for a key, created with the caller's array. None if the array does not match the key."""
+def _cache_call(key: _Key, array: Array) -> CachedCall | None:
+    """Creates the entry of a key from the caller's array. None if the array does not match the key."""
     operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # a new view, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
@@ -169,17 +169,17 @@ def _make_template(key: _Key, array: Array) -> Template | None:
         return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
-    template = Template(
+    cached = CachedCall(
         path=call.method,
         request_header=call.request[: len(call.request) - data.nbytes],
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # This is the dtype object of a call without a template. The caller's dtype may have other metadata or another C
+        # This is the dtype object of a call that is not cached. The caller's dtype may have other metadata or another C
         # name, although both are equal.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )
-    entry_bytes = _OBJECT_BYTES + len(template.request_header) + len(response_header)
-    _templates.keep(key, template, entry_bytes)
-    return template
+    entry_bytes = _OBJECT_BYTES + len(cached.request_header) + len(response_header)
+    _cache.keep(key, cached, entry_bytes)
+    return cached
