@@ -169,7 +169,7 @@ class AioCalls:
                 return result
 
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. If there is no next attempt, raises the error of the call."""
+        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise await self._explain_end(attempts.choose_end(error)) from None

@@ -104,7 +104,7 @@ def _find_namespace(like: object, data_type: DataType) -> Framework:
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
         raise _reject_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
-        raise _reject(data_type, by=f"the DLPack exchange between numpy and {namespace.__name__}")
+        raise _reject(data_type, by=f"{namespace.__name__} (by DLPack from numpy)")
     # Read-only memory is not passed, because only DLPack 1.0 and newer marks it, and consumers may ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 

@@ -27,8 +27,9 @@ from tensor_reshape.wire.methods import SERVICE
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
-# There is no retryPolicy, because `retries` plans all retries. gRPC's own retries would keep each request in memory
-# until its call ends, and would use a stopped server as often as a running server. They cannot restart a stream.
+# The configuration has no retryPolicy, because `retries` plans all retries. gRPC's own retries would keep each request
+# in memory until its call ends, and would use a stopped server as often as a running server. They cannot restart a
+# stream.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
 # A draining server reports NOT_SERVING. round_robin then uses the other servers before this server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}

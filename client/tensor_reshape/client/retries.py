@@ -117,7 +117,7 @@ class Attempts:
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
-        """Returns the pause before the next attempt. None if there is no next attempt."""
+        """Returns the pause before the next attempt. None if the call has no next attempt."""
         if isinstance(error, CallTimeoutError):
             return None  # `choose_end` may prefer the error of the previous attempt
         self._rejection = None

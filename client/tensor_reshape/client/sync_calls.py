@@ -201,7 +201,7 @@ class SyncCalls:
                 return result
 
     def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. If there is no next attempt, raises the error of the call."""
+        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise self._explain(attempts.choose_end(error)) from None

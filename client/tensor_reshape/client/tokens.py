@@ -81,7 +81,8 @@ class Authorization(NamedTuple):
 
     Attributes:
         credentials: the channel credentials. None means plain text.
-        token: the token for the metadata of each call. None if there is no token, or if gRPC's core adds the token.
+        token: the token for the metadata of each call. None if the client has no token, or if gRPC's core adds the
+            token.
     """
 
     credentials: grpc.ChannelCredentials | None

@@ -111,7 +111,7 @@ def _describe(error: Exception) -> str:
     """Returns the text of an error, with advice on which option to use, if there is any."""
     if isinstance(error, click.ClickException):
         return error.format_message()
-    # The status of gRPC is left out, because it only repeats that there was no response.
+    # The status of gRPC is left out, because it only repeats that the call has no response.
     text = str(getattr(error, "message", error)) if isinstance(error, ConnectionError | TimeoutError) else str(error)
     if isinstance(error, UnauthenticatedError):
         return f"{text}. Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"

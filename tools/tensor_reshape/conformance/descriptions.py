@@ -22,7 +22,7 @@ def describe_query(query: Json) -> str:
 
 
 def describe_answer(answer: Json | None) -> str:
-    """Returns an answer in one line, such as `[2, N (1..8)]` or a rejection. "-" if there is no answer."""
+    """Returns an answer in one line, such as `[2, N (1..8)]` or a rejection. "-" without an answer."""
     if answer is None:
         return "-"
     if "unsupported" in answer:

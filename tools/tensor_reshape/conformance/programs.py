@@ -42,7 +42,7 @@ class Reply(NamedTuple):
     """The reply to a case.
 
     Attributes:
-        record: the JSON of the answer. None if there is no answer.
+        record: the JSON of the answer. None without an answer.
         failure: a crash, a hang or garbage, if there is no answer.
         why: a description of the failure.
     """

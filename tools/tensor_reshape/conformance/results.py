@@ -29,7 +29,7 @@ class Difference(NamedTuple):
         why: a short description of the difference.
         query: the query.
         right: the right answer.
-        answer: the answer. None if there was no answer.
+        answer: the answer. None without an answer.
         because: the sentence that decides the right answer.
     """
 

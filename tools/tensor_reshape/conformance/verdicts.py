@@ -58,7 +58,7 @@ class Judgement(NamedTuple):
 
     Attributes:
         verdict: the verdict.
-        why: a short description of the difference. Empty if there is no difference.
+        why: a short description of the difference. Empty without a difference.
     """
 
     verdict: Verdict

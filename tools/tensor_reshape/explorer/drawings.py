@@ -268,7 +268,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation of the -1, or of the numbers of elements if there is no -1."""
+    """Returns the equation of the -1, or of the numbers of elements without a -1."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:

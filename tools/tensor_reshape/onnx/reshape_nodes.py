@@ -59,7 +59,7 @@ class ReshapeNode:
         copying: the indices of target items that the model computes, and that copy another dim if they are 0. The query
             treats these items as unknown.
         special_zero: whether a 0 copies a dim. This is the opposite of `allowzero`.
-        data_from: the index of an earlier Reshape node whose output has the shape of the data. None if there is no such
+        data_from: the index of an earlier Reshape node whose output has the shape of the data. None without such a
             node.
 
     >>> (finding,) = check_model(model).findings
