@@ -110,7 +110,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "The batch item that `data_from` refers to was rejected.", "Correct the earlier item."
     ),
     Reason.INTERNAL_ERROR: Explanation(
-        "The server has a bug that affected this batch item. The server's log has the traceback, and the other items have"
+        "The server has a bug that affected this batch item. The server's log has the traceback, and other items have"
         " results. In Python, you get a `ReshapeError`, not one of its subclasses.",
         "Report the bug with the server's log.",
     ),
