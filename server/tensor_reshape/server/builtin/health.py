@@ -85,7 +85,7 @@ class Health:
     def __init__(self) -> None:
         """Starts with the status SERVING, because the server will start soon."""
         self.is_over = False
-        self._status = _Response.SERVING  # read and changed without the lock, because an assignment is atomic
+        self._status = _Response.SERVING  # needs no lock, because an assignment is atomic
         self._lock = threading.Lock()  # guards `_watches` and `_slots`
         self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)

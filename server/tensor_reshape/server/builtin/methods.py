@@ -22,7 +22,7 @@ from tensor_reshape.server.service.works import Work
 MAX_SILENT = 16
 """The number of calls that may wait for their message. Normally a message arrives microseconds after the headers."""
 
-_MAX_CALLS = 8192  # includes watches, because clients keep a watch open for each connection
+_MAX_CALLS = 8192  # this limit includes watches, because clients keep a watch open for each connection
 _SILENT_SECONDS = 0.1  # the timeout of a call without its message while other calls wait
 _WAIT_SECONDS = 5.0  # the timeout of a call that waits for memory; probes have timeouts of a few seconds
 

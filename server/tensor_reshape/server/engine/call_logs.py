@@ -6,7 +6,8 @@ Each rejected or failed call has a line. If the access log is on, a sample of al
   a message. The request id is the only part of the metadata in a line, and `call_info` checks it.
 - The line of a rejected or failed call is "rejected" or "failed", at level INFO. The server writes the line when the
   error is decided, before it sends the error.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. Only the access log has a line.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. Such a call only has a line in
+  the access log.
 - If a message exceeds the limit, gRPC's core rejects the call. `grpc_core` then writes a line, but the fallback server
   cannot.
 - A bug also has a line with its traceback, at level ERROR, with the same request id (see `statuses`).

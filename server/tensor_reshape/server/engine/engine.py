@@ -135,7 +135,7 @@ class Engine:
         with self._lock:
             if life.state is _DONE:  # the call ended before it was entered; FORGET reports its end to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = self.journals  # set before a possible rejection, which the journals must record
+            life.journals = self.journals  # the journals are set before a rejection, which they must record
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
@@ -181,7 +181,7 @@ class Engine:
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream's message of `size` bytes can be processed within the memory reserved for receiving it.
 
-        The lock is not needed. If another thread sends a response at the same time, only more of that memory is free.
+        This needs no lock, because a response that another thread sends at the same time only frees more memory.
         """
         return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
 
@@ -271,7 +271,7 @@ class Engine:
             has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client was gone before
+                return EndDecision(is_first=False, effects=self._release(life))  # the client was already gone
             if before is not _WORKING:
                 return EndDecision(is_first=has_moved, effects=())
             # A WORKING call has received its whole message, so the reservation can shrink to the size of the response.
@@ -321,7 +321,7 @@ class Engine:
         life.move(
             Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
         )
-        life.since = now  # restarts the timeout, in which the client must receive the error
+        life.since = now  # the timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
         return Effect(Kind.DROP, life, (rejection,)) if cancels else Effect(Kind.ABORT, life, (rejection, state))
 
@@ -370,7 +370,7 @@ class Engine:
 
     def _grant(self) -> Effects:
         """Gives memory to waiting calls. Processing comes first, because it frees memory of the receive pool."""
-        if not any(self._waiting):  # a fast path, because usually no call waits, and this runs twice for every call
+        if not any(self._waiting):  # usually no call waits, and this code runs twice for every call
             return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
@@ -391,7 +391,7 @@ class Engine:
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET is an effect, because it can free the handler and transport objects. That must not happen in the lock.
+        # FORGET is an effect, because it can free the handler and transport objects. The lock must not be held then.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

@@ -60,7 +60,7 @@ class FairLock:
     def __init__(self) -> None:
         """Starts unlocked."""
         self._lock = threading.Lock()  # guards `_waiting` and `_taken`; never held for long
-        # Each waiting thread waits for a lock of its own, which is released at its turn. They are in order of arrival.
+        # Each waiting thread has a lock of its own, which is released at its turn. The locks are in order of arrival.
         self._waiting: deque[threading.Lock] = deque()
         self._taken = False  # whether a thread has the turn; stays True when the turn passes to the next thread
         self._until = 0.0  # end of the time slice by `time.monotonic`; used only by the thread that has the turn

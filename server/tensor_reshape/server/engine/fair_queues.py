@@ -28,7 +28,7 @@ class FairQueue(Generic[Item]):
 
     def __init__(self) -> None:
         """Starts empty."""
-        # No connection in it is without items, and no address is without connections.
+        # Each address in `queues` has connections, and each of these connections has items.
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
 
     def push(self, source: Source, item: Item) -> None:

@@ -120,7 +120,7 @@ class FairPool(Generic[Owner]):
         return True
 
     def change(self, source: Source, size: int) -> None:
-        """Records that a connection holds `size` more bytes or slots. A negative size means fewer."""
+        """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
         # The code for addresses and for connections is the same. A common function would cost time, because this runs

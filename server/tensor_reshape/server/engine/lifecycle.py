@@ -234,7 +234,7 @@ The server does not distinguish these cases.
 
 
 class ServedCall(Protocol):
-    """The effects of events on a call. Any thread may call these methods. It does not hold the engine's lock."""
+    """The effects of events on a call. Any thread may call these methods, but without holding the engine's lock."""
 
     def start_read(self) -> None:
         """Begins to receive a message. Memory for the message is reserved."""
@@ -326,8 +326,8 @@ class Lifecycle:
 
         Args:
             event: the event.
-            size: the number of bytes that arrived, were produced or were sent. Only the journals use it.
-            result: the result of the call. Only the journals use it.
+            size: the number of bytes that arrived, were produced or were sent. Only the journals use this number.
+            result: the result of the call. Only the journals use this result.
 
         Raises:
             IllegalEventError: `TRANSITIONS` does not list the event for this state. The state is unchanged.

@@ -8,7 +8,7 @@
 - Health and reflection calls are not observed, because their engines have no journal.
 - An observer is called without the engine's lock, by one thread at a time. It must not block, because this thread can
   be the one that receives calls.
-- If an observer raises an exception, the exception is logged. It does not affect the call or other observers.
+- If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
 - Without observers the engine has no journal, and an event costs only the check for a journal.
 """
 
@@ -120,7 +120,7 @@ class ObserverJournal:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            info = move.life.info or CallInfo(method, ())  # never None in practice (see `Engine.needs_info`)
+            info = move.life.info or CallInfo(method, ())  # never None: see `Engine.needs_info`
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer

@@ -29,8 +29,8 @@ BURST_SECONDS = 1.0
 MAX_CALLERS = 8192
 """The number of callers without a running call that are remembered."""
 
-# Each new caller leads to the examination of this number of old callers, which may be removed. With two, callers can be
-# removed faster than new ones are added.
+# For each new caller, this number of old callers is examined and perhaps removed. With two, old callers can be removed
+# faster than new callers are added.
 _EXAMINED_CALLERS = 2
 _UNIX = "unix"  # the key of the caller to which all clients of unix sockets belong
 
@@ -117,7 +117,7 @@ class CallerQuotas:
         for name, caller in [item for item, _ in zip(self._callers.items(), range(_EXAMINED_CALLERS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                self._callers.move_to_end(name)  # so that the next call of this method examines other callers
+                self._callers.move_to_end(name)  # the next call of this method will examine other callers
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
 

@@ -111,7 +111,7 @@ def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
 
 
 def _find_forwarded(value: str | bytes) -> str:
-    """Returns the last address in a header, in the form of `find_address`. Returns "" if that is not an address."""
+    """Returns the last address in a header, in the form of `find_address`. Returns "" if it has none."""
     last = str(value).rpartition(",")[2].strip()
     host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some proxies add the port
     if host is None:

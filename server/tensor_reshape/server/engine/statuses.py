@@ -1,4 +1,4 @@
-"""The statuses of calls, most of all of those that fail.
+"""The statuses of calls, especially of failed calls.
 
 The client receives all details of a rejection. It receives no detail of a bug, because the text of an unexpected
 exception may contain secrets. Every failed call returns its request id, which is also in the log.
@@ -41,7 +41,9 @@ class Failure(NamedTuple):
 
 
 class StatusError(Exception):
-    """Ends a call with a status that another protocol defines, such as the health protocol. It has no `Reason`.
+    """Ends a call with a status that another protocol defines, for example the health protocol.
+
+    Such a status has no `Reason`.
 
     Attributes:
         status: the status for the client.
@@ -84,7 +86,7 @@ STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
 
 
 def find_good_status(info: CallInfo | None) -> Status | None:
-    """Returns the status of a successful call that has trailing metadata. Returns None if it has none."""
+    """Returns the status of a successful call with trailing metadata, or None if the call has no trailing metadata."""
     return Status(grpc.StatusCode.OK, "", info.trailing) if info is not None and info.trailing else None
 
 
@@ -94,7 +96,7 @@ def reject_empty_call() -> InvalidRequestError:
 
 
 def reject_large_message() -> LimitError:
-    """Returns the error of a message above the limit. Only the log needs it, because gRPC's core has sent its own."""
+    """Returns the error of a message above the limit, for the log. gRPC's core has already sent its own error."""
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 
 

@@ -25,7 +25,7 @@ from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
-_RLock = type(threading.RLock())  # faster than `threading.RLock`, which is a Python function
+_RLock = type(threading.RLock())  # calling this class is faster than calling `threading.RLock`, a function
 _NO_FLAGS = 0
 _OK_CODE = 0
 
@@ -115,7 +115,7 @@ class Call(ABC):
         with self.lock:
             if not (self.is_ended or self.is_gone):
                 self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
-                self._due += 1  # only after the start, because a failed start raises and leaves no pending batch
+                self._due += 1  # counted after the start, because a failed start leaves no pending batch
 
     def send(self, message: bytes) -> None:
         """Starts to send a message. The core calls `on_sent` when the message is sent.
@@ -151,7 +151,7 @@ class Call(ABC):
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
-            # In the same batch, this operation needs no event of its own. `_closed` expects it as the last operation.
+            # In the same batch, this operation causes no extra event. `_closed` expects that it is the last operation.
             if not self._is_watched:
                 operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
@@ -162,7 +162,7 @@ class Call(ABC):
     def cancel(self) -> None:
         """Cancels the call at once, in any state. Any thread may call this."""
         self._call.cancel()
-        self.watch()  # if no other operation is pending, this one reports the cancellation
+        self.watch()  # starts an operation that reports the cancellation, because no other one may be pending
 
     @abstractmethod
     def begin(self) -> None:
@@ -204,16 +204,16 @@ class Call(ABC):
         The caller must hold the lock.
         """
         self._call.start_server_batch(operations, react)
-        self._due += 1  # only after the start, because a failed start raises and leaves no pending batch
+        self._due += 1  # counted after the start, because a failed start leaves no pending batch
 
     def _received(self, event: Any) -> bool:
-        # Only a rejected message is a failure here. A reset or a disconnect counts as a success.
+        # The core reports a failure only if it rejects the message. A reset or a disconnect counts as a success.
         self.is_rejected = not event.success
         try:
             self.on_message(event.batch_operations[0].message())
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             self.on_bug(error)
-        return self._settle()  # last, because an operation that `on_message` starts must keep the call open
+        return self._settle()  # called last, because an operation that `on_message` starts must keep the call open
 
     def _sent(self, event: Any) -> bool:
         del event

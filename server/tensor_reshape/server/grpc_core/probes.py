@@ -21,7 +21,7 @@ _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 @cache
 def find_obstacle() -> str:
-    """Returns why this package cannot serve in this process. Returns "" if it can."""
+    """Returns why this package cannot serve in this process. Returns "" if the package can serve."""
     if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
         return "grpc.server was replaced, for example by an instrumentation whose interceptors must see all calls"
     try:

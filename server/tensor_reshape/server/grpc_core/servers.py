@@ -154,7 +154,7 @@ class Server:
         # The event is not kept in a variable, because the event may hold the last reference to a call.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
             self.turns += 1
-        with self._lock:  # keeps `cancel_calls` from using a destroyed server, which would crash the process
+        with self._lock:  # the lock keeps `cancel_calls` from using a destroyed server, which would crash the process
             self._server.destroy()
             self._over.set()
 

@@ -117,8 +117,8 @@ class ServiceCall(Call):
         # If the core rejected a message, the client received the core's error and is not gone, although the core
         # reports the call as cancelled.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
-        # Only after the release, because no thread begins to work on a released call. A thread that began earlier has
-        # already taken the message and will report its own end.
+        # The message is dropped after the release, because from then on no thread begins to work on the call. A thread
+        # that began earlier has already taken the message and will report its own end.
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
@@ -302,7 +302,7 @@ class WatchCall(ServiceCall):
     """
 
     _served: WatchMethod
-    _watch: Watch | None = None  # None before the message arrives
+    _watch: Watch | None = None  # the watch that the message opens; None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch; see `Call`."""

@@ -1,4 +1,4 @@
-"""ModelInfer and ModelStreamInfer. The service executes their requests.
+"""The methods ModelInfer and ModelStreamInfer, whose requests the service executes.
 
 - The output of a reshape model has the elements of the request, which are copied once into the response.
 - A query of the model `infer_shape` uses the same service call and the same lock as the native method.
@@ -99,7 +99,7 @@ class Inference:
             return ""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether a request takes long, even without the time for moving its elements."""
+        """Whether processing a request takes long. The time for moving its elements is not included."""
         if self._cache.find(raw) is not None:
             return False
         split = _split_light(raw)
@@ -184,7 +184,7 @@ class Inference:
 class InferSession:
     """One ModelStreamInfer call. Each message is a request of its own, and an error is also sent as a response."""
 
-    is_between_tensors = True  # always, because a message has a whole tensor
+    is_between_tensors = True  # always True, because each message has a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
         """Makes the session of a call. `inference` executes the requests, and `method` is only used in log lines."""
@@ -219,7 +219,8 @@ class InferSession:
 def find_work(raw: bytes) -> Work:
     """Returns the kind of work of a request that takes long.
 
-    Only one shape query is computed at a time, and the others wait. They must not use up the threads of tensors.
+    Shape queries have their own threads. Only one query is computed at a time, and waiting queries would otherwise use
+    up the threads of tensors.
 
     Messages in an unusual form, or with elements as numbers, are parsed as a whole. This blocks the interpreter for
     milliseconds, so only one of them is parsed at a time.

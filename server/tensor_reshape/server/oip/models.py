@@ -67,7 +67,7 @@ class Model:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The names and values of the properties in the metadata. They complete the description of the inputs."""
+        """The properties in the metadata, which describe what the inputs and outputs in the metadata cannot express."""
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)

@@ -198,7 +198,7 @@ def _reject_input(text: str, index: int, name: str) -> InvalidRequestError:
 
 
 def _read_output(model: Model, message: InferRequest, limits: Limits) -> Location | None:
-    """Returns the location for the output. None: the response contains the output, also if the request names none."""
+    """Returns the location for the output. None: the request has no location, so the response has the output."""
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:

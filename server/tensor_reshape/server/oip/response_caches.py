@@ -85,7 +85,7 @@ class ResponseCache:
         self._responses: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
             MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
-        # The spans of the last request, which are probably those of the next one. Setting it is an atomic operation.
+        # The spans of the last request, which are probably those of the next one. This assignment is atomic.
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:

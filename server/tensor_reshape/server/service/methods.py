@@ -8,9 +8,8 @@
   returns whether to stop.
 - All batches share one lock, and all single queries share another. So a query never waits for a batch.
 - For all kinds of messages, a query is decoded, solved and encoded under the lock, so only one thread computes.
-- A response depends only on its request and not on earlier requests. The cache returns the response of an equal earlier
-  request.
-- This module does not name the operations. They are rows in the table of `wire.methods`.
+- A response depends only on its request and not on earlier requests. A cached response is therefore also valid later.
+- This module does not name the operations. `wire.methods` has a table of them.
 """
 
 import logging
@@ -271,7 +270,7 @@ def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Re
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # needed here as well, because the code that used the last item may have taken long
+            turns.give_way()  # called here as well, because the code that used the last item may have taken long
             yield item
 
 

@@ -27,7 +27,7 @@ class Engine(NamedTuple):
     Attributes:
         name: EVENT or POLLING.
         experiments: the value that the variable `GRPC_EXPERIMENTS` must have. None: the variable must not be set.
-        obstacle: why the engine is not the best choice for the addresses. Empty if it is.
+        obstacle: the reason if the best engine for the addresses could not be chosen. Otherwise empty.
     """
 
     name: str
@@ -62,7 +62,7 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
 
 
 def _find_obstacle(variable: str | None, *, is_imported: bool) -> str:
-    """Returns why `GRPC_EXPERIMENTS` cannot be changed, or why a change would have no effect. Returns "" if it can."""
+    """Returns why `GRPC_EXPERIMENTS` cannot be changed, or why a change would have no effect. Otherwise ""."""
     if variable:
         return f"the environment already has {experiments.VARIABLE}={variable}"
     if is_imported:

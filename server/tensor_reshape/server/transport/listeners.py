@@ -70,7 +70,7 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     """
     real, sockets = take(address)
     for held in sockets:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # with 1, any other server could bind the port
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # 1 would let other servers bind the port
         # This option is set only after the bind, which must fail if another server uses the port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return real, sockets

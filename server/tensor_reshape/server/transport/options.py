@@ -27,11 +27,11 @@ KEEPALIVE_SECONDS = 60.0
 It is shorter than the idle timeout of load balancers, which is some minutes.
 """
 
-_MIN_PING_SECONDS = 5.0  # the shortest interval of client pings; gRPC's own clients do not ping more often than in 10 s
+_MIN_PING_SECONDS = 5.0  # the shortest interval of client pings; gRPC's own clients wait at least 10 s between pings
 # The time that a client has to reply to a ping, as a multiple of KEEPALIVE_SECONDS. gRPC's default of 20 seconds is too
 # short. If the process of a client is blocked for a minute (for example by a thread that converts 64 MiB on a busy
-# machine), the client replies late, and some clients then fail their next call. A long time costs little: a client that
-# has disappeared only holds its connection, because its calls are aborted without progress.
+# machine), the client replies late, and some clients then fail their next call. A long time costs little,
+# because a client that has disappeared only holds its connection. Its calls make no progress and are aborted.
 _REPLY_INTERVALS = 5.0
 # The number of early pings after which gRPC's core closes the connection. Data from the client resets the count.
 _PING_STRIKES = 2
