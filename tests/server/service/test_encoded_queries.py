@@ -49,6 +49,17 @@ def test_repeated_query_is_not_decoded(asked: Asked):
     assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
 
 
+def test_ten_thousand_results_are_cached(asked: Asked):
+    # Whitespace distinguishes the queries: a space or a tab for each bit of a number.
+    raws = [b"plain" + bytes(b" \t"[number >> bit & 1] for bit in range(14)) for number in range(10_000)]
+    for raw in raws:
+        asked.queries.respond(raw)
+    asked.read.clear()
+    for raw in raws:
+        asked.queries.respond(raw)
+    assert asked.read == []
+
+
 def test_error_is_not_cached(asked: Asked):
     for ask in (asked.queries.respond_light, asked.queries.respond_light, asked.queries.respond):
         with pytest.raises(ValueError, match="divisible"):

@@ -16,8 +16,8 @@ from tensor_reshape.server.service.method_tables import IsOver
 if TYPE_CHECKING:
     from tensor_reshape.server.service.methods import ReshapeService
 
-MAX_CACHED_RESULTS = 1024
-"""The maximum number of cached results."""
+MAX_CACHE_BYTES = 5 << 20
+"""The maximum memory of a generation of cached results. A generation holds 10,000 results of the usual size."""
 
 MAX_CACHED_RESULT_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
@@ -37,7 +37,7 @@ class EncodedQueries:
             write: a function that encodes a result.
         """
         self._service, self._read, self._write = service, read, write
-        self._results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_RESULTS, MAX_CACHED_RESULT_BYTES)
+        self._results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES)
 
     def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the encoded result of a query.
