@@ -224,7 +224,7 @@ class Runner:
         # Half of the memory of one of the largest messages, so that a client that sends them in sequence keeps it.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
-        housekeeper.add(_REPORT_SECONDS, self._end_if_deaf)
+        housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
         housekeeper.add(_REPORT_SECONDS, report_lost_records)
         housekeeper.add(SWEEP_SECONDS, lambda: self._extra_listeners.look(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
@@ -242,9 +242,9 @@ class Runner:
             if not service.engine.is_idle:
                 service.perform(service.engine.sweep())
 
-    def _end_if_deaf(self) -> None:
+    def _end_if_receiver_stopped(self) -> None:
         """Ends the process if the thread that receives calls has ended although the server was not stopped."""
-        if self._server.is_deaf:
+        if self._server.has_stopped_receiving:
             end_process("the thread that serves calls has ended")
 
 

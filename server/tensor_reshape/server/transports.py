@@ -14,7 +14,7 @@ class Server(Protocol):
     """Interface of a server; see `grpc_core.servers.Server`.
 
     Attributes:
-        is_deaf: whether the thread that receives calls has ended although the server was not stopped.
+        has_stopped_receiving: whether the thread that receives calls has ended although the server was not stopped.
         turns: the number of turns of that thread, which makes at least one a second; None if it is unknown.
         on_unknown: function that is called with the name of each unknown method that a client calls.
     """
@@ -26,7 +26,7 @@ class Server(Protocol):
         """See above."""
 
     @property
-    def is_deaf(self) -> bool:
+    def has_stopped_receiving(self) -> bool:
         """See above."""
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
