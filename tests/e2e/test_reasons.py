@@ -83,7 +83,7 @@ MESSAGES = {
     Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
-    Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
+    Reason.UNAUTHENTICATED: "the call has no valid token",
     Reason.PERMISSION_DENIED: "this caller may not call this method",
     Reason.VIEW_IMPOSSIBLE: "an array of shape [3, 2] and these strides cannot be viewed with shape [6]",
 }

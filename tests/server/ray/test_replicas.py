@@ -130,7 +130,7 @@ async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
 
 def test_limits_of_an_application_are_those_of_a_server():
     assert read_limits({"max_message_bytes": 4096}) == Config(max_message_bytes=4096).limits
-    with pytest.raises(ValueError, match=r"^max_calls, workers: "):  # which would have no effect
+    with pytest.raises(ValueError, match=r"Remove max_calls, workers$"):  # which would have no effect
         read_limits({"max_message_bytes": 4096, "workers": 2, "max_calls": 3})
 
 

@@ -119,7 +119,7 @@ class Server:
         self._thread.start()
 
     @property
-    def is_deaf(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the receiving thread has ended although the server was not stopped."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._over.is_set()
 
