@@ -24,10 +24,10 @@ from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.statuses import build_error
@@ -85,7 +85,7 @@ class AioCalls:
             try:
                 return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
             except LimitError as error:
-                raise await self._hint(error, call.method, len(call.request), context) from None
+                raise advise(error, call.method) from None
 
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at the same time, and returns their results in order."""
@@ -109,11 +109,10 @@ class AioCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
-            transfer = make_transfer()
             try:
-                return await self._exchange_all(transfer, context, attempts)
+                return await self._exchange_all(make_transfer(), context, attempts)
             except LimitError as error:
-                raise await self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+                raise advise(error, STREAM_RESHAPE.path) from None
 
         with context:
             return await self._repeat(attempt, attempts)
@@ -148,18 +147,6 @@ class AioCalls:
         if credentials is None:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
-
-    async def _hint(
-        self, error: TensorReshapeError, path: str, size: int, context: ClientContext
-    ) -> TensorReshapeError:
-        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
-        if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another task does not request them too
-            # With the metadata of the call, because they may contain its credentials.
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = await self.run(build_server_info(), hurried)
-        return hint_size(error, path, size, self._endpoint.server_info)
 
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None

@@ -7,6 +7,7 @@ from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 import grpc
 
+from tensor_reshape.client.call_cache import FAST_OPTIONS, find_call
 from tensor_reshape.client.contexts import Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.frameworks import Output
@@ -21,7 +22,6 @@ from tensor_reshape.client.options import (
 )
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
 from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import FAST_OPTIONS, find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES

@@ -19,10 +19,6 @@ class Deadline:
         """The remaining seconds, in the form that grpc takes."""
         return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
 
-    def clip(self, seconds: float) -> float:
-        """Returns `seconds`, or the remaining time if that is less."""
-        return min(self.remaining_seconds or seconds, seconds)
-
     def is_within(self, seconds: float) -> bool:
         """Whether the deadline is less than `seconds` away."""
         return self._end is not None and time.monotonic() + seconds >= self._end

@@ -24,7 +24,6 @@ from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.servers import ServerInfo
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
@@ -65,7 +64,6 @@ class Endpoint:
         credentials: TLS credentials; None connects in plain text.
         is_foreign: whether this process is a fork of the one that created the client.
         budget: the retry budget, shared by all calls.
-        server_info: the server's limits, once an error needed them. Any thread may set it.
     """
 
     def __init__(
@@ -83,7 +81,6 @@ class Endpoint:
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # the timeout of most calls
         self.is_foreign = False
         self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs a call nothing

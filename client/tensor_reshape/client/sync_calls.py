@@ -24,10 +24,10 @@ from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
-from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.transfers import StreamTransfer
@@ -71,7 +71,7 @@ class SyncCalls:
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
             with context:
-                raise self._hint(error, call.method, len(call.request), context) from error.__cause__
+                raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at the same time, and returns their results in order."""
@@ -95,11 +95,10 @@ class SyncCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         def attempt() -> Output:
-            transfer = make_transfer()
             try:
-                return self._exchange_all(transfer, context, attempts)
+                return self._exchange_all(make_transfer(), context, attempts)
             except LimitError as error:
-                raise self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+                raise advise(error, STREAM_RESHAPE.path) from None
 
         with context:
             return self._repeat(attempt, attempts)
@@ -162,16 +161,6 @@ class SyncCalls:
             self._endpoint.budget.note_success()
             return raw
         return self._repeat(lambda: self._send(call, context), attempts)
-
-    def _hint(self, error: TensorReshapeError, path: str, size: int, context: ClientContext) -> TensorReshapeError:
-        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
-        if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another thread does not request them too
-            # With the metadata of the call, because they may contain its credentials.
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = self.run(build_server_info(), hurried)
-        return hint_size(error, path, size, self._endpoint.server_info)
 
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()

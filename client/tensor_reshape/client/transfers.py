@@ -271,7 +271,6 @@ class StreamTransfer:
         begin: the first message. The chunks follow when the server has accepted it.
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
-        largest_bytes: size of the largest message so far.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
@@ -286,7 +285,6 @@ class StreamTransfer:
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
-        self.largest_bytes = len(self.begin)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
@@ -296,9 +294,7 @@ class StreamTransfer:
         # One at a time, because all of them together would need the memory of the tensor again.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
-            message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
-            self.largest_bytes = max(self.largest_bytes, len(message))
-            yield message
+            yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
 
     def receive(self, raw: bytes) -> None:
         """Processes a response message.

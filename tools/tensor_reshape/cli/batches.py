@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.client.question_records import BatchLine, describe_rejection, read_line
+from tensor_reshape.conformance.query_records import BatchLine, describe_rejection, read_line
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item

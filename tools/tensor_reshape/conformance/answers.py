@@ -7,7 +7,7 @@ because the serializers of many languages write it. A shape with more dims than 
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.client.queries import read_dims
-from tensor_reshape.client.question_records import read_shape
+from tensor_reshape.conformance.query_records import read_shape
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json

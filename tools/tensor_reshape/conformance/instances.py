@@ -17,7 +17,7 @@ from math import prod
 from typing import NamedTuple
 
 from tensor_reshape.client.queries import read_query
-from tensor_reshape.client.question_records import read_question
+from tensor_reshape.conformance.query_records import read_record
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
@@ -92,7 +92,7 @@ def read_rules_query(query: Json) -> AnyQuestion:
         InvalidRequestError: it is not valid, so the right answer is a rejection.
     """
     record = {key: value for key, value in query.items() if key not in {"id", "bytes"}}
-    return read_query(read_question(record)).request.question
+    return read_query(read_record(record)).request.question
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:

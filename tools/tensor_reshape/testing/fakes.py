@@ -21,7 +21,7 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.hints import hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_infer_shapes
@@ -30,7 +30,7 @@ from tensor_reshape.client.sync import Client
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.testing.responses import INFO, respond, respond_to_stream
+from tensor_reshape.testing.responses import respond, respond_to_stream
 
 
 class FakeClient(Client):
@@ -133,7 +133,7 @@ class _FakeCalls(SyncCalls):
             try:
                 return call.decode(respond(call.method, call.request))
             except TensorReshapeError as error:
-                raise hint_size(error, call.method, len(call.request), INFO) from error.__cause__
+                raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         self._endpoint.require_open()  # even without queries

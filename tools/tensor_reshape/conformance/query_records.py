@@ -41,12 +41,12 @@ def read_line(line: bytes) -> BatchLine:
         record = _parse(line)
         name = _read_id(record.pop(_ID, None))  # first, because an error of the rest needs the id
         data = _read_data(record)
-        return BatchLine(read_question(record), name, data)
+        return BatchLine(read_record(record), name, data)
     except ReshapeError as error:
         return BatchLine(error, name)
 
 
-def read_question(record: Json) -> ShapeQuery:
+def read_record(record: Json) -> ShapeQuery:
     """Reads a query.
 
     Raises:

@@ -1,13 +1,13 @@
-"""A cache of requests without their elements: most reshapes repeat the types and shapes of an earlier one.
+"""A cache of requests without their elements, because most reshapes repeat the types and shapes of an earlier one.
 
 A cached call costs one lookup, one join and one comparison. Invariants:
 
-- Only exactly equal calls share a template. In Python, True, 1 and 1.0 are equal, and objects of other classes may
-  compare in any way. Calls with other types than `_find_key` accepts therefore have no template.
-- A template is made from the plan of a call, so a rejected call never has one.
+- Only exactly equal calls share an entry. In Python, True, 1 and 1.0 are equal, and objects of other classes may
+  compare in any way. Calls with other types than `_find_key` accepts are therefore not cached.
+- An entry is made from the plan of a call, so a rejected call is never cached.
 - A response that differs from the expected bytes is decoded like that of any other call.
 
-Threads may look up and create templates at the same time. Two threads that create the same template create equal ones.
+Threads may look up and create entries at the same time. Two threads that create the same entry create equal ones.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
 
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
-"""The options with which a call may use a template."""
+"""The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # of a generation: more than 10,000 templates
-_MAX_TEMPLATE_BYTES = 8192
-_OBJECT_BYTES = 600  # the objects of a key and a template, measured, without the headers
+_MAX_CACHE_BYTES = 14 << 20  # of a generation: more than 10,000 entries
+_MAX_ENTRY_BYTES = 8192
+_OBJECT_BYTES = 600  # the objects of a key and its entry, measured, without the headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
-class Template(NamedTuple):
+class CachedCall(NamedTuple):
     """A reshape of elements of one type and shape, in one message.
 
     Attributes:
@@ -81,17 +81,17 @@ class Template(NamedTuple):
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# The key of a template: the operation, the type and shape of the data, the requested shape and its type if it is an
+# The key of an entry: the operation, the type and shape of the data, the requested shape and its type if it is an
 # array, special_zero, and the expected shape. `_find_key` checks their types. It is a plain tuple, because a named
 # tuple would cost as much as the lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
-_templates: RecentCache[_Key, Template] = RecentCache(_MAX_CACHE_BYTES, _MAX_TEMPLATE_BYTES)
+_cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
-    """Returns the call of a reshape in one message, or None if the call has no template.
+    """Returns the call of a reshape in one message, or None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
@@ -114,23 +114,23 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates[key] or _make_template(key, array)
-    decode = None if template is None else _find_decoder(template, how)
-    if template is None or decode is None:
+    cached = _cache[key] or _cache_call(key, array)
+    decode = None if cached is None else _find_decoder(cached, how)
+    if cached is None or decode is None:
         return None
     # `join` uses the bytes of an array of any type. A memoryview does not work for types that only ml_dtypes defines.
-    request = b"".join((template.request_header, array))  # type: ignore[arg-type] # an array is a buffer
-    return Call(template.path, request, decode)
+    request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
+    return Call(cached.path, request, decode)
 
 
-def _find_decoder(template: Template, how: Handover) -> Callable[[bytes], Array] | None:
+def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
     """Returns the function that reads the response; None if `out` cannot take the output."""
     if not how:
-        return template.read
+        return cached.read
     out = how.get("out")
     if out is not None:
-        return partial(template.fill, out) if template.fits(out) else None
-    return template.copy if how.get("writable", False) else template.read
+        return partial(cached.fill, out) if cached.fits(out) else None
+    return cached.copy if how.get("writable", False) else cached.read
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
@@ -154,8 +154,8 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     return operation, array.dtype, array.shape, target, kind, special_zero, expected
 
 
-def _make_template(key: _Key, array: Array) -> Template | None:
-    """Returns a template for a key, made with an array of the caller; None if the array does not fit the key."""
+def _cache_call(key: _Key, array: Array) -> CachedCall | None:
+    """Creates the entry of a key from an array of the caller; None if the array does not fit the key."""
     operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # a view of its own, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
@@ -168,16 +168,16 @@ def _make_template(key: _Key, array: Array) -> Template | None:
         return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
-    template = Template(
+    cached = CachedCall(
         path=call.method,
         request_header=call.request[: len(call.request) - data.nbytes],
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # The same dtype object as without a template: equal dtypes can differ in metadata and in their C names.
+        # The same dtype object as without the cache: equal dtypes can differ in metadata and in their C names.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )
-    entry_bytes = _OBJECT_BYTES + len(template.request_header) + len(response_header)
-    _templates.keep(key, template, entry_bytes)
-    return template
+    entry_bytes = _OBJECT_BYTES + len(cached.request_header) + len(response_header)
+    _cache.keep(key, cached, entry_bytes)
+    return cached
