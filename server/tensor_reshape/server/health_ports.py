@@ -4,7 +4,7 @@
 - The port has its own thread. While the thread that receives calls makes no turns, the port reports NOT_SERVING, so
   that probes detect a hanging server.
 - A turn is one iteration of the receiving thread's loop. The thread makes a turn at least once a second, or somewhat
-  later on a busy machine. If the fallback server hangs, the port does not detect that.
+  later on a busy machine. The port cannot detect hangs of the fallback server, which does not count turns.
 """
 
 import math

@@ -52,6 +52,6 @@ def start_tracing() -> "Tracing":
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
         raise ConfigError(message) from error
     except ValueError as error:  # OpenTelemetry reads some of its variables when it is imported
-        message = f"--tracing cannot start: {error}. Check OpenTelemetry's environment variables"
+        message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
         raise ConfigError(message) from error
     return Tracing()

@@ -154,6 +154,6 @@ def test_registered_methods_answer_only_through_a_proxy():
                 call = method(iter([b""]), timeout=30)
                 with pytest.raises(grpc.RpcError):
                     next(call)
-                assert "no proxy" in (call.details() or "")
+                assert "only a proxy of Ray Serve" in (call.details() or "")
     finally:
         server.stop(None).wait()

@@ -201,7 +201,7 @@ def find_connection(request: Request) -> Connection:
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
-    """Returns the client's verified certificate and its names, or an empty mapping if there is no certificate."""
+    """Returns the client's verified certificate and its names, or an empty mapping without a certificate."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     content = tls.getpeercert(binary_form=True) if tls is not None else None
     if tls is None or content is None:

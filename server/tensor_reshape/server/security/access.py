@@ -5,7 +5,7 @@
 - A call without a valid token gets UNAUTHENTICATED. A call without an allowed identity or without permission gets
   PERMISSION_DENIED. Both errors hide the exact fault and the identities that the server knows.
 - Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
-- If the configuration requires nothing, there is no gate.
+- If the configuration requires nothing, calls pass no gate.
 """
 
 import ssl
@@ -37,7 +37,7 @@ class Access:
 
     Attributes:
         certificates: the certificates for TLS, or None for plain text.
-        gates: the gates that check calls. There is no gate if the configuration requires nothing.
+        gates: the gates that check calls. Empty if the configuration requires nothing.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:

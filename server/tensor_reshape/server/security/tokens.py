@@ -55,7 +55,7 @@ class Tokens(Reloaded[_Digests]):
         super().__init__("tokens", [path], partial(_load, path))
 
     def find_identity(self, values: Sequence[str | bytes]) -> str:
-        """Returns the owner of the received token as `token:NAME`, or an empty text if there is no valid token.
+        """Returns the owner of the received token as `token:NAME`, or an empty text without a valid token.
 
         Args:
             values: the values of the metadata `authorization`. If there are several values, no token is valid.
@@ -72,7 +72,7 @@ class Tokens(Reloaded[_Digests]):
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the received token, or an empty text if there is no token."""
+    """Returns the received token, or an empty text without a token."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""

@@ -21,9 +21,9 @@ class Declaration:
 
     Attributes:
         help: the meaning, for `--help` and the documentation.
-        least: the smallest valid number, or None if there is no limit.
-        most: the largest valid number, or None if there is no limit.
-        choices: the valid words. If there are no choices, any text is valid.
+        least: the smallest valid number, or None for no limit.
+        most: the largest valid number, or None for no limit.
+        choices: the valid words. Without choices, any text is valid.
         ignores_case: whether the words may also be written in capitals.
         metavar: the placeholder of a value in `--help`. An empty placeholder is replaced by one for the type.
         is_directory: whether a path must be a directory instead of a file.

@@ -48,7 +48,7 @@ class Tracing:
             self._provider = TracerProvider(resource=build_resource(), shutdown_on_exit=False)
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         except (ValueError, OSError) as error:
-            message = f"--tracing cannot start: {error}. Check OpenTelemetry's environment variables"
+            message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
             raise ConfigError(message) from error
         self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)))
 

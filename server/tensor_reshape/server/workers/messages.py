@@ -38,7 +38,7 @@ class Order:
     Attributes:
         number: the number of the worker in logs and metrics, from 1.
         config: the configuration of the worker, with addresses that the supervisor has bound.
-        counters: the inherited descriptor of the memory for metrics, or None if there are no metrics.
+        counters: the inherited descriptor of the memory for metrics, or None without metrics.
     """
 
     number: int
