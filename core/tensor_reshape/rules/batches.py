@@ -1,9 +1,9 @@
 """Batches of queries. An item is independent, or uses the output of an earlier item as its data.
 
 A batch has one step budget, and each item adds the same number of steps to the budget. If a batch contains many hard
-items, later results have wider ranges, but are never wrong. An item that uses an earlier output pays steps for the
-copied shape. Such a reference takes only a few bytes of the request, so the size of the request does not limit the
-copied shapes. The item is rejected if too few steps are left.
+items, later results may have wider ranges, but are never wrong. If an item uses an earlier output, the copied shape
+costs additional steps. Such a reference takes only a few bytes of the request, so the size of the request does not
+limit the copied shapes. The item is rejected if too few steps are left.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ ReportBug: TypeAlias = Callable[[Exception], None]
 """A function that handles a bug in one item of a batch, so that the other items are still answered."""
 
 ITEM_STEPS = 64
-"""The steps that an item adds to the budget of its batch. The hardest kind of random query costs about half as many."""
+"""The steps that an item adds to the budget of its batch. The hardest kind of random query needs about half of them."""
 
 RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
@@ -120,8 +120,8 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
-    # A reference to an earlier output takes only a few bytes. If it cost no steps, thousands of short items could each
-    # request the largest shape.
+    # A reference to an earlier output takes only a few bytes. If such a reference cost no steps, thousands of short
+    # items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))

@@ -255,7 +255,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        # Most dims are valid numbers or None. They are checked here, without a function call.
+        # Most dims are valid numbers or None. Such dims are checked here, without a function call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 

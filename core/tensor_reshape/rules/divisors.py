@@ -1,4 +1,4 @@
-"""Divisors of a volume that are close to a number. An error message suggests them if a -1 would leave a remainder.
+"""Divisors of a volume that are close to a number. If a -1 leaves a remainder, the error suggests such divisors.
 
 Invariants: each returned number divides the volume, and the quotient is a valid dim. A call takes at most some tenths
 of a millisecond for any input. To stay within that time, a call may leave large factors undivided, or examine only some
@@ -19,8 +19,8 @@ factors.
 """
 
 _HALF = 64
-"""The factors of a volume are divided into two halves. This is the largest number of products of the factors of one
-half. The volumes of tensors rarely have more than 1,000 divisors.
+"""The factors of a volume are divided into two halves. `_HALF` is the largest number of products that the factors of
+one half may have. The volumes of tensors rarely have more than 1,000 divisors.
 """
 
 

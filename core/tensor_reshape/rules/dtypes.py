@@ -96,7 +96,7 @@ _BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type
 
 
 def find_data_type(name: str) -> DataType | None:
-    """Returns the data type with a name of this project or of numpy, in any case; None if no type has the name."""
+    """Returns the data type with a name of this project or of numpy, ignoring case; None if no type has the name."""
     return _BY_NAME.get(name.lower())
 
 

@@ -232,8 +232,8 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     if special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    # The ranks are compared here, and `check_rank` is called only to raise the error. Calling it for each rank would
-    # take a tenth of the time of a query of an execution.
+    # The ranks are compared here, and `check_rank` is called only to raise the error. Calling the function for each
+    # rank would take a tenth of the time of a query of an execution.
     max_rank = limits.max_rank if operation.max_rank is None else operation.max_rank
     if data is not None and len(data) > max_rank:
         check_rank(operation, len(data), "data.dims", limits)

@@ -2,8 +2,8 @@
 
 Invariants:
 
-- Every valid name has a text, and parsing that text returns the same name. A word is written without quotes, and so is
-  a formula that is not a product. All other names are written in quotes.
+- Every valid name has a text, and parsing that text returns the same name. Words, and formulas that are not products,
+  are written without quotes. All other names are written in quotes.
 - A text is rejected unless all of it can be parsed.
 - A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. The rules do not interpret
   the formula. They only treat dims with equal formulas as equal.

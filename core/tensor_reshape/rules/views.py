@@ -6,7 +6,7 @@ two parts that can be examined separately. The output can be a view if each of i
 
 In a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output can be
 a view if the elements of each output dim lie in one run. If a part has unknown dims other than its outermost dim, the
-result is UNKNOWN.
+result is usually UNKNOWN.
 """
 
 from collections import Counter

@@ -9,7 +9,7 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 _MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum that glibc accepts
 _TRIM_THRESHOLD = 2**31 - 1
 _TOP_PAD = 64 * 1024 * 1024
-_ARENAS = 2  # few, because each arena keeps free memory of its own, and buffers move between threads
+_ARENAS = 2  # a small number, because each arena keeps free memory of its own, and buffers move between threads
 _KEEPING = {
     _M_MMAP_THRESHOLD: _MMAP_THRESHOLD,
     _M_TRIM_THRESHOLD: _TRIM_THRESHOLD,

@@ -25,7 +25,7 @@ from tensor_reshape.wire.methods import ReshapeRequest
 
 
 def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
-    """Reads dims. An error calls the first of them `path[0]`.
+    """Reads a list of dims. `path` is the path of the list in errors.
 
     Raises:
         InvalidRequestError: DIM_UNKNOWN, if a dim is of an unknown kind.

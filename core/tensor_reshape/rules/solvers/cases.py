@@ -184,7 +184,7 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
         ranges = list(system.ranges)
         for index in subset:
             for key in (case.find_variable(index), copies[index]):
-                if key is not None:  # None: the 0 has several variables, and none of them is certainly 0
+                if key is not None:  # if the key is None, the dim is not a single variable
                     ranges[key] = ZERO
         solutions.append(_solve_inferred(case.suppose(case.target.suppose_copied(subset)), inferred, ranges))
     return _join_all(solutions)

@@ -185,8 +185,8 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # If a symbol is a divisor in one expression, its value is not 0, also where it occurs in other dims. The API
-        # specifies this for every expression.
+        # If a symbol is a divisor in one expression, its value is not 0 in any other dim. The API specifies this for
+        # every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:

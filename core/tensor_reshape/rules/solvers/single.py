@@ -93,9 +93,9 @@ def _are_independent(data: Sequence[AnyDim]) -> bool:
 
 
 def _is_independent(dim: Dim, names: list[str]) -> bool:
-    # An interval with only one value could also be written as a number, and an upper end of MAX_DIM as None. The result
-    # must not depend on the way in which a dim is written, so such dims are left to the general solver, which
-    # simplifies them.
+    # An interval with only one value could also be written as a number. An upper end of MAX_DIM could also be written
+    # as None. The result must not depend on the way in which a dim is written, so such dims are left to the general
+    # solver, which simplifies them.
     (low, high), expression = dim
     if not 0 <= low < (MAX_DIM if high is None else high) or (high or 0) >= MAX_DIM:
         return False

@@ -9,8 +9,8 @@ split 7 * 14 allows at most x = 2 * 1, because 20 / 7 and 20 / 14 are rounded do
 
 Invariants: only `solvers.propagation` uses this module. The ways to split a constant are not listed one by one. If
 several ways have used the same part of the constant for the first variables, only the smallest and the largest product
-of these ways are kept. The number of steps is computed first, so a query that would need too many steps costs almost
-none and is left to the search.
+of these ways are kept. The number of steps is computed first, so a query that would need too many steps costs almost no
+steps and is left to the search.
 """
 
 from collections.abc import Sequence
