@@ -77,7 +77,7 @@ class FallbackCall:
         if response is None:
             self._perform(self._engine.request_work(self.life))
             self.wait()
-            if not self._engine.take_up(self.life):
+            if not self._engine.begin_work(self.life):
                 self.wait()
             response = method.respond(raw, lambda: self.life.is_over)
         record_response(self._info, response)
@@ -123,7 +123,7 @@ class FallbackCall:
             watch.begin(changed.set, self._source)
             self._perform(self._engine.request_work(self.life, 0))  # releases the memory of the message
             self.wait()
-            if not self._engine.take_up(self.life):
+            if not self._engine.begin_work(self.life):
                 self.wait()
             self._context.add_callback(changed.set)
             try:
@@ -199,12 +199,12 @@ class FallbackServer(grpc.GenericRpcHandler):
     """A server with the interface `transports.Server`.
 
     Attributes:
-        has_failed: always False, because grpcio gives no information about the thread that receives calls.
+        has_stopped_receiving: always False, because grpcio gives no information about the thread that receives calls.
         turns: always None, because grpcio gives no information about this thread.
         on_unknown: the function that is called with the name of each unknown method that a client calls.
     """
 
-    has_failed = False
+    has_stopped_receiving = False
     turns = None
 
     def __init__(self, services: Sequence[Service], options: Sequence[tuple[str, int]]) -> None:

@@ -226,7 +226,7 @@ class Runner:
         # size one after the other, the process therefore keeps their memory.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
-        housekeeper.add(_REPORT_SECONDS, self._end_if_failed)
+        housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
         housekeeper.add(_REPORT_SECONDS, report_lost_records)
         housekeeper.add(
             SWEEP_SECONDS, lambda: self._extra_listeners.update_health(time.monotonic(), self._server.turns)
@@ -246,9 +246,9 @@ class Runner:
             if not service.engine.is_idle:
                 service.perform(service.engine.sweep())
 
-    def _end_if_failed(self) -> None:
+    def _end_if_receiver_stopped(self) -> None:
         """Ends the process if the thread that receives calls has ended although the server was not stopped."""
-        if self._server.has_failed:
+        if self._server.has_stopped_receiving:
             end_process("the thread that serves calls has ended")
 
 

@@ -14,7 +14,7 @@ class Server(Protocol):
     """The interface of a server (see `grpc_core.servers.Server`).
 
     Attributes:
-        has_failed: whether the thread that receives calls has ended although the server was not stopped.
+        has_stopped_receiving: whether the thread that receives calls has ended although the server was not stopped.
         turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. The thread
             makes at least one iteration a second.
         on_unknown: the function that is called with the name of each unknown method that a client calls.
@@ -27,7 +27,7 @@ class Server(Protocol):
         """See above."""
 
     @property
-    def has_failed(self) -> bool:
+    def has_stopped_receiving(self) -> bool:
         """See above."""
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:

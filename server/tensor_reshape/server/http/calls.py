@@ -147,7 +147,7 @@ class HttpCall:
     def _work(self) -> Response | None:
         """Runs the method on a thread of the pool. Returns None if the call has already ended."""
         message, self._message = self._message, None
-        if not self._engine.take_up(self._life) or message is None:
+        if not self._engine.begin_work(self._life) or message is None:
             return None
         return self._conclude(lambda: self._method.respond(message, lambda: self._life.is_over))
 
