@@ -232,7 +232,10 @@ def _is_proxy(address: str) -> bool:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Returns whether `getaddrinfo` accepts the host. Other hosts make it raise UnicodeError instead of OSError."""
+    """Returns whether `getaddrinfo` accepts the host.
+
+    For other hosts, `getaddrinfo` raises UnicodeError instead of OSError.
+    """
     try:
         host.encode("idna")
     except UnicodeError:

@@ -170,7 +170,7 @@ class HttpCall:
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
-        if ended.is_first:  # if not, the call was already aborted or has ended
+        if ended.is_first:  # the call was not already aborted, and has not already ended
             self._log(failure.result, failure.field)
         return build_rejection(failure)
 

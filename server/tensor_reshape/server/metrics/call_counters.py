@@ -16,7 +16,7 @@ from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, R
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
-# Every call uses these values several times. They are constants, because access to an Enum member is slow.
+# These values are constants, because every call uses them several times and access to an Enum member is slow.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
