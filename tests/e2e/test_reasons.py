@@ -85,7 +85,7 @@ MESSAGES = {
     Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
-    Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
+    Reason.UNAUTHENTICATED: "the call has no valid token",
     Reason.PERMISSION_DENIED: "this caller may not call this method",
     Reason.VIEW_IMPOSSIBLE: 'the strides of the array do not allow a view of shape [6]: pass copy="if_needed"',
 }

@@ -51,7 +51,7 @@ def test_page_asks_for_a_token_if_the_server_does(server: ServerProcess):
     with open_browser() as browser:
         page = browser.new_page()
         page.goto(f"http://{find_http(server)}/{QUESTION}")
-        expect(page.locator("#summary")).to_have_text("No result: the call shows no token that this server takes")
+        expect(page.locator("#summary")).to_have_text("No result: the call has no valid token")
         for token in ("nobody-" * 8, "größe" * 9):
             page.get_by_label("Token").fill(token)
             expect(page.locator("#summary")).to_contain_text("no token that this server takes")
