@@ -71,7 +71,10 @@ def test_wait_until_ready_reports_the_connection_error(kind: str, tmp_path: Path
     ("settings", "text"),
     [({}, "no server at 127.0.0.1:1 (connection refused)"), (TLS, "does not use TLS: connect without TLS")],
 )
-def test_unavailable_error_names_the_target_and_the_cause(kind: str, settings: dict[str, Any], text: str):
+def test_unavailable_error_names_the_target_and_the_cause(
+    kind: str, settings: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.5)
     with run_runner() as runner:
         target = runner.addresses[0] if settings else "127.0.0.1:1"
         with open_client(kind, target, **settings) as client:

@@ -50,6 +50,7 @@ class HttpCall:
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
+        self._is_read = False  # whether the whole message has arrived
         self._message: bytes | None = None  # the message while the call waits for a thread
         self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
@@ -60,6 +61,8 @@ class HttpCall:
         try:
             response = await self._compute(request)
             is_gone = False
+            if not self._is_read:
+                response.headers["connection"] = "close"  # the unread rest of the message may be endless
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:
@@ -100,6 +103,7 @@ class HttpCall:
             await self._unless_rejected(self._may_continue.wait())
             self._may_continue.clear()
             message = await self._unless_rejected(read_message(request))
+            self._is_read = True
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
             response = self._conclude(lambda: self._method.respond_light(message))
