@@ -20,7 +20,7 @@ Line = dict[str, Any]
 SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
 REJECTED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
 BUFFER: Line = {**SIX, "operation": "reshape", "data_type": "u16", "bytes": "000111012102310141015101"}
-# `client/test_question_records` has the invalid lines. These lines are rejected later, in different places.
+# `conformance/test_query_records` has the invalid lines. These lines are rejected later, in different places.
 REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (b'{"data": [1' + b"0" * 5000 + b"]}", "MESSAGE_MALFORMED", ""),
     ({"data": [2], "shape": [2]}, "SPECIAL_ZERO_MISSING", "special_zero"),

@@ -89,7 +89,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["report", __file__], "does not contain results of the conformance suite"),
     (
         ["--command", "cat", "--expect", __file__],
-        "does not contain expected differences, as --write-expect writes them",
+        "is not a file of expected differences: create one with --write-expect",
     ),
     (["--command", "cat", "--version", "2.1"], "--version requires NAME=VERSION, not '2.1'"),
     (["--command", "cat", "--results", "/nowhere/results.json"], "there is no folder /nowhere"),

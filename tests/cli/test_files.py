@@ -179,7 +179,7 @@ def test_name_of_the_output_says_its_format(file: Path, tmp_path: Path):
         outcome = run_command("static", file, *PLAIN, *NOBODY, "-o", tmp_path / name)
         assert (outcome.code, "must end in .npy, .npz or .safetensors" in outcome.errors[-1]) == (2, True), name
     outcome = run_command("reshape", file, *NF4, *NOBODY, "-o", tmp_path / "out.npy")
-    assert (outcome.code, "needs another name" in outcome.errors[-1]) == (2, True)
+    assert (outcome.code, "another extension" in outcome.errors[-1]) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["data.npy"]
 
 

@@ -72,7 +72,7 @@ def test_server_address_errors_say_what_to_write():
     for text, message in (
         ("http://localhost:50051", "write localhost:50051"),
         ("https://localhost:50051/", "write localhost:50051 and add --tls"),
-        ("localhost", "it has no port: write 'localhost:50051'"),
+        ("localhost", "add a port, as in 'localhost:50051'"),
     ):
         outcome = run_command("health", "--server", text)
         assert (outcome.code, outcome.errors[-1].endswith(message)) == (2, True), text

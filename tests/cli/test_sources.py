@@ -46,7 +46,7 @@ def test_pipe_gives_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
 
 
 def test_pipe_with_too_little_or_an_archive_is_rejected(tmp_path: Path, raw: bytes):
-    message = "24 bytes of elements should follow, but 23 do"
+    message = "24 bytes of elements, but 23 follow"
     with feed(tmp_path / "fifo.npy", raw[:-1]) as name, pytest.raises(click.ClickException, match=message):
         read_array(name)
     with feed(tmp_path / "fifo.npz", b"") as name, pytest.raises(click.ClickException, match="must be a file"):

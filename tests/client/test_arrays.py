@@ -127,7 +127,7 @@ def test_numbers_and_lists_are_read_like_numpy():
         ([[1.0], SIX], "data is a list of arrays"),
         ([Exporter(SIX)], "data is a list of arrays"),
         ([[[1.0]], ([SIX],)], "data is a list of arrays"),
-        (np.ma.masked_array(SIX, SIX > 3), "masked elements: fill the array first"),
+        (np.ma.masked_array(SIX, SIX > 3), "data has masked elements, which cannot be sent: fill the array first"),
         (Column(np.ma.masked_array(SIX, SIX > 2)), "masked elements"),
         (PolarsColumn(HOLES), "data has nulls: fill them"),
         (PandasColumn(HOLES, "Float64"), "data has nulls: fill them"),

@@ -88,6 +88,6 @@ client = Client(f"127.0.0.1:{{listener.getsockname()[1]}}", timeout=0.05)
 try:
     {call}
 except TensorReshapeError as error:
-    assert "was not connected" in str(error)
+    assert "is not connected" in str(error)
 """
     run("", program)

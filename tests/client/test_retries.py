@@ -87,7 +87,7 @@ def test_a_call_rejected_until_its_timeout_ends_with_the_rejection():
 def test_accepted_stream_after_a_rejection_ends_with_its_timeout():
     attempts = begin()
     attempts.plan_pause(BUSY)
-    attempts.note_progress()
+    attempts.record_progress()
     assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
 
 
@@ -159,7 +159,7 @@ def test_successful_call_returns_a_part_of_a_token():
     for _ in range(49):
         plan(attempts, BUSY)
     for _ in range(11):
-        attempts.note_success()
+        attempts.record_success()
     assert attempts.plan_pause(BUSY) is not None
 
 
@@ -168,7 +168,7 @@ def test_patience_ends_and_progress_renews_it():
     while pause := attempts.plan_pause(LOST[0]):
         seconds += pause.seconds
     assert PATIENCE_SECONDS <= seconds <= PATIENCE_SECONDS + 5
-    attempts.note_progress()
+    attempts.record_progress()
     assert attempts.plan_pause(LOST[0]) is not None
 
 
@@ -186,17 +186,17 @@ def test_ten_successes_allow_one_more_retry():
     budget = RetryBudget()
     count_grants(budget, 50)
     for _ in range(9):
-        budget.note_success()
+        budget.record_success()
     assert not budget.take()
     for _ in range(21):
-        budget.note_success()
+        budget.record_success()
     assert budget.take()
 
 
 def test_successes_do_not_overfill_the_bucket():
     budget = RetryBudget()
     for _ in range(1000):
-        budget.note_success()
+        budget.record_success()
     assert count_grants(budget, 1000) == 49
 
 
@@ -205,7 +205,7 @@ def test_retries_are_limited_to_a_tenth_of_successes(successes: list[bool]):
     budget, grants = RetryBudget(), 0
     for is_success in successes:
         if is_success:
-            budget.note_success()
+            budget.record_success()
         else:
             grants += budget.take()
     assert grants <= 50 + sum(successes) / 10

@@ -23,18 +23,18 @@ GOOD = [
 ]
 # what a caller writes, what to write instead
 BAD = {
-    "http://localhost:50051": "'localhost:50051'; for TLS there is credentials=",
-    "https://example.com:443/": "'example.com:443'; for TLS",
+    "http://localhost:50051": "write 'localhost:50051' without the scheme; for TLS, pass credentials=",
+    "https://example.com:443/": "write 'example.com:443' without the scheme; for TLS",
     "grpc://localhost:50051": "'localhost:50051'",
-    "localhost": "it has no port: write 'localhost:50051'",
-    "": "write 'localhost:50051'",
+    "localhost": "add a port, as in 'localhost:50051'",
+    "": "add a port, as in 'localhost:50051'",
     "50051": "write 'localhost:50051'",
     ":50051": "write 'localhost:50051'",
-    "::1:50051": r"in brackets: '\[::1\]:50051'",
-    "host:1,host:2": "nothing follows it",
-    "localhost:0": "a port is from 1 to 65535",
-    "localhost:99999": "a port is from 1 to 65535",
-    "localhost:50051/path": "nothing follows it",
+    "::1:50051": r"in brackets, '\[::1\]:50051'",
+    "host:1,host:2": "end it with a port from 1 to 65535",
+    "localhost:0": "end it with a port from 1 to 65535",
+    "localhost:99999": "end it with a port from 1 to 65535",
+    "localhost:50051/path": "end it with a port from 1 to 65535",
 }
 
 
@@ -53,10 +53,10 @@ def test_ambiguous_target_error_says_what_to_write(target: str, advice: str):
     ("target", "advice"),
     [
         (50051, "write 'localhost:50051'"),
-        (True, "write a text, as"),
+        (True, "write text such as"),
         (("example.com", 1), "write 'example.com:1'"),
-        (b"localhost:1", "write a text, as 'localhost:50051'"),
-        (None, "write a text"),
+        (b"localhost:1", "write text such as 'localhost:50051'"),
+        (None, "write text such as"),
     ],
     ids=str,
 )
@@ -67,7 +67,7 @@ def test_target_must_be_text(target: object, advice: str):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_client_checks_its_target(kind: str):
-    with pytest.raises(ValueError, match="it has no port"), open_client(kind, "localhost"):
+    with pytest.raises(ValueError, match="add a port"), open_client(kind, "localhost"):
         pass
 
 

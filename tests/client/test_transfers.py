@@ -153,7 +153,7 @@ def test_the_memory_of_a_stream_is_aligned():
 
 
 def test_view_rejects_a_shape_against_the_rules():
-    with pytest.raises(ResponseError, match="by the rules"):
+    with pytest.raises(ResponseError, match="but the rules give"):
         deliver(transfer="view").view(infer(2, 3))
 
 

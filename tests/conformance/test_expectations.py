@@ -22,7 +22,7 @@ def test_file_expects_all_differences_of_a_run(tmp_path: Path):
     assert list(json.loads(path.read_text())["differences"]) == sorted(EXPECTED)
     for text in ("", "[]", "{}", '{"differences": []}'):
         path.write_text(text)
-        with pytest.raises(ValueError, match="does not contain expected differences"):
+        with pytest.raises(ValueError, match="is not a file of expected differences"):
             read_expectation(path)
 
 

@@ -108,7 +108,7 @@ def test_every_pair_that_openvino_merges_is_equal_or_known():
 
 
 def _are_equal(answer: ShapeAnswer, names: set[str]) -> bool:
-    return any({str(equality.left), str(equality.right)} == names for equality in answer.equalities)
+    return any({str(condition.left), str(condition.right)} == names for condition in answer.conditions)
 
 
 def _are_known(case: Case, answer: ShapeAnswer, names: set[str]) -> bool:

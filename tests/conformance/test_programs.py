@@ -27,7 +27,7 @@ def test_answers_belong_to_their_ids_or_are_in_order():
         "for number, _ in enumerate(queries()): print('{oh' if number == 2 else '{\"shape\": [6]}')"
     )
     assert answers == [RIGHT, RIGHT, "garbage", RIGHT, RIGHT]
-    assert why[2] == "no JSON object: {oh"
+    assert why[2] == "the answer is not a JSON object: {oh"
 
 
 def test_lines_with_unknown_ids_are_ignored():

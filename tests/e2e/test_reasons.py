@@ -63,14 +63,16 @@ MESSAGES = {
     ),
     Reason.INPUT_INVALID: "unexpected inference input 'image' for model 'reshape', whose inputs are 'data' and 'shape'",
     Reason.OUTPUT_INVALID: "inference output 'probabilities' is unexpected; model 'reshape' has 'output'",
-    Reason.PARAMETER_INVALID: "parameters[shape] is '2, 3'; it is a list of integers, such as \"[0,-1]\"",
+    Reason.PARAMETER_INVALID: "parameters[shape] is '2, 3'; it must be a list of integers, such as \"[0,-1]\"",
     Reason.SHARED_MEMORY_DISABLED: "shared memory is disabled on this server; send the tensor in the message",
     Reason.REGION_INVALID: "key is '../secret'; it must be a file name, optionally with one leading slash",
     Reason.REGION_UNKNOWN: "Unable to find shared memory region: 'one'",
     Reason.REGION_OUT_OF_RANGE: "the file of the region 'one', of 16 bytes, does not hold 16 bytes at offset 8",
     Reason.REGION_FILE_INVALID: "the file of the region 'one' cannot be used: No such file or directory",
-    Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered, which is the limit: unregister one first",
-    Reason.CHUNK_UNEXPECTED: "the chunk at offset 0 belongs to no tensor: none has begun, or all of it is here",
+    Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered, which is the limit; unregister a region first",
+    Reason.CHUNK_UNEXPECTED: (
+        "the chunk at offset 0 does not belong to a tensor, because no tensor has begun or the last tensor is complete"
+    ),
     Reason.CHUNK_OUT_OF_ORDER: "the chunk has offset 3; the next one must have offset 0",
     Reason.RANK_LIMIT_EXCEEDED: "data.dims has 65 items; this server takes up to 64",
     Reason.OUTPUT_TOO_LARGE: "the output has 2097152 bytes; this server allows up to 1048576",
@@ -83,9 +85,9 @@ MESSAGES = {
     Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
-    Reason.UNAUTHENTICATED: "the call shows no token that this server takes",
+    Reason.UNAUTHENTICATED: "the call has no valid token",
     Reason.PERMISSION_DENIED: "this caller may not call this method",
-    Reason.VIEW_IMPOSSIBLE: "an array of shape [3, 2] and these strides cannot be viewed with shape [6]",
+    Reason.VIEW_IMPOSSIBLE: 'the strides of the array do not allow a view of shape [6]: pass copy="if_needed"',
 }
 
 

@@ -144,5 +144,5 @@ def test_recursive_functions_are_rejected():
         last.op_type, last.domain = "f0", "f"
         with pytest.raises(ModelError, match="call themselves"):
             check_model(model)
-    with pytest.raises(ModelError, match="100 deep"):
+    with pytest.raises(ModelError, match="100 levels deep"):
         check_model(make_functions(400, calls=1))

@@ -49,7 +49,7 @@ def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
         "write 16MiB (16777216 bytes) or 16000000",
         "cannot listen on 'nowhere'",
         *(f"cannot listen on {address}: Address already in use" for address in taken),
-        f"{junk} and {key} are not a PEM certificate and its key",
+        f"{junk} and {key} are not a PEM certificate and its private key",
         "memory_budget_bytes is 1024",
     ):
         assert faults.count(told) == 1, (told, outcome.errors)

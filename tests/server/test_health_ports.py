@@ -93,26 +93,26 @@ def test_health_port_reports_not_serving_for_a_blocked_server():
 
 
 def test_health_is_serving_before_the_first_turn(port: HealthPort):
-    port.look(SILENT_SECONDS, 0)
+    port.update(SILENT_SECONDS, 0)
     assert check(port) == SERVING
 
 
 def test_health_is_not_serving_without_turns(port: HealthPort):
-    port.look(0.0, 1)
-    port.look(SILENT_SECONDS, 1)
+    port.update(0.0, 1)
+    port.update(SILENT_SECONDS, 1)
     assert check(port) == NOT_SERVING
 
 
 def test_health_is_serving_if_turns_are_unknown(port: HealthPort):
-    port.look(0.0, None)
-    port.look(SILENT_SECONDS, None)
+    port.update(0.0, None)
+    port.update(SILENT_SECONDS, None)
     assert check(port) == SERVING
 
 
 def test_health_is_serving_again_after_new_turns(port: HealthPort):
-    port.look(0.0, 1)
-    port.look(SILENT_SECONDS, 1)
-    port.look(SILENT_SECONDS, 2)
+    port.update(0.0, 1)
+    port.update(SILENT_SECONDS, 1)
+    port.update(SILENT_SECONDS, 2)
     assert check(port) == SERVING
 
 
@@ -120,22 +120,22 @@ def test_health_watch_receives_both_changes(port: HealthPort):
     with grpc.insecure_channel(port.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == SERVING
-        port.look(0.0, 1)
-        port.look(SILENT_SECONDS, 1)
+        port.update(0.0, 1)
+        port.update(SILENT_SECONDS, 1)
         assert next(watch).status == NOT_SERVING
-        port.look(SILENT_SECONDS, 2)
+        port.update(SILENT_SECONDS, 2)
         assert next(watch).status == SERVING
 
 
 def test_stopping_server_stays_not_serving_despite_turns(port: HealthPort):
     port.stop_serving()
-    port.look(0.0, 1)
+    port.update(0.0, 1)
     assert check(port) == NOT_SERVING
 
 
 def test_stop_during_a_look_results_in_not_serving(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
-    port.look(0.0, 1)
-    port.look(SILENT_SECONDS, 1)
+    port.update(0.0, 1)
+    port.update(SILENT_SECONDS, 1)
     resume = port._health.resume_serving
 
     def stop_and_resume() -> None:
@@ -143,5 +143,5 @@ def test_stop_during_a_look_results_in_not_serving(port: HealthPort, monkeypatch
         resume()
 
     monkeypatch.setattr(port._health, "resume_serving", stop_and_resume)
-    port.look(SILENT_SECONDS, 2)
+    port.update(SILENT_SECONDS, 2)
     assert check(port) == NOT_SERVING

@@ -94,8 +94,8 @@ class Caller:
         self.perform(self.engine.request_work(self.life, size))
         return self
 
-    def take_up(self) -> Self:
-        self.engine.take_up(self.life)
+    def begin_work(self) -> Self:
+        self.engine.begin_work(self.life)
         return self
 
     def respond(self, *sizes: int, moved: int | None = None) -> Self:

@@ -19,7 +19,7 @@ from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle
 from tensor_reshape.server.engine.sources import Source
 
 EVENTS = (
-    "enter", "message_received", "respond_at_once", "request_work", "take_up", "respond", "sent", "reserve", "end",
+    "enter", "message_received", "respond_at_once", "request_work", "begin_work", "respond", "sent", "reserve", "end",
     "release", "sweep", "close",
 )  # fmt: skip
 

@@ -22,16 +22,16 @@ _INTRODUCTION = """\
 
 <!-- Written by scripts/site from conformance/results, which scripts/verify adapters writes. -->
 
-Look up how your library deviates from the specifications of the operations. The table has the most serious deviation of
-each library:
+Look up how your library deviates from the specifications of the operations. This table has the most serious deviation
+of each library:
 """
 
 _METHOD = """\
 
 To get these results, the [conformance suite](how-to/conformance.md) was run with each library in its own environment.
-No library has all three operations; queries that it does not support are not counted. The section of each library has
-the versions and dates. To test a library again, run `scripts/verify adapters NAME` (`conformance/adapters/README.md`).
-To test your own implementation, see [Test your own implementation](how-to/conformance.md).
+No library has all three operations. Queries that a library does not support are not counted. The section of each
+library has the versions and dates. To test a library again, run `scripts/verify adapters NAME`
+(`conformance/adapters/README.md`). To test your own code, see [Test your own implementation](how-to/conformance.md).
 
 ## How to read the tables
 
@@ -40,17 +40,19 @@ To test your own implementation, see [Test your own implementation](how-to/confo
 - **Matters** is the worst effect of a deviation. From the worst, the effects are: wrong memory (the library reads or
   writes bytes outside the tensor), a crash, a wrong shape, a missing error, a needless rejection, and a weaker answer
   (correct, but wider than possible).
-- **Another definition** is not a defect: the library documents another behaviour, or no specification decides.
+- **Another definition** is not a defect. The library documents another behaviour, or no specification decides which
+  behaviour is right.
 - **Example** is the smallest query that shows the deviation. `?` is an unknown dimension, `2..4` is a dimension from 2
-  to 4, and `[...]` is a shape of unknown rank.
+  to 4, and `[...]` is a shape of unknown rank. The list after each table names the case of the example and the rule
+  that decides it.
 """
 
 _MATRIX = """\
 ## Correct answers for each rule
 
-A cell has the number of correct answers and the number of queries that the library supports. `-` means that it supports
-none. Do not compare rows of different sizes: `core` has a few cases of each boundary, and the other sizes have many
-similar cases. The [rules](how-to/conformance.md) are those of the suite.
+A cell has the number of correct answers and the number of queries that the library supports. If it supports no query of
+a rule, the cell has a `-`. Do not compare rows of different sizes, because `core` has a few cases of each boundary, and
+the other sizes have many similar cases. The [rules](how-to/conformance.md) are those of the suite.
 """
 
 _VERDICTS = """\
@@ -65,8 +67,9 @@ _REPORTS = """\
 
 ## Reports
 
-Each defect has a report for the developers of the library: what happens, the smallest program, and the sentence of the
-documentation that expects another result. Each program was run and printed what the report shows. Before you publish a
+Each defect has a report for the developers of the library. A report describes what happens. It has the smallest program
+that shows the defect, and the sentence of the documentation that expects another result. Each program was run, and it
+printed the output in the report. Before you publish a
 report about wrong memory, send it to the private channel that the library's security policy names.
 """
 
@@ -181,7 +184,7 @@ def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
         sizes = ", ".join(f"`{size}`" for size in results.sizes)
         tested = f"Tested on {results.date} with {versions} and the cases of {sizes}."
         yield f"- `{results.implementation}`: {asked_for} {tested}"
-    yield from ("", f"Not supported: {library.lacks}", "")
+    yield from ("", library.lacks, "")
     differences = [difference for one in of_library for difference in list_differences(one.results)]
     if not differences:
         yield from ("Every answer is correct.", "")

@@ -33,7 +33,7 @@ def build_commands() -> Iterator[str]:
 
 def _build_connection_options(context: click.Context) -> Iterator[str]:
     """Yields the table of the connection options, with their environment variables."""
-    yield from ("Every command that calls a server has these options. A flag overrides its variable.", "")
+    yield from ("You can use these options with every command that calls a server. A flag overrides its variable.", "")
     yield from ("| option | variable | default | meaning |", "|---|---|---|---|")
     for option in _connect.params:
         if isinstance(option, click.Option):

@@ -35,14 +35,14 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     Reason.DIM_OUT_OF_RANGE: Explanation(
         "An input dimension or a bound of an interval is not from 0 to 2^63 - 1, or every value of an expression is"
         " above 2^63 - 1.",
-        "Correct the dimension. For an unknown dimension use `None` or `?`.",
+        "Correct the dimension. If you do not know a dimension, use `None` or `?`.",
     ),
     Reason.INVALID_TARGET_VALUE: Explanation(
         "An item of the requested shape is below -1 or above 2^63 - 1.", "Use a dimension, 0, or one -1."
     ),
     Reason.COPY_INDEX_OUT_OF_RANGE: Explanation(
         "A 0 in the requested shape copies a dimension that the data does not have.",
-        "Write the dimension instead of the 0, or move the 0.",
+        "Write the dimension instead of the 0, or move the 0 to an index that the input has.",
     ),
     Reason.MULTIPLE_MINUS_ONE: Explanation("The requested shape has more than one -1.", "Keep only one -1."),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: Explanation(
@@ -53,7 +53,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Use one of the values that the error suggests.",
     ),
     Reason.DIM_OVERFLOW: Explanation(
-        "The inferred dimension exceeds 2^63 - 1.", "Split the dimension into several items."
+        "The inferred dimension exceeds 2^63 - 1.", "Split the dimension into several items of the requested shape."
     ),
     Reason.VOLUME_MISMATCH: Explanation(
         "The requested shape has another number of elements than the data.",
@@ -90,7 +90,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "The upper bound of an interval is less than the lower bound.", "Correct the bounds."
     ),
     Reason.EXPRESSION_INVALID: Explanation(
-        "A symbol has an invalid name, or an expression has no symbols, too many, or a number outside 1 to 2^63 - 1.",
+        "A symbol has an invalid name, or an expression has no symbols, too many symbols, or a number outside the range"
+        " from 1 to 2^63 - 1.",
         "Correct the symbolic expression.",
     ),
     Reason.SYMBOL_CONFLICT: Explanation(
@@ -98,7 +99,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Correct the bounds of the symbol, or use different names.",
     ),
     Reason.DIM_SYNTAX_INVALID: Explanation(
-        "A text is not a valid dimension. The SDK and the command line report this.",
+        "A text is not a valid dimension. The SDK and the command line report this error.",
         "Write a number, an interval such as `2..8`, `?`, or a symbol such as `N`.",
     ),
     Reason.BATCH_REFERENCE_INVALID: Explanation(
@@ -109,8 +110,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "The batch item that `data_from` refers to was rejected.", "Correct the earlier item."
     ),
     Reason.INTERNAL_ERROR: Explanation(
-        "The server has a bug that affected this batch item. Its log has the traceback, and other items have results."
-        " In Python it is a `ReshapeError` itself, not one of its subclasses.",
+        "The server has a bug that affected this batch item. The server's log has the traceback, and other items have"
+        " results. In Python, you get a `ReshapeError`, not one of its subclasses.",
         "Report the bug with the server's log.",
     ),
     Reason.MODEL_UNKNOWN: Explanation(
@@ -136,7 +137,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     Reason.REGION_INVALID: Explanation(
         "The name of a region is in use, empty or too long, its key is not a file name in the directory, or its size is"
         " 0.",
-        "Register it with another name, a file name and a size.",
+        "Register the region with another name, a valid file name and a size above 0.",
     ),
     Reason.REGION_UNKNOWN: Explanation("No region with this name is registered.", "Register the region first."),
     Reason.REGION_OUT_OF_RANGE: Explanation(
@@ -162,10 +163,10 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.PERMISSION_DENIED: Explanation(
         "The client is authenticated, but may not call this method or this server.",
-        "Ask the operator for the permission.",
+        "Ask the operator of the server for the permission.",
     ),
     Reason.VIEW_IMPOSSIBLE: Explanation(
-        'The strides of the array do not allow a view (`transfer="view", copy="never"`). The SDK reports this.',
+        'The strides of the array do not allow a view (`transfer="view", copy="never"`). The SDK reports this error.',
         'Use `copy="if_needed"`.',
     ),
     Reason.RANK_LIMIT_EXCEEDED: Explanation(
@@ -173,7 +174,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.OUTPUT_TOO_LARGE: Explanation(
         "The output of a broadcast, or the results of a batch, exceed `--max-message-bytes`.",
-        "Send less, or raise `--max-message-bytes`.",
+        "Send fewer elements or queries, or raise `--max-message-bytes`.",
     ),
     Reason.HEADER_TOO_LARGE: Explanation(
         "A message has more than 64 KiB or 2,048 fields in addition to the bytes of its tensor.",
@@ -192,7 +193,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.SERVER_BUSY: Explanation(
         "The memory budget is used up, or the number of running calls has reached `--max-calls`.",
-        "Retry after the delay. If it happens often, add servers or raise the limit that the message names.",
+        "Retry after the delay. If you often see this error, add servers or raise the limit that the message names.",
     ),
     Reason.STALLED: Explanation(
         "The call made no progress for `--stall-timeout-seconds`.", "Send and read without long pauses."

@@ -1,8 +1,8 @@
 """What a question of the kit is, by its JSON."""
 
 from tensor_reshape.client import ShapeQuery
-from tensor_reshape.client.question_records import read_question
 from tensor_reshape.conformance.cases import split_line
+from tensor_reshape.conformance.query_records import read_record
 from tensor_reshape.rules.json_format import Json
 
 
@@ -13,7 +13,7 @@ def list_questions(case: Json) -> list[Json]:
 
 def make_query(question: Json) -> ShapeQuery:
     """Returns a question as the project's own client asks it."""
-    return read_question({key: value for key, value in question.items() if key not in {"id", "bytes"}})
+    return read_record({key: value for key, value in question.items() if key not in {"id", "bytes"}})
 
 
 def is_known(question: Json) -> bool:

@@ -1,6 +1,6 @@
 """Questions about shapes, each compared with brute force and sent over the wire and back.
 
-Each accepted instance of a question must lie inside the answer, with the symbols and equalities that the answer has,
+Each accepted instance of a question must lie inside the answer, with the symbols and conditions that the answer has,
 and be a view of the data where the answer says so (sound); where all instances can be tried, each end of the answer
 must be reached by one (tight). Whatever is raised that is no rejection is a violation.
 """

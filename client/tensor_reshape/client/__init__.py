@@ -1,12 +1,12 @@
 """The SDK of tensor-reshape.
 
 `Client` blocks and `AsyncClient` is for asyncio. Both have the same methods. All exceptions derive from
-`TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that the request was rejected, by this process or by
-the server, with the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow
-the call. `ServiceError` and its subclasses mean that there is no response.
+`TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected the request.
+Both give the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the
+call. `ServiceError` and its subclasses mean that there is no response.
 
-This import needs only the standard library, and so does `infer_locally`. Other names, such as the clients, import gRPC
-and numpy on first use.
+Importing this package and calling `infer_locally` need only the standard library. Other names, such as the clients,
+import gRPC and numpy on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -104,5 +104,5 @@ _LATER = {
     "Transfer": "tensor_reshape.client.transfers",
 }
 
-if not TYPE_CHECKING:  # otherwise every name would exist for a type checker
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name otherwise
     __getattr__, __dir__ = build_getters(__name__, _LATER)

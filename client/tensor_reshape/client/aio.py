@@ -1,6 +1,6 @@
 """The asyncio client: the same names and arguments as `sync.Client`, which documents them.
 
-`aio_calls` makes the calls.
+The module `aio_calls` makes the calls.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,10 +53,10 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         RuntimeError: no event loop is running.
 
     >>> import asyncio
-    >>> async def ask():
+    >>> async def infer():
     ...     async with AsyncClient("localhost:50051") as client:
     ...         return await client.infer_shape((2, 3), (-1,), special_zero=False)
-    >>> asyncio.run(ask())
+    >>> asyncio.run(infer())
     InferredShape([6])
     """
 
@@ -70,7 +70,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         """Closes the channel."""
         await self.close()
 
-    if not TYPE_CHECKING:  # type checkers report the missing method themselves
+    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""
@@ -189,7 +189,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
     ) -> HealthStatus:
         """Returns the health of a service, or of the whole server (""). Never retries."""
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        return await self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+        return await self._calls.call_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of a server; see `Client.server_info`."""
@@ -202,7 +202,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> AioCalls:
         require_loop()
-        del grpc_api  # grpc.aio is public
+        del grpc_api  # an AsyncClient always uses the public API grpc.aio
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:

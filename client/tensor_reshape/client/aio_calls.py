@@ -1,4 +1,4 @@
-"""The calls of the asyncio client: sending, retries, and explanations of errors, like `sync_calls`.
+"""Makes the calls of the asyncio client, with retries and explanations of errors, like `sync_calls`.
 
 Everything runs on the event loop of the client. Locks are not needed, because no other code runs between two `await`s.
 """
@@ -24,10 +24,10 @@ from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.statuses import build_error
@@ -37,13 +37,13 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
-_WRITE_FAILED = "Internal error from Core"  # the text of grpc.aio
+_WRITE_FAILED = "Internal error from Core"  # grpc.aio's text for a failed write
 _STATUS_SECONDS = 2.0
-"""Time to wait for the status of a call after a failed write. The core has the status, or the connection is lost."""
+"""Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
 
 
 class _End(NamedTuple):
-    """What grpc.aio reports about the end of a call: once after a failed write, and once with the server's status."""
+    """A report of grpc.aio that a call has ended. A failed write causes one report, and the server's status another."""
 
     code: grpc.StatusCode
     details: str
@@ -66,16 +66,18 @@ class AioCalls:
         self._settings = settings
         self._channel = self._open_channel(avoid_unhealthy=True)
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # creating one takes several microseconds
+        # Methods are cached, because creating a method takes several microseconds.
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # first, so that calls which end because of the rest are not retried
+        self._endpoint.close()  # disables retries before the channel closes
         if self._endpoint.is_foreign:
-            # after a fork the channel belongs to the parent, and this process has no gRPC threads that could close it
+            # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close
+            # it.
             return
         for call in list(self._streams):
-            call.cancel()  # some releases of grpc.aio do not end streams with their channel
+            call.cancel()  # in some releases of grpc.aio, closing a channel does not end its streams
         await self._channel.close()
 
     async def run(self, call: Call[Answer], context: ClientContext) -> Answer:
@@ -85,42 +87,41 @@ class AioCalls:
             try:
                 return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
             except LimitError as error:
-                raise await self._hint(error, call.method, len(call.request), context) from None
+                raise advise(error, call.method) from None
 
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        """Makes the calls of a batch, some at the same time, and returns their results in order."""
+        """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
-        # Limited, because messages in memory and calls at a server are expensive, unlike tasks.
-        room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        # The number of calls is limited, because messages in memory and calls on a server are expensive. Tasks are not.
+        limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
-        async def ask(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
-            async with room:
+        async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
+            async with limit:
                 return await self.run(build_infer_shapes(piece), context)
 
-        tasks = [asyncio.create_task(ask(piece)) for piece in split_queries(queries)]
+        tasks = [asyncio.create_task(call_limited(piece)) for piece in split_queries(queries)]
         try:
             return [answer for answers in await asyncio.gather(*tasks) for answer in answers]
         finally:
             for task in tasks:
-                task.cancel()  # the remaining ones, if one has failed
+                task.cancel()  # if one call has failed, the remaining calls are cancelled
 
     async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         """Makes a stream call, with a new transfer for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
-            transfer = make_transfer()
             try:
-                return await self._exchange_all(transfer, context, attempts)
+                return await self._exchange_all(make_transfer(), context, attempts)
             except LimitError as error:
-                raise await self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+                raise advise(error, STREAM_RESHAPE.path) from None
 
         with context:
             return await self._repeat(attempt, attempts)
 
-    async def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call to a server of any health, without retries."""
-        # A separate channel, because the client's own does not use servers that report NOT_SERVING.
+    async def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call without retries. The server may have any health status."""
+        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context:
             async with self._open_channel(avoid_unhealthy=False) as channel:
                 try:
@@ -149,18 +150,6 @@ class AioCalls:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
 
-    async def _hint(
-        self, error: TensorReshapeError, path: str, size: int, context: ClientContext
-    ) -> TensorReshapeError:
-        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
-        if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another task does not request them too
-            # With the metadata of the call, because they may contain its credentials.
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = await self.run(build_server_info(), hurried)
-        return hint_size(error, path, size, self._endpoint.server_info)
-
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
     ) -> bytes:
@@ -176,11 +165,11 @@ class AioCalls:
             except TensorReshapeError as error:
                 await self._pause(error, attempts)
             else:
-                attempts.note_success()
+                attempts.record_success()
                 return result
 
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`; raises if there is none."""
+        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise await self._explain_end(attempts.choose_end(error)) from None
@@ -188,33 +177,33 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # more helpful than "deadline exceeded"
+            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
 
     async def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If there is none, the next attempt reports why."""
+        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            await self._ask_health(seconds, wait_for_ready=True)
+            await self._check_health(seconds, wait_for_ready=True)
 
-    async def _ask_health(self, seconds: float, *, wait_for_ready: bool) -> None:
+    async def _check_health(self, seconds: float, *, wait_for_ready: bool) -> None:
         self._endpoint.require_open()
         call, metadata = build_health_check(SERVICE), self._endpoint.metadata
         method = self._find_method(call.method)
         await _explain(method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=wait_for_ready))
 
     async def _explain_end(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns the error of a call. It includes what is wrong with the connection."""
+        """Returns the error of a call, with the cause if no server is connected."""
         if isinstance(error, CallTimeoutError):
             return add_fault(error, await self._find_fault())
         return explain_loss(error, self._endpoint.target)
 
     async def _find_fault(self) -> str:
-        """Returns why no server is connected; empty if one is, or if the client was closed."""
+        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
         if self._endpoint.budget.is_closed:
             return ""
         state = self._channel.get_state()
         if has_failed(state):
             try:
-                await self._ask_health(FAULT_SECONDS, wait_for_ready=False)
+                await self._check_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
                 return describe_fault(explain_loss(error, self._endpoint.target))
         return describe_wait(state, self._endpoint.target)
@@ -226,26 +215,26 @@ class AioCalls:
         call = method(timeout=context.deadline.remaining_seconds, metadata=metadata)
         sender: asyncio.Task[None] | None = None
         ends: _Ends = asyncio.Queue()
-        call.add_done_callback(partial(_note_end, ends))
-        self._streams.add(call)  # for `close`
+        call.add_done_callback(partial(_record_end, ends))
+        self._streams.add(call)  # `close` cancels it
         try:
             async with aclosing(_exchange(call, transfer.begin, ends, context.deadline)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
-                    attempts.note_progress()
-                    # The elements are sent after the first response, which accepts them.
+                    attempts.record_progress()
+                    # The elements are sent after the first response, which accepts the tensor.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # otherwise an abandoned stream would stay open
+            call.cancel()  # an abandoned stream would stay open without `cancel`
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)  # its error was already reported by the call
+                await asyncio.gather(sender, return_exceptions=True)  # the call has already reported the sender's error
         return transfer.finish()
 
 
 def require_loop() -> None:
-    """Checks that an event loop is running, because otherwise a channel would belong to the wrong one.
+    """Checks that an event loop is running. A channel belongs to the event loop in which it is created.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -276,11 +265,11 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
 
 
 async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
-    """Returns the server's status of a call. A failed write can hide it, whichever is known first."""
+    """Returns the error of a stream. It has the server's status, even if a failed write was reported first."""
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        return asyncio.CancelledError()  # with interceptors grpc.aio replaces it by another exception
+        return asyncio.CancelledError()  # with interceptors, grpc.aio raises InvalidStateError instead
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):
@@ -292,11 +281,11 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     return build_error(end.code, end.details, end.metadata)
 
 
-def _note_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
-    """Records how a call has ended, inside the callback, because the next event would overwrite it."""
+def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
+    """Records the end of a call. This runs in the callback, because the next event would overwrite the status."""
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # at once, because a call that has ended does not wait
+    except StopIteration as returned:  # the coroutine never waits, because the call has ended
         ends.put_nowait(returned.value)
 
 
@@ -316,12 +305,12 @@ def _choose_error(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error  # unchanged, because asyncio relies on it
+        return error  # asyncio relies on receiving its exception unchanged
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task was cancelled, and not only the call in it."""
+    """Whether this task was cancelled. False if only its call was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

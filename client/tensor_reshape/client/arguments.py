@@ -1,10 +1,10 @@
-"""Reading of arguments: clear spellings are accepted, and errors say what to write instead.
+"""Reads arguments. Unambiguous spellings are accepted, and errors name the correct spelling.
 
 Invariants:
 
 - Nothing is rounded, and a bool or text is never used as a number.
-- A value that could not be sent to any server is a TypeError or ValueError. A value that a server would reject is
-  rejected with the same error.
+- A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
+  same error as on the server.
 - This module imports only the standard library, so that local inference does not wait for an array library.
 """
 
@@ -20,11 +20,11 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_FLAG_TYPES = ("bool", "bool_")  # Python's, and numpy's, which is not a subclass of it
-_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # they have items, but not dimensions in an order
+_FLAG_TYPES = ("bool", "bool_")  # the type names of Python's and numpy's bools, which are not related
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # collections that cannot be a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
-    "write special_zero=True for a 0 in the target to copy the data dim at its index, special_zero=False for a dim of 0"
+    "write special_zero=True if a 0 in the shape copies the data dim at its index, or special_zero=False for a dim of 0"
 )
 
 
@@ -49,7 +49,7 @@ InferredShape([6])
 
 
 class _Required(Enum):
-    """The value of a flag that was not given."""
+    """The default value of a required flag. It means that the caller has not passed the flag."""
 
     REQUIRED = "required"
 
@@ -62,9 +62,9 @@ REQUIRED = _Required.REQUIRED
 
 
 def require_special_zero(function: _Function) -> _Function:
-    """Makes a call without `special_zero` fail with an error that explains the flag, instead of Python's own.
+    """Makes a call without `special_zero` raise an error that explains the flag, instead of Python's own error.
 
-    Type checkers see no change, and a call costs nothing, because the function itself is returned.
+    The decorator returns the function itself, so type checkers see no change and calls take no longer.
     """
     defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
     function.__kwdefaults__ = {**defaults, "special_zero": REQUIRED}
@@ -83,12 +83,12 @@ def require_flag(special_zero: object) -> None:
 
 
 def check_flag(special_zero: object) -> bool | None:
-    """Returns the flag. None is accepted here, and rejected by the rules.
+    """Returns the flag. None is accepted here, because the rules reject it.
 
     Raises:
         TypeError: the flag is not a bool, or missing.
     """
-    # Compared by identity, because 1 and 0 are equal to True and False but are not flags.
+    # The flag is compared by identity, because 1 and 0 are equal to True and False but are not flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -99,7 +99,7 @@ def check_flag(special_zero: object) -> bool | None:
 
 
 def read_integer(value: object, field: str, place: int | None = None) -> int:
-    """Returns the integer of an item of a shape, or of a field. numpy's integers become Python's.
+    """Returns a field, or an item of a shape, as an integer. numpy's integers become Python integers.
 
     Raises:
         TypeError: the value is not an integer, or is a bool.
@@ -124,7 +124,7 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
     Raises:
         TypeError: the value is not a sequence of integers.
     """
-    # Most items are ints, which need no function call. A bool has another type.
+    # Most items are ints, which need no function call. A bool has another type, so `read_integer` rejects it.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -134,31 +134,29 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
 
 
 def check_shape(items: object, field: str) -> Iterable[object]:
-    """Returns the argument if it can be a shape: an ordered collection.
+    """Returns `items` if they are an ordered collection, which a shape must be.
 
     Raises:
-        TypeError: it is text, a set, a single number, or an array that was passed instead of its shape.
+        TypeError: `items` is text, a set, a single number, or an array that was passed instead of its shape.
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
-        message = (
-            f"a shape is a sequence of dims, and {field} is the {kind} {_show(items)}: write a list, such as [2, 3]"
-        )
+        message = f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]"
         raise TypeError(message)
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
         return items
     if rank > 1:
-        message = f"a shape is a sequence of dims, and {field} is an array of rank {rank}: write its .shape, or a list"
+        message = f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list"
         raise TypeError(message)
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
     advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
-    message = f"a shape is a sequence of dims, and {field} is {_show(items)}: write {advice}"
+    message = f"{field} is {_show(items)}, not a sequence of dims: write {advice}"
     raise TypeError(message)
 
 
 def read_operation(name: object) -> Operation:
-    """Returns the operation of a name, in any usual spelling: "reshape", "Reshape-1", "StaticReshape".
+    """Returns the operation for a name in any usual spelling: "reshape", "Reshape-1", "StaticReshape".
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED.
@@ -197,20 +195,22 @@ def check_method(method: object) -> None:
     """Checks the method that a thread will call.
 
     Raises:
-        TypeError: it is the result of a call, or a name.
+        TypeError: the argument is not callable, for example because it is the result of a call.
     """
     if not callable(method):
-        message = "submit takes the method, and then its arguments: client.submit(client.reshape, array, shape, ...)"
+        message = (
+            "the first argument of submit must be a method: write client.submit(client.reshape, array, shape, ...)"
+        )
         raise TypeError(message)
 
 
 def _find_type_name(value: object) -> str | None:
-    """Returns the name of an element type; None if the value is not one."""
+    """Returns the name of an element type. None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # the spelling of torch
+        return value.removeprefix("torch.")  # the text of a torch type is, for example, torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
-    # A class has `__name__`, numpy.dtype and similar types have `name`, and torch's types are known only by their text:
+    # A class has `__name__`, and numpy.dtype and similar types have `name`. A type of torch has only its text, such as
     # torch.float32.
     name = getattr(value, "__name__", None) or getattr(value, "name", None) or str(value)
     return str(name).rpartition(".")[2]

@@ -1,11 +1,11 @@
-"""Conversion of arrays of any framework to numpy: data, requested shapes, and `out`.
+"""Converts arrays of any framework to numpy, for data, requested shapes and `out`.
 
 Invariants:
 
-- This module imports no framework. An array of a framework is recognized by the class of a module that the caller has
+- This module imports no framework. An array of a framework is recognized by a class of a module that the caller has
   imported.
-- Every bit pattern is kept. Types that numpy lacks and ml_dtypes has (bf16, 8-bit floats) are viewed as integers of the
-  same size.
+- Every bit pattern is kept. Types of ml_dtypes that numpy lacks (bf16, 8-bit floats) are viewed as integers of the same
+  size.
 - Arrays in this process's memory whose elements numpy can address are not copied. PyArrow's booleans, which share
   bytes, and Python lists are copied.
 - Nothing is changed silently: gradients are not dropped, nulls do not become NaN, and data is not moved from a device.
@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# Not `np.ma`, which numpy imports on first use. If a signal handler raises during an import (Ctrl-C), the import lock
-# can stay held, and the first call of every other thread would wait forever.
+# `np.ma` is not used, because numpy would import it during the first call. If a signal handler (Ctrl-C) raises during
+# an import, the import lock can stay held. Then the first call of every other thread would wait forever.
 from numpy.ma import MaskedArray
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -38,15 +38,15 @@ class SupportsDLPack(Protocol):
         ...
 
 
-_Tensor: TypeAlias = Any  # of torch, which may not be installed
+_Tensor: TypeAlias = Any  # a tensor of torch, which may not be installed
 
-_Column: TypeAlias = Any  # of PyArrow, pandas, Polars and others, but not a tensor of torch
+_Column: TypeAlias = Any  # a column of PyArrow, pandas, Polars and others, but not a tensor of torch
 
 AnyArray: TypeAlias = npt.ArrayLike | SupportsDLPack
-"""Every kind of array: of any framework, a buffer, a list of numbers, or a number."""
+"""An array of any framework, a buffer, a list of numbers, or a number."""
 
 VIEWED_DTYPES = {DTYPES[data_type].name: DTYPES[data_type] for data_type in UNNAMED_IN_FILES if not data_type.is_packed}
-"""Types that torch also has, but can export to numpy only as integers."""
+"""Types that torch also has, but that torch can export to numpy only as integers."""
 
 _HOST_MEMORY = {1, 3, 11, 13}
 """DLPack device types whose memory a CPU can read: CPU, pinned memory of CUDA and ROCm, and CUDA's managed memory."""
@@ -55,18 +55,18 @@ _FETCHES = {"jax": "jax.device_get(array)", "jaxlib": "jax.device_get(array)", "
 """The code that brings an array of a framework into this process's memory, for error messages."""
 
 _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
-    (lambda tensor: tensor.is_nested, "that is nested", "its parts one by one, of tensor.unbind()"),
+    (lambda tensor: tensor.is_nested, "that is nested", "the parts from tensor.unbind() one by one"),
     (lambda tensor: tensor.is_quantized, "that is quantized", "tensor.int_repr() or tensor.dequantize()"),
-    (lambda tensor: tensor.is_meta, "that has no data", "one that has"),
+    (lambda tensor: tensor.is_meta, "that has no data", "a tensor with data"),
     (lambda tensor: str(tensor.layout) != "torch.strided", "that is not strided", "tensor.to_dense()"),
     (lambda tensor: not tensor.is_cpu and tensor.requires_grad, "on a device", "tensor.detach().cpu()"),
     (lambda tensor: not tensor.is_cpu, "on a device", "tensor.cpu()"),
-    (lambda tensor: tensor.requires_grad, "that requires grad, which no server gives back", "tensor.detach()"),
-    # The values that torch exports for these by DLPack have the opposite sign.
+    (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
+    # For these tensors, torch exports values with the wrong sign by DLPack.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
 )
-"""Reasons why a tensor's memory does not hold its elements, or must not be used, and what to pass instead."""
+"""Checks for tensors whose memory cannot be used, each with a description and a replacement for the error."""
 
 
 def is_array(value: object) -> bool:
@@ -77,24 +77,24 @@ def is_array(value: object) -> bool:
 def is_torch_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch."""
     torch = sys.modules.get("torch")
-    return isinstance(value, getattr(torch, "Tensor", ()))  # missing while another thread is importing torch
+    return isinstance(value, getattr(torch, "Tensor", ()))  # `Tensor` is missing while another thread imports torch
 
 
 def read_array(array: object, field: str) -> Array:
-    """Returns a numpy array over the memory of `array`. `field` is its name in error messages.
+    """Returns a numpy array over the memory of `array`. `field` is the name of the array in errors.
 
     Raises:
-        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The message says
-            what to pass instead.
+        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The message names a
+            replacement.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # asarray would drop the mask silently
-        message = "a tensor cannot have masked elements: fill the array first"
+        message = f"{field} has masked elements, which cannot be sent: fill the array first"
         raise TypeError(message)
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if isinstance(array, bytes):
-        return np.frombuffer(array, np.uint8)  # numpy would treat it as text
+        return np.frombuffer(array, np.uint8)  # numpy would treat bytes as text
     if isinstance(array, list | tuple):
         return _read_items(array, field)
     if is_torch_tensor(array):
@@ -115,7 +115,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
 
 def _holds_arrays(items: Sequence[object]) -> bool:
     """Whether a list contains an array, also in nested lists."""
-    kinds = set(map(type, items))  # a million numbers have few types
+    kinds = set(map(type, items))  # a set, because even a million items have few types
     if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
         return True
     has_rows = any(issubclass(kind, list | tuple) for kind in kinds)
@@ -137,23 +137,23 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     except TypeError:
         message = f"{field} is a tensor of {tensor.dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
-    except RuntimeError as error:  # a subclass or a transform such as vmap has no memory of its own
-        message = f"{field} is a torch tensor whose elements cannot be read, a {type(tensor).__qualname__}: {error}"
+    except RuntimeError as error:  # tensors of a subclass or a transform such as vmap have no memory of their own
+        message = f"{field} is a torch tensor whose elements cannot be read ({type(tensor).__qualname__}): {error}"
         raise TypeError(message) from error
 
 
 def _read_foreign(array: object, field: str) -> Array:
-    """Reads other arrays: by buffer, `__array_interface__`, `__array__` or DLPack."""
+    """Reads other arrays through a buffer, `__array_interface__`, `__array__` or DLPack."""
     _check_device(array, field)
-    # A table of PyArrow, pandas or Polars: numpy would convert all columns to one type. The check uses the class,
-    # because an xarray value has its axis names as attributes.
+    # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all columns to one type. The check
+    # uses the class, because an xarray object has its axis names as attributes.
     if hasattr(type(array), "columns"):
         message = f"{field} is a table: pass one of its columns"
         raise TypeError(message)
     if _has_nulls(array):
         message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
         raise TypeError(message)
-    if hasattr(array, "to_numpy_ndarray"):  # PyArrow tensors of one shape, which numpy would read as objects
+    if hasattr(array, "to_numpy_ndarray"):  # a PyArrow array of tensors, whose items numpy would read as objects
         return np.asarray(array.to_numpy_ndarray())
     read = np.asanyarray(array)
     if read.dtype == object and hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
@@ -164,18 +164,19 @@ def _read_foreign(array: object, field: str) -> Array:
 def _has_nulls(array: _Column) -> bool:
     """Whether a column has missing elements. A NaN is not missing."""
     if hasattr(type(array), "isna") and not isinstance(getattr(array, "dtype", None), np.dtype):
-        return bool(array.isna().any())  # for pandas' own types; numpy types only have NaNs
-    count = getattr(array, "null_count", 0)  # a method in Polars
+        return bool(array.isna().any())  # pandas' own types have nulls, but numpy types have only NaNs
+    count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow and a method in Polars
     if (count() if callable(count) else count) != 0:
         return True
-    # PyArrow tensors: none is missing, but there may be nulls in them.
+    # In a PyArrow array of tensors, no tensor is null here, but their elements may be.
     return hasattr(array, "to_numpy_ndarray") and array.storage.flatten().null_count != 0
 
 
 def _check_device(array: object, field: str) -> None:
     try:
         device = array.__dlpack_device__()  # type: ignore[attr-defined] # see the except clause
-    except (AttributeError, BufferError):  # no DLPack support; or the array is on several devices, and numpy gathers it
+    except (AttributeError, BufferError):
+        # The array does not support DLPack, or it is on several devices, from which numpy gathers it.
         return
     if int(device[0]) not in _HOST_MEMORY:
         kind = type(array)

@@ -1,4 +1,4 @@
-"""The part of a client that does not depend on how its calls are made: construction, representation, and planning."""
+"""The common part of both clients, which creates a client and plans its requests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 import grpc
 
+from tensor_reshape.client.call_cache import FAST_OPTIONS, find_call
 from tensor_reshape.client.contexts import Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.frameworks import Output
@@ -21,7 +22,6 @@ from tensor_reshape.client.options import (
 )
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
 from tensor_reshape.client.targets import check_target
-from tensor_reshape.client.templates import FAST_OPTIONS, find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
@@ -30,7 +30,10 @@ Calls = TypeVar("Calls")
 Interceptor = TypeVar("Interceptor")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
-"""Returns a new transfer. Each attempt needs one, because the received part of a lost stream is not reliable."""
+"""A function that returns a new transfer.
+
+Each attempt needs a new transfer, because the received part of a lost stream is not reliable.
+"""
 
 USE_WITH = "use `with Client(...)`, or `async with AsyncClient(...)` in asyncio"
 """The message for a `with` statement of the wrong kind."""
@@ -70,20 +73,22 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
             allow_plaintext_token: allows a token without TLS if the target is on this machine.
             metadata: metadata for every call.
             timeout: default timeout of a call in seconds, including retries. `math.inf`: no timeout.
-            inline_max_bytes: arrays up to this size are sent in one message, larger ones as a stream, unless `transfer`
-                is set.
+            inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
+                `transfer` of a call overrides this choice.
             chunk_bytes: size of a message of a stream.
             compression: gRPC compression of requests (gzip or deflate). It only helps on slow networks.
-            options: gRPC channel arguments. They override those of the SDK. `grpc.service_config` replaces load
-                balancing and health checking.
+            options: gRPC channel arguments. They override the arguments of the SDK. `grpc.service_config` replaces the
+                SDK's load balancing and health checking.
             interceptors: gRPC interceptors for unary-unary and stream-stream calls, the outermost first. With
-                interceptors, all calls use grpcio's public API. An `AsyncClient` takes those of grpc.aio, which uses
-                each of them for only one kind of call: the first kind that it implements.
-            tracing: whether each call carries the current OpenTelemetry span as W3C Trace Context, the same in all
-                attempts. Needs the extra `tracing`.
-            grpc_api: "auto" makes small calls of a `Client` on grpcio's core, which is faster, if this grpcio supports
-                it and no interceptor is set. "public" uses only grpcio's public API, for example if another library
-                instruments grpcio's objects. Both return the same results. An `AsyncClient` always uses the public API.
+                interceptors, all calls use grpcio's public API. An `AsyncClient` needs interceptors of grpc.aio.
+                grpc.aio uses each interceptor for only one kind of call, which is the first kind that the interceptor
+                implements.
+            tracing: whether each call sends the current OpenTelemetry span as W3C Trace Context. All attempts of a call
+                send the same span. This option needs the extra `tracing`.
+            grpc_api: with "auto", a `Client` makes small calls directly on gRPC's core. This is faster, but needs a
+                grpcio that supports it and no interceptors. With "public", a `Client` uses only grpcio's public API,
+                for example if another library instruments grpcio's objects. Both settings return the same results. An
+                `AsyncClient` always uses the public API.
         """
         target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
@@ -104,7 +109,7 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
 
     @abstractmethod
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> Calls:
-        """Creates the object that makes calls; a fake client overrides it."""
+        """Creates the object that makes the calls. A fake client overrides this method."""
 
     def _prepare(self, arguments: Arguments, how: Handover) -> Call[Output] | MakeTransfer:
         """Returns the call that executes an operation, or for a stream, the function that creates its transfer.

@@ -1,7 +1,7 @@
-"""The state of a channel's connections, for errors that do not contain it.
+"""Adds the state of a channel's connections to errors that do not contain it.
 
-A call that finds no server fails with the cause of the last connection attempt. A call whose time is up before that
-ends with "Deadline Exceeded", whatever it waited for. In that case, and only then, the state of the channel is added.
+A call that finds no server fails with the cause of the last connection attempt. A call whose timeout passes earlier
+ends with "Deadline Exceeded", which names no cause. Only in this case, the state of the channel is added.
 """
 
 import re
@@ -24,60 +24,60 @@ _CAUSES = {
     "CERTIFICATE_VERIFY_FAILED": (
         "the certificate of {target} is not trusted: pass the certificate of its authority, and check its dates"
     ),
-    "Hostname Verification Check failed": "the certificate of {target} is for other host names: connect by one of them",
+    "Hostname Verification Check failed": "the certificate of {target} is for other host names: connect to one of them",
     "Failed to create security handshaker": "the TLS files are invalid, or the key does not belong to the certificate",
     "all backends failing.*Secure read failed": (
         "{target} closed the connection after the TLS handshake: it may require a client certificate"
     ),
     "all backends failing.*: Socket closed": "{target} closed the connection: it may require TLS",
 }
-"""Texts of gRPC about a failed connection, as regular expressions, and what they mean.
+"""Regular expressions for gRPC's texts about failed connections, with an explanation for each.
 
-A connection that is lost during a call has similar texts, but not "all backends failing".
+A connection that is lost during a call has similar texts, but without "all backends failing".
 """
 
 FAULT_SECONDS = 0.1
-"""Time that the channel has to report what is wrong. It knows the state, so it responds at once."""
+"""Seconds that the channel may take to report its connection error. Usually, it reports the error at once."""
 
 
 def has_failed(state: ChannelConnectivity | None) -> bool:
-    """Whether the last connection attempt failed, so that a call that does not wait reports the cause at once."""
+    """Whether the last connection attempt failed. Then a call that does not wait reports the cause at once."""
     return state is ChannelConnectivity.TRANSIENT_FAILURE
 
 
 def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
-    """Returns the error of a call; if no server could be reached, with the target and the cause instead of gRPC's text.
+    """Returns the error of a call. If no server could be reached, the error names the target and the cause.
 
-    gRPC's text is kept as a note of the exception.
+    gRPC's own text is kept as a note of the exception.
     """
     if not isinstance(error, UnavailableError):
         return error
     for sign, explanation in _CAUSES.items():
         if re.search(sign, error.message):
-            told = UnavailableError(explanation.format(target=target), error.code)
-            told.request_id = error.request_id
-            told.add_note(f"gRPC: {error.message}")
-            return told
+            explained = UnavailableError(explanation.format(target=target), error.code)
+            explained.request_id = error.request_id
+            explained.add_note(f"gRPC: {error.message}")
+            return explained
     return error
 
 
 def describe_fault(error: TensorReshapeError) -> str:
-    """Returns the connection error of a call that does not wait for a server; empty if it had none."""
+    """Returns the connection error of a call that did not wait for a server. Empty if there was none."""
     is_lost = isinstance(error, ServiceError) and error.code is StatusCode.UNAVAILABLE
     return f"last connection error: {error}" if is_lost else ""
 
 
 def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
-    """Returns what a channel in this state is waiting for; empty if it is connected or the state is unknown."""
+    """Returns the reason why a channel in this state waits. Empty if it is connected or its state is unknown."""
     if state not in (ChannelConnectivity.CONNECTING, ChannelConnectivity.IDLE):
         return ""
-    return f"{target} was not connected: its name is not resolved, or nothing answered there (TCP or TLS handshake)"
+    return f"{target} is not connected: its name is not resolved yet, or no server completed a TCP or TLS handshake"
 
 
 def add_fault(error: CallTimeoutError, fault: str) -> CallTimeoutError:
     """Returns a timeout error with the connection error added."""
     if not fault:
         return error
-    told = CallTimeoutError(f"{error.message}; {fault}", error.code)
-    told.request_id = error.request_id
-    return told
+    extended = CallTimeoutError(f"{error.message}; {fault}", error.code)
+    extended.request_id = error.request_id
+    return extended

@@ -29,8 +29,8 @@ class CallOptions(TypedDict, total=False):
 
     Attributes:
         metadata: metadata of the call, sent after that of the client.
-        request_id: id of the call in the server's log and in its error. At most 128 visible ASCII characters. Default:
-            the server creates one, which is also in the error.
+        request_id: id of the call in the server's log and in the error of the call. At most 128 visible ASCII
+            characters. Default: the server creates an id, which is also in the error.
 
     >>> client.infer_shape((2, 3), (-1,), special_zero=False, request_id="job-7/3", metadata=[("tenant", "a")])
     InferredShape([6])
@@ -41,14 +41,14 @@ class CallOptions(TypedDict, total=False):
 
 
 CALL_OPTIONS = CallOptions.__annotations__.keys()
-"""The names of these options."""
+"""The names of the options in `CallOptions`."""
 
 
 class ClientContext:
     """The context of one call. Use it as a context manager around the call.
 
-    It sets the request id of an error that leaves the block: the server's id if there is one, otherwise the id that was
-    sent.
+    If an error leaves the `with` block, the context sets the request id of the error. This is the server's id if there
+    is one, otherwise the id that was sent.
 
     Attributes:
         deadline: the time at which the call must have ended.
@@ -74,7 +74,7 @@ class ClientContext:
             self.name_call(error)
 
     def name_call(self, error: TensorReshapeError) -> None:
-        """Sets the request id of an error, unless it already has the server's."""
+        """Sets the request id of an error, unless the error already has the server's id."""
         if error.request_id is None:
             error.request_id = find_request_id(self.metadata)
 
@@ -109,13 +109,13 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
         # The message does not show the metadata, because they may be credentials.
         message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
         raise TypeError(message)
-    checked = tuple(metadata)  # first, because an iterator can be read only once
+    checked = tuple(metadata)  # copied first, because an iterator can be read only once
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()
         if not _METADATA_KEY.fullmatch(key) or not (isinstance(value, bytes) if binary else printable):
             message = (
-                f"metadata cannot hold {key!r}: use a lower-case key, and ASCII text or, if the key ends in -bin, bytes"
+                f"metadata cannot hold {key!r}: use a lower-case key with ASCII text, or with bytes if it ends in -bin"
             )
             raise ValueError(message)
     return checked

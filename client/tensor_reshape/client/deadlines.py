@@ -1,27 +1,23 @@
-"""Deadlines of calls, including their retries and pauses, and all calls of a batch."""
+"""The deadline of a call or a batch. It includes all retries and pauses, and all calls of the batch."""
 
 import time
 
 LEAST_TIMEOUT_SECONDS = 1e-3
-"""The shortest timeout for grpc, which then ends the call with its usual error."""
+"""The shortest timeout that is passed to grpc. A call with this timeout ends with grpc's usual timeout error."""
 
 
 class Deadline:
     """The time at which a call must have ended, including its retries and pauses."""
 
     def __init__(self, seconds: float | None) -> None:
-        """Starts the clock. None: no deadline."""
-        # Monotonic, so that a change of the system clock has no effect.
+        """Starts the clock. None means no deadline."""
+        # The clock is monotonic, so a change of the system time has no effect.
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @property
     def remaining_seconds(self) -> float | None:
-        """The remaining seconds, in the form that grpc takes."""
+        """The remaining seconds for grpc's `timeout` argument. None without a deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
-
-    def clip(self, seconds: float) -> float:
-        """Returns `seconds`, or the remaining time if that is less."""
-        return min(self.remaining_seconds or seconds, seconds)
 
     def is_within(self, seconds: float) -> bool:
         """Whether the deadline is less than `seconds` away."""

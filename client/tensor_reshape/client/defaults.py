@@ -1,4 +1,4 @@
-"""Default values of a client, in a module of their own for code that only displays them."""
+"""Default values of a client. Code that only displays them can import this module without gRPC."""
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0

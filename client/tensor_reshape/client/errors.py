@@ -1,4 +1,4 @@
-"""The errors of a call that has no response."""
+"""The errors of calls that end without a valid response."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # importing an exception must not import gRPC
 
 
 class ServiceError(TensorReshapeError):
-    """The call ended without a response, for another cause than a rejected request.
+    """The call ended without a response, but the server did not reject the request.
 
     Attributes:
         code: the gRPC status code.
@@ -23,7 +23,7 @@ class ServiceError(TensorReshapeError):
 
     def __init__(self, message: str, code: "StatusCode") -> None:
         """Keeps the message and the status code."""
-        super().__init__(message, code)  # unpickling passes the same two arguments
+        super().__init__(message, code)  # unpickling passes the two arguments of this call to `__init__`
         self.message = message
         self.code = code
 
@@ -58,7 +58,7 @@ class CallTimeoutError(ServiceError, TimeoutError):
 
 
 class InternalServerError(ServiceError):
-    """A bug of the server. The server's log has the traceback.
+    """The server failed because of a bug. The server's log has the traceback.
 
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()

@@ -7,7 +7,8 @@ time of a small call.
 - The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module imports grpc only when `use_fast_polling`
   is called.
 - The variable is set only during that import, so that child processes, in particular servers, do not inherit it.
-- Untested releases are not changed. If the core does not know a name, it logs an error in every process.
+- The experiment is switched off only in tested releases. A core that does not know the name of an experiment logs an
+  error in every process.
 """
 
 import os
@@ -16,8 +17,8 @@ import sys
 from tensor_reshape.runtime.experiments import VARIABLE, find_release
 
 _EXPERIMENTS = "-event_engine_client"
-# The tested releases. The test includes clients that are created and closed all the time while their server restarts.
-# There 1.82 crashed without the experiment (SIGSEGV in two runs of three) and not with it. 1.85 did not crash in six
+# The tested releases. In one test, clients are created and closed all the time while their server restarts. In this
+# test, 1.82 crashed without the experiment (SIGSEGV in two runs of three), but not with it. 1.85 did not crash in six
 # runs.
 _RELEASES = {(1, 85)}
 

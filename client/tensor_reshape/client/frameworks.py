@@ -1,9 +1,9 @@
-"""The frameworks of outputs: `like=`.
+"""Finds the framework of an output from the argument `like`.
 
 Invariants:
 
-- This module imports no framework. `like` is an array of a framework that the caller has imported, or its module.
-- Whether a framework can hold the element type exactly is checked before the call, from the type of the data.
+- This module imports no framework. `like` is an array or a module of a framework that the caller has imported.
+- The element type of the data is checked before the call. The framework must be able to hold it exactly.
 - Read-only memory is never passed to a framework that could write to it. For example, torch has no read-only tensors.
 - Memory that the caller can still write to is never passed to a framework with immutable arrays.
 """
@@ -21,7 +21,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 
 _WIDE_BYTES = 8
-"""Size of the elements that jax narrows by default."""
+"""Size of the elements that jax narrows to half by default."""
 
 
 Output: TypeAlias = Any
@@ -35,9 +35,8 @@ class Framework:
     Attributes:
         name: the name for messages.
         present: returns an array of the framework over the memory of a numpy array.
-        takes_read_only: whether that memory may be read-only.
-        is_immutable: whether arrays of the framework cannot be written to, so that no other array may write to their
-            memory.
+        takes_read_only: whether the memory of the numpy array may be read-only.
+        is_immutable: whether arrays of the framework are immutable. If so, no other array may write to their memory.
     """
 
     name: str
@@ -50,7 +49,7 @@ NUMPY = Framework("numpy", lambda array: array)
 
 
 def find_framework(like: object, data_type: DataType) -> Framework:
-    """Returns the framework of an output with this element type.
+    """Returns the framework of an output, if the framework supports the element type.
 
     Args:
         like: None for numpy, an array, or a namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any module with
@@ -58,11 +57,11 @@ def find_framework(like: object, data_type: DataType) -> Framework:
         data_type: the element type.
 
     Raises:
-        TypeError: `like` is something else, or the framework does not have the type.
+        TypeError: `like` is neither an array nor a namespace, or the framework does not have the type.
     """
     if like is None:
         return NUMPY
-    if not _is_array(like) and not isinstance(like, ModuleType):  # for example a dtype: outputs are not converted
+    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype is rejected, as outputs are not converted
         raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
@@ -84,9 +83,9 @@ def _find_torch(data_type: DataType) -> Framework:
 
 
 def _find_jax(data_type: DataType) -> Framework:
-    put = sys.modules["jax"].device_put  # not `asarray`, which always copies
-    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. This is tested by trying, because the
-    # setting has many scopes.
+    put = sys.modules["jax"].device_put  # `asarray` is not used, because it always copies
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion, because
+    # the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
         message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)
@@ -105,8 +104,8 @@ def _find_namespace(like: object, data_type: DataType) -> Framework:
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
         raise _reject_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
-        raise _reject(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
-    # Only DLPack 1.0 and newer marks memory as read-only, and consumers may ignore the mark.
+        raise _reject(data_type, by=f"{namespace.__name__} (by DLPack from numpy)")
+    # Read-only memory is not passed, because only DLPack 1.0 and newer marks it, and consumers may ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 
 
@@ -121,7 +120,7 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
 
 
 def _is_array(like: object) -> bool:
-    is_class = isinstance(like, type)  # a class has the methods of its arrays
+    is_class = isinstance(like, type)  # a class has the same attributes as its arrays
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 

@@ -1,16 +1,16 @@
 """Unary calls on gRPC's core. Only this module of the client uses private names of grpcio.
 
-For each blocking call, grpcio's public API keeps a state, a lock and a set of pending operations, which only callbacks
-and futures need. They take more than a quarter of a client's processor time for a small call. `CoreTransport` instead
-makes a unary call with one batch of operations and one event.
+For each blocking call, grpcio's public API keeps a state, a lock and a set of pending operations. Only callbacks and
+futures need these objects, but they take more than a quarter of a client's processor time for a small call.
+`CoreTransport` instead makes a unary call with one batch of operations and one event.
 
 - `is_supported` makes a test call before any client relies on a private name. If grpcio has changed, or if the channel
   is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed, a timeout error does
   not include the state of the connection, because grpcio shows it only through a private name or an extra thread.
 - The calling thread waits in the core, which checks for signals five times a second. An exception in a signal handler,
-  such as KeyboardInterrupt, leaves `send` and cancels the call. Two gaps of some microseconds remain. If the call is
-  just beginning, it continues on the server until its deadline. If grpcio is releasing its channel lock, the lock stays
-  held, and no other thread can use the channel.
+  such as KeyboardInterrupt, leaves `send` and cancels the call. During two steps of some microseconds, an exception has
+  other effects. If the call is just beginning, it continues on the server until its deadline. If grpcio is releasing
+  its channel lock, the lock stays held, and no other thread can use the channel.
 - Closing a channel ends its running calls and rejects new ones.
 """
 
@@ -35,18 +35,21 @@ GrpcApi = Literal["auto", "public"]
 
 _GRPC_APIS = ("auto", "public")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-_ENDS_OF_PROBE = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # either may be found first
+_ENDS_OF_PROBE = (
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAVAILABLE,
+)  # the test call may end with either status
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
 def check_grpc_api(grpc_api: GrpcApi) -> GrpcApi:
-    """Returns `grpc_api`.
+    """Returns `grpc_api` if it is valid.
 
     Raises:
-        ValueError: it is not "auto" or "public".
+        ValueError: `grpc_api` is not "auto" or "public".
     """
     if grpc_api not in _GRPC_APIS:
-        message = f"grpc_api is {grpc_api!r}; it is one of {', '.join(_GRPC_APIS)}"
+        message = f"grpc_api is {grpc_api!r}; use one of {', '.join(_GRPC_APIS)}"
         raise ValueError(message)
     return grpc_api
 
@@ -68,7 +71,7 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
 
 
 def is_tls(credentials: grpc.ChannelCredentials) -> bool:
-    """Whether these are plain TLS credentials. False if this grpcio does not show it."""
+    """Whether `credentials` are plain TLS credentials. False if the installed grpcio does not expose their kind."""
     known = getattr(cygrpc, "SSLChannelCredentials", None)
     return known is not None and isinstance(getattr(credentials, "_credentials", None), known)
 
@@ -77,8 +80,8 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 def is_supported() -> bool:
     """Whether the installed grpcio has the private names of this module, and a test call works.
 
-    The test call goes to an address without a server, with a deadline that has passed. It takes about a millisecond,
-    once.
+    The test call goes to an address without a server, with a deadline that has passed. It is made only once and takes
+    about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
@@ -100,14 +103,14 @@ class CoreTransport(Transport):
     ) -> None:
         """Keeps the arguments. `core` is grpcio's object for the channel in gRPC's core."""
         super().__init__(channel, find_state)
-        self._core = core  # it has no finalizer, unlike the channel, and may live until the interpreter exits
+        self._core = core  # unlike the channel, it has no finalizer, so it may live until Python exits
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
         """Makes a unary call and returns its response, with the same errors as `Transport.send`."""
         status, message = _call(self._core, path, request, timeout, metadata)
         if code := status.code():
             details, trailing_metadata = status.details(), status.trailing_metadata()
-            # The core also treats an unknown status code as UNKNOWN.
+            # An unknown status code becomes UNKNOWN, as in the core itself.
             raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
         return check_answer(message.message())
 
@@ -118,7 +121,7 @@ def _is_plain(channel: grpc.Channel) -> bool:
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
-    """Returns the state of a channel; None if it is unknown or the channel is closed."""
+    """Returns the state of a channel. None if the state is unknown or the channel is closed."""
     try:
         return None if core is None else _STATES.get(core.check_connectivity_state(False))
     except ValueError:
@@ -142,8 +145,8 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
     )
     deadline = None if timeout is None else time.time() + timeout  # the core needs seconds since the epoch
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
-    # No host, no call credentials, and no registered method, which had no effect when it was tried. grpcio uses the
-    # metadata argument only in errors; the metadata that are sent are in the operations.
+    # The call has no host, no call credentials, and no registered method. A registered method had no effect when it was
+    # tried. grpcio uses the metadata argument only in errors. The metadata that are sent are in the operations.
     context, batches = cygrpc.build_census_context(), ((operations, None),)
     core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()
     return status, message

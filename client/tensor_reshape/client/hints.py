@@ -1,52 +1,35 @@
-"""Hints in errors that depend on the server's limits.
+"""Adds advice to errors about messages that are too large."""
 
-Invariants:
-
-- The limits are requested only after a call has failed, and only once. Successful calls cost nothing, and all failures
-  of a client cost one small call.
-- A hint is true: it names a limit that the server reported and that the request exceeds.
-"""
-
+import re
 from copy import copy
 
 from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
-from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 
-# The subject and the advice for a message that is too large. Only messages of these methods can be made smaller.
-_UNARY = ("the request", 'use transfer="stream", or a client with a smaller inline_max_bytes')
-_STREAM = ("a message of the stream", "make the client with smaller chunk_bytes")
-_ADVICE = {**{method.path: _UNARY for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM}
-
-NOTHING_TOLD = decode_server_info(b"")
-"""The limits of a server that did not report any."""
-
-HINT_SECONDS = 1.0
-"""The longest time that an error waits for the limits."""
+# Only messages of these methods can be made smaller.
+_UNARY_ADVICE = 'use transfer="stream", or a client with a smaller inline_max_bytes'
+_STREAM_ADVICE = "use a client with smaller chunk_bytes"
+_ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
+_SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")  # the text of gRPC's core
 
 
-def calls_for_hint(error: TensorReshapeError, path: str) -> bool:
-    """Whether the server's limits can explain an error. gRPC's own error does not contain them."""
-    return isinstance(error, LimitError) and error.reason is Reason.MESSAGE_TOO_LARGE and path in _ADVICE
+def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
+    """Returns the error of a call to `path`. If a message was too large, the error contains advice.
 
-
-def hint_size(error: TensorReshapeError, path: str, size: int, info: ServerInfo | None) -> TensorReshapeError:
-    """Returns the error of a call. If a message was too large, it has the server's limit and an advice.
-
-    Args:
-        error: any error.
-        path: the method path.
-        size: the size of the largest message that was sent, in bytes.
-        info: the server's limits.
+    gRPC's error has no details, so the sizes are read from its text. A proxy's error with another text is unchanged.
     """
-    limit = 0 if info is None else info.limits.max_message_bytes
-    # Below the server's limit, a proxy with another limit rejected the message.
-    if not (isinstance(error, LimitError) and calls_for_hint(error, path) and 0 < limit < size):
+    if not isinstance(error, LimitError) or error.reason is not Reason.MESSAGE_TOO_LARGE:
         return error
-    subject, advice = _ADVICE[path]
-    hinted = copy(error)
-    hinted.message = f"{subject} takes {round_size(size)}, above the server's {round_size(limit)}: {advice}"
-    hinted.args = (hinted.message,)
-    hinted.metadata = {"size": str(size), "limit": str(limit)}
-    return hinted
+    advice, sizes = _ADVICE.get(path), _SIZES.search(error.message)
+    if advice is None or sizes is None:
+        return error
+    size, limit = map(int, sizes.groups())
+    texts = round_size(size), round_size(limit)
+    if texts[0] == texts[1]:  # both sizes are rounded to the same text
+        texts = f"{size} bytes", f"{limit} bytes"
+    advised = copy(error)
+    advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}: {advice}"
+    advised.args = (advised.message,)
+    advised.metadata = {"size": str(size), "limit": str(limit)}
+    return advised

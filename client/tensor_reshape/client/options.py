@@ -24,48 +24,49 @@ from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.servers import ServerInfo
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
-# No retryPolicy: `retries` plans all retries. gRPC's own would keep each request in memory until its call ends, retry
-# on a server that is down as often as on one that is up, and cannot restart a stream.
+# The configuration has no retryPolicy, because `retries` plans all retries. gRPC's own retries would keep each request
+# in memory until its call ends, and would use a stopped server as often as a running server. They cannot restart a
+# stream.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
-# A draining server reports NOT_SERVING. round_robin then uses the others before the server stops.
+# A draining server reports NOT_SERVING. round_robin then uses the other servers before this server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc treats larger values as a deadline that has passed
-# Flow control window of a stream: bytes that a server may send before they are read. It is fixed, because a window that
-# follows the bandwidth has no useful limit and does not make streams on one machine faster. 256 KiB and 512 KiB were
-# slower by a fifth; 4 MiB and 16 MiB are equally fast. HAProxy 2.6 stops a stream in both directions if the client uses
-# up this window while it sends: 4 of 84 streams of 256 MiB on a busy machine with 4 MiB, none of 168 with 16 MiB.
+# Flow control window of a stream, in bytes that a server may send before the client reads them. The window is fixed,
+# because a window that follows the bandwidth has no useful limit and does not make streams on one machine faster.
+# Windows of 256 KiB and 512 KiB were slower by a fifth. Windows of 4 MiB and 16 MiB are equally fast. HAProxy 2.6 stops
+# a stream in both directions if this window is used up while the client sends. On a busy machine, HAProxy stopped 4 of
+# 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
 _WINDOW_BYTES = 16 * 1024 * 1024
-# Detects a host that has lost its network, which closes no connection. The kernel of a running host acknowledges data
-# however busy its server is. If there is no acknowledgement for this long, the host is gone and its calls are lost.
-# (TCP_USER_TIMEOUT, which gRPC sets together with keepalive; gRFC A18.) It is above 5 s, because idle clients read a
-# ping reply only that often.
+# If a host acknowledges no data for this time, the host is gone and its calls are lost. A host that loses its network
+# closes no connection. The kernel of a running host acknowledges data even if its server is busy. gRPC sets this value
+# as TCP_USER_TIMEOUT together with keepalive (gRFC A18). The value is above 5 s, because an idle client reads ping
+# replies only every 5 s.
 _HOST_TIMEOUT_MS = 8_000
-# Time without traffic before a keepalive ping: the shortest that gRPC's own clients use, and half as often as our
-# servers allow. Pings are sent only while a call is running. The health watch is such a call, so servers without health
-# service get no pings.
+# Time without traffic before a keepalive ping. It is the shortest time that gRPC's own clients use, and our servers
+# allow twice as many pings. Pings are sent only while a call is running. The health watch is such a call, so an idle
+# client does not ping servers without health service.
 _PING_AFTER_MS = 10_000
-# A server hangs if its host acknowledges a ping but the server does not reply for this long. Together with the time
-# before the ping this is less than the default timeout, so that the call can be sent to another server.
+# If a host acknowledges a ping but its server does not reply within this time, the server hangs. The time before the
+# ping and this time together are shorter than the default timeout of a call, so the call can still be sent to another
+# server.
 _PING_TIMEOUT_MS = 15_000
-# Shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s: if servers are replaced one
-# after another, the new ones would be found after the calls have stopped waiting.
+# Shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are replaced one
+# after another, calls would stop waiting before the new servers are found.
 _LOOKUP_INTERVAL_MS = 2_000
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # the default limit of servers
 
 
 class Endpoint:
-    """The state that both clients share: target, credentials, and whether calls may begin.
+    """The settings and the state of one client, for both kinds of clients.
 
     Attributes:
         target: the target, as for `Client`.
-        credentials: TLS credentials; None connects in plain text.
-        is_foreign: whether this process is a fork of the one that created the client.
+        credentials: TLS credentials. None means plain text.
+        is_foreign: whether this process was forked from the process that created the client.
         budget: the retry budget, shared by all calls.
-        server_info: the server's limits, once an error needed them. Any thread may set it.
     """
 
     def __init__(
@@ -76,17 +77,16 @@ class Endpoint:
         timeout: float,
         token: Token | None = None,
     ) -> None:
-        """Checks the arguments; raises TypeError or ValueError if grpc could not use one of them."""
+        """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of them."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self.server_info: ServerInfo | None = None
-        self._timeout = choose_timeout(timeout)  # the timeout of most calls
+        self._timeout = choose_timeout(timeout)  # the timeout of calls without their own timeout
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs a call nothing
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None if tracing is off
         _endpoints.add(self)
 
     @property
@@ -105,7 +105,7 @@ class Endpoint:
             RuntimeError: the client was created before a fork, so its connections belong to the parent process.
             ValueError: the client is closed.
         """
-        if not self.budget.is_closed:  # one check for both causes, because every call gets here
+        if not self.budget.is_closed:  # one check for both causes, because it runs for every call
             return
         if self.is_foreign:
             message = f"the client of {self.target} was created before this process forked: create one in each process"
@@ -113,8 +113,8 @@ class Endpoint:
         message = f"the client of {self.target} is closed: make calls inside its `with` block, or create another client"
         raise ValueError(message)
 
-    def note_fork(self) -> None:
-        """Closes the client in a forked process: its connections and gRPC's threads belong to the parent."""
+    def close_after_fork(self) -> None:
+        """Closes the client in a forked process, because its connections and gRPC's threads belong to the parent."""
         self.is_foreign = self.is_foreign or not self.budget.is_closed
         self.close()
 
@@ -123,7 +123,7 @@ class Endpoint:
         return self._timeout if timeout is None else choose_timeout(timeout)
 
     def start_call(self, timeout: float | None, options: CallOptions) -> ClientContext:
-        """Starts the clock of a call.
+        """Starts the clock of a call and returns its context.
 
         Args:
             timeout: seconds. None: the client's default.
@@ -138,7 +138,7 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def pass_traces_on(self) -> None:
-        """Makes each call carry the current trace.
+        """Makes each call send the current trace.
 
         Raises:
             ImportError: OpenTelemetry is not installed.
@@ -153,13 +153,13 @@ class Endpoint:
     def reject_pickling(self, kind: str) -> TypeError:
         """Returns the error for pickling or copying a client."""
         return TypeError(
-            f"a {kind} cannot be pickled or copied, because it has connections: create one in each process, and "
-            f"share it between its threads; this one is {self.describe(kind)}"
+            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each "
+            "process, and share it between the threads of the process"
         )
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
         if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
-            message = "both the metadata and the token contain an authorization: remove one of them"
+            message = "the client has a token, and the metadata contain another authorization: remove one of them"
             raise ValueError(message)
         return metadata
 
@@ -167,13 +167,13 @@ class Endpoint:
 _endpoints = WeakSet[Endpoint]()
 
 
-def _note_fork() -> None:
+def _close_all_after_fork() -> None:
     for endpoint in _endpoints:
-        endpoint.note_fork()
+        endpoint.close_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not available on Windows
-    os.register_at_fork(after_in_child=_note_fork)
+    os.register_at_fork(after_in_child=_close_all_after_fork)
 
 
 class ChannelSettings(NamedTuple):
@@ -181,7 +181,7 @@ class ChannelSettings(NamedTuple):
 
     Attributes:
         options: channel arguments, which override those of this module.
-        compression: compression of requests; None: none.
+        compression: compression of requests. None means no compression.
         interceptors: interceptors of grpc or grpc.aio.
     """
 
@@ -191,18 +191,18 @@ class ChannelSettings(NamedTuple):
 
 
 def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unhealthy: bool) -> ChannelOptions:
-    """Returns the channel options: load balancing, reconnection, and no message size limit of the client.
+    """Returns channel options for load balancing and reconnection, and without a message size limit of the client.
 
     Args:
         target: the target, as for `Client`.
         own: the caller's options, which override the others.
-        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot ask them for
-            their health.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot request the
+            health of these servers.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
         ("grpc.service_config", json.dumps(config)),
-        # Finds a server that comes back this soon. Until then each attempt costs one SYN packet.
+        # A server that restarts is found this soon. Each failed attempt costs one SYN packet.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 300),
         ("grpc.dns_min_time_between_resolutions_ms", _LOOKUP_INTERVAL_MS),
@@ -218,7 +218,7 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
         # addresses.
         *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
     ]
-    # Each option once, because gRPC does not define which of two values wins.
+    # Each option is passed only once, because gRPC does not define which of two values it uses.
     return list({**dict(ours), **dict(own)}.items())
 
 
@@ -231,10 +231,10 @@ def check_settings(
         TypeError: an option name is not text, its value is not an integer, text or bytes, or the compression is
             unknown.
     """
-    checked = tuple(options)  # first, because an iterator can be read only once
+    checked = tuple(options)  # copied first, because an iterator can be read only once
     for name, value in checked:
-        # Of other types with `__int__`, such as floats and numpy's integers, grpcio would use the number as the address
-        # of a C object, and the core would read that memory.
+        # Other types with `__int__`, such as floats and numpy's integers, must not reach grpcio. It would use their
+        # number as the address of a C object, and the core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
             message = f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}"
             raise TypeError(message)
@@ -245,11 +245,11 @@ def check_settings(
 
 
 def choose_timeout(seconds: float) -> float | None:
-    """Returns the timeout of a call in seconds; None, which means no timeout for grpc, if it is infinite.
+    """Returns the timeout of a call in seconds. An infinite timeout becomes None, which grpc requires.
 
     Raises:
-        TypeError: it is not a number.
-        ValueError: it is not above 0.
+        TypeError: the timeout is not a number.
+        ValueError: the timeout is not above 0.
     """
     _check_number(seconds)
     if not seconds > 0:  # also rejects nan
@@ -259,20 +259,20 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` if it is an integer.
+    """Returns `size` if it is an integer number of bytes.
 
     Raises:
-        TypeError: it is not an integer.
+        TypeError: `size` is not an integer.
     """
     return _read_size(size, "inline_max_bytes")
 
 
 def check_chunk_bytes(size: int) -> int:
-    """Returns `size` if a message can carry so many bytes.
+    """Returns `size` if a message can contain that many bytes.
 
     Raises:
-        TypeError: it is not an integer.
-        ValueError: it is too small or too large.
+        TypeError: `size` is not an integer.
+        ValueError: `size` is too small or too large.
     """
     _read_size(size, "chunk_bytes")
     if not 1 <= size <= _MAX_CHUNK_BYTES:

@@ -1,4 +1,6 @@
-"""Tensors of elements below one byte as packed bytes: for types that no array library has, and to avoid unpacking.
+"""Tensors as packed bytes, for element types with less than one byte.
+
+Use them for types that no array library has, or to avoid unpacking.
 
 The bytes have the layout of `docs/concepts/element-types.md`. A reshape does not change them.
 """
@@ -26,7 +28,7 @@ class PackedTensor:
     Attributes:
         data_type: the element type.
         dims: the shape.
-        data: the packed bytes, read-only and not a copy.
+        data: a read-only view of the packed bytes.
 
     >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
     >>> client.reshape(tensor, [-1], special_zero=False).dims
@@ -41,7 +43,7 @@ class PackedTensor:
         """Takes any contiguous buffer.
 
         Raises:
-            ValueError: the type has whole bytes. Use an array for it.
+            ValueError: elements of this type have whole bytes. Use an array instead.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
@@ -50,7 +52,7 @@ class PackedTensor:
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
         object.__setattr__(self, "dims", read_integers(dims, "dims"))
-        # # an empty view cannot be cast
+        # An empty view is replaced, because it cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:

@@ -1,7 +1,10 @@
-"""Shape queries as callers write them: ints, intervals, names, and unknown dimensions.
+"""Checks shape queries in the caller's notation, with ints, intervals, names, and unknown dimensions.
 
-Invariants: a query is checked before anything is sent, so an invalid one is rejected in this process with the error
-that a server would return. Nothing is rounded: a value that is not an integer where one is required is a TypeError.
+Invariants:
+
+- A query is checked before anything is sent. An invalid query is rejected in this process, with the error that a server
+  would return.
+- Nothing is rounded. If an integer is required, a value of another type raises a TypeError.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,12 +46,12 @@ from tensor_reshape.rules.operations import Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
-"""Number of independent queries in one call: some tens of milliseconds of work for a server."""
+"""Number of independent queries in one call. A server needs some tens of milliseconds for them."""
 
 MAX_PARALLEL_CALLS = 8
-"""Number of calls of one batch at the same time. The server processes one while the client writes the next."""
+"""Number of simultaneous calls of one batch. The server processes one call while the client writes the next."""
 
-_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which occur in most of its shapes
+_parse_dim = lru_cache(4096)(parse_dim)  # cached, because most shapes of a graph have the same few names
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """One dimension: an int, `(min, max)`, text, a `Symbol`, an `Expression`, or None for an unknown dimension.
@@ -66,9 +69,11 @@ class ShapeOptions(TypedDict, total=False):
 
     Attributes:
         operation: "static_reshape" (default), "dynamic_reshape" or "reshape".
-        expected_shape: the output shape that you rely on, partially known. It is used as additional knowledge.
+        expected_shape: the output shape that you rely on. It may be partially known, and the inference uses it as
+            additional information.
         data_type: the type of the data, if it should be checked.
-        explain: whether the result says where each dimension comes from, and an error what would be accepted.
+        explain: whether a result names the origin of each dimension, and an error suggests values that would be
+            accepted.
         data_strides: the strides of the data in elements, if you want to know whether the output can be a view.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
@@ -95,8 +100,8 @@ class ShapeQuery:
         data_type: see `ShapeOptions`.
         explain: see `ShapeOptions`.
         data_strides: see `ShapeOptions`.
-        data_from: the index of an earlier query whose output is the data of this one, instead of `data_shape`. If this
-            query has no `data_type`, that of the earlier query applies.
+        data_from: the index of an earlier query. The output of that query is the data of this query, instead of
+            `data_shape`. If this query has no `data_type`, the `data_type` of the earlier query applies.
 
     >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
     >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
@@ -115,7 +120,7 @@ class ShapeQuery:
     data_from: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError if `special_zero` is missing, so that the traceback shows where the query is written."""
+        """Raises TypeError if `special_zero` is missing, so that the traceback shows the line of the query."""
         require_flag(self.special_zero)
 
 
@@ -123,7 +128,7 @@ require_special_zero(ShapeQuery.__init__)
 
 
 def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
-    """Splits a batch into calls. A batch with `data_from` stays whole, because indexes refer to the same call.
+    """Splits a batch into calls. A batch with `data_from` stays whole, because an index refers to its own call.
 
     Raises:
         TypeError: the argument is a single query, or an item is not a query.
@@ -210,7 +215,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape. As on a server, a rank that no operation supports is rejected before its dimensions are read."""
+    """Reads a shape. Like a server, rejects an unsupported rank before it reads the dimensions."""
     if dims is None:
         return None
     listed = _list_dims(dims, field)
@@ -220,7 +225,7 @@ def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
-    """Returns dimensions in the form of the rules. numpy's integers become Python's.
+    """Returns dimensions in the form of the rules. numpy's integers become Python integers.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
@@ -230,14 +235,14 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
 
 
 def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
-    if type(dims) is tuple or type(dims) is list:  # the usual types, without a function call
+    if type(dims) is tuple or type(dims) is list:  # the usual types need no further check
         return dims
     check_shape(dims, field)
     return tuple(dims)
 
 
 def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
-    # Most dimensions are ints, which need no function call. A bool has another type and is rejected.
+    # Most dimensions are ints, which need no function call. A bool has another type, so `_read_dim` rejects it.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -260,8 +265,8 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
         message = f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit"
         raise TypeError(message)
     low, high = dim
-    low = read_integer(low, f"the least of {field}", place)
-    return Dim(Interval(low, None if high is None else read_integer(high, f"the most of {field}", place)))
+    low = read_integer(low, f"the minimum of {field}", place)
+    return Dim(Interval(low, None if high is None else read_integer(high, f"the maximum of {field}", place)))
 
 
 def _name_dim(name: Dim | Expression | Symbol) -> Dim:
@@ -271,8 +276,8 @@ def _name_dim(name: Dim | Expression | Symbol) -> Dim:
 
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
-    """Returns a parsed dimension. As on a server, an expression with too many symbols is rejected."""
-    # Checked before normalization, whose time grows with the number of symbols.
+    """Returns a parsed dimension. Like a server, rejects an expression with too many symbols."""
+    # The number of symbols is checked before normalization, because the time of normalization grows with it.
     count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
         raise reject_factors(count, path, place)
@@ -284,7 +289,7 @@ def _index_bounds(low: int, high: int | None) -> Interval:
 
 
 def _index_dim(dim: Dim) -> Dim:
-    """Returns a dimension in the form of the API: factors ordered by name, and bounds at a symbol itself."""
+    """Returns a dimension in the form of the API. Factors are ordered by name, and a symbol has its own bounds."""
     bounds, expression = (
         _index_bounds(*dim.bounds),
         None if dim.expression is None else _index_expression(dim.expression),

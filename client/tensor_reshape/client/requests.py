@@ -1,4 +1,4 @@
-"""The preparation of requests, which both clients share, without I/O.
+"""Prepares requests for both clients, without I/O.
 
 The SDK plans a reshape before it sends anything. The rules run in this process too, so an impossible reshape costs no
 call, and the output shape is known before the response arrives.
@@ -49,7 +49,7 @@ Target = Sequence[int] | Array | SupportsDLPack
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
 _PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
 _SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
-# The type of a requested shape that is a plain Python sequence: the widest signed type that the operation accepts.
+# A requested shape that is a plain Python sequence is sent with the widest signed type that the operation accepts.
 _SHAPE_DTYPES = {
     operation: DTYPES[max(set(operation.shape_data_types) & _SIGNED, key=lambda data_type: data_type.bits)]
     for operation in OPERATION_METHODS
@@ -69,7 +69,7 @@ class Call(NamedTuple, Generic[Answer]):
     decode: Callable[[bytes], Answer]
 
     def then(self, convert: Callable[[Answer], Result]) -> "Call[Result]":
-        """Returns the call with a function that converts its response."""
+        """Returns the same call, whose decoded response is passed through `convert`."""
         return Call(self.method, self.request, lambda raw: convert(self.decode(raw)))
 
 
@@ -78,13 +78,13 @@ ShapeAnswers = list[InferredShape | ReshapeError]
 
 
 class Arguments(NamedTuple):
-    """The arguments of an operation, unchecked.
+    """The unchecked arguments of an operation.
 
     Attributes:
         operation: the operation.
         array: the data.
-        shape: the requested shape: a sequence if it is an attribute of the operation, otherwise also an array.
-        special_zero: whether a 0 in the shape copies.
+        shape: the requested shape, as a sequence of integers or an array.
+        special_zero: whether a 0 in the shape copies the input dimension at its index.
         expected_shape: the output shape that the caller relies on.
     """
 
@@ -101,8 +101,8 @@ class Plan:
 
     Attributes:
         question: the shape query.
-        dims: the output shape by the rules.
-        array: the data; for a `PackedTensor` its bytes.
+        dims: the output shape according to the rules.
+        array: the data, or the bytes of a `PackedTensor`.
         data_type: the type of the data and of the output.
         shape: the requested shape as a tensor, for operations that take one.
         is_of_bytes: whether data and output are a `PackedTensor`.
@@ -132,7 +132,7 @@ class Plan:
 
     @property
     def dense_bytes(self) -> int:
-        """Bytes of the output in a message; the data has the same number if it is sent without strides."""
+        """Size of the output in a message, in bytes. Data that is sent without strides has the same size."""
         return count_bytes(self.data_type, self.dims)
 
     @property
@@ -179,7 +179,8 @@ def plan_reshape(arguments: Arguments) -> Plan:
     except ReshapeError as error:
         raise hint_rejection(question, error) from None
     if is_of_bytes:
-        check_layout(data_type, dims, None, data.nbytes, field="data")  # the size of an array always matches its dims
+        # Only bytes need this check, because the size of an array always matches its dims.
+        check_layout(data_type, dims, None, data.nbytes, field="data")
     return Plan(question, output, data, data_type, view, is_of_bytes)
 
 
@@ -190,10 +191,10 @@ def build_infer_shape(
     special_zero: bool,
     more: InferOptions,
 ) -> Call[InferredShape]:
-    """Returns an InferShape call. Nothing is inferred here, because the caller wants the server's result."""
+    """Returns an InferShape call. This process infers nothing, because the caller wants the server's result."""
     check_keywords("infer_shape", more, _INFER_KEYWORDS, InferOptions)
-    asked: dict[str, Any] = {name: value for name, value in more.items() if name not in CALL_OPTIONS}
-    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **asked)
+    options: dict[str, Any] = {name: value for name, value in more.items() if name not in CALL_OPTIONS}
+    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **options)
     return _build_infer(read_query(query).request)
 
 
@@ -201,7 +202,8 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
     pieces = [_encode_query(query) for query in queries]
     rejected = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
-    # An empty item takes its place. The server rejects it, so queries that refer to it fail as well.
+    # An empty item replaces a query that cannot be sent. The server rejects the empty item, so queries that refer to it
+    # fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
     decode = partial(decode_answer, partial(decode_shapes, queries, rejected))
     return Call(BATCH_INFER_SHAPE.path, request, decode)
@@ -214,7 +216,7 @@ def build_health_check(service: object) -> Call[HealthStatus]:
         TypeError: the service is not a string.
     """
     if not isinstance(service, str):
-        message = f"service is {service!r}: write its name as text, or '' for the whole server"
+        message = f"service is {service!r}: write the name of a service as text, or '' for the whole server"
         raise TypeError(message)
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
@@ -236,7 +238,8 @@ def check_keywords(
         options: the `TypedDict` of the other keywords.
 
     Raises:
-        TypeError: a keyword is unknown. The message is like Python's own, and names the nearest keyword.
+        TypeError: a keyword is unknown. The message has the form of Python's own error and suggests the most similar
+            keyword.
     """
     # Only type checkers enforce a `TypedDict`: at run time `**options` accepts any keyword.
     known = options.__annotations__
@@ -284,9 +287,9 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
 
 
 def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
-    """Returns the error of a number that does not fit into s64, if the query contains one."""
+    """Returns the error for a number that does not fit into s64. None if the query has no such number."""
     try:
-        answer_question(request)  # protobuf does not say which number it is, but the rules do, as on a server
+        answer_question(request)  # unlike protobuf's error, the error of the rules names the number
     except ReshapeError as error:
         return error
     return None
@@ -298,10 +301,11 @@ def _reject_link(data_from: int | None) -> InvalidRequestError:
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
-    """Returns a view of a requested shape: an array with its own type, a sequence with the type of the operation."""
+    """Returns a view of a requested shape. An array keeps its type, and a sequence gets the type of the operation."""
     if is_array(shape):
         return view_array(read_array(shape, "shape"), "shape")
-    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before numpy could round them
+    # The integers are checked first, because numpy could round them.
+    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")
     try:
         return view_array(np.array(items, dtype), "shape")
     except OverflowError:

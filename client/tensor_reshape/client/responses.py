@@ -1,11 +1,11 @@
-"""Decoding of responses, which both clients share, without I/O.
+"""Decodes responses for both clients, without I/O.
 
 Invariants:
 
-- A response that cannot be decoded, or that differs from the rules, is a `ResponseError`. It must not look like a
-  rejection, which is about the request.
+- A response that cannot be decoded, or that contradicts the rules, raises a `ResponseError`. This error must not look
+  like a rejection, because a rejection is about the request.
 - If the elements are the last field of the response, as in responses of this project's server, the array is a view of
-  it without a copy.
+  the response, without a copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,25 +41,25 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
 
 
 def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Decodes the response of an operation as a view of `raw`. The rules give the output shape `dims`.
+    """Decodes the response of an operation as a view of `raw`. `dims` is the output shape according to the rules.
 
     Raises:
         ReshapeError: the message does not follow the API.
-        ResponseError: the output differs from the rules, or numpy cannot represent it.
+        ResponseError: the output has another type or shape than the rules give, or numpy cannot represent it.
     """
     output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     try:
         return build_array(output)
-    except ValueError:  # an empty tensor whose dims have a product that numpy cannot represent
+    except ValueError:  # the tensor is empty, but the product of its other dims is too large for numpy
         raise reject_array(dims) from None
 
 
 def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Decodes the same response and returns the bytes of the elements.
+    """Decodes the response of an operation and returns the bytes of the elements.
 
     Raises:
         ReshapeError: the message does not follow the API.
-        ResponseError: the output differs from the rules.
+        ResponseError: the output has another type or shape than the rules give.
     """
     output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     return np.frombuffer(output.payload, np.uint8)
@@ -91,7 +91,8 @@ def decode_shapes(
         ResponseError: the number of results is wrong.
     """
     answers = batches.decode_batch_response(raw)
-    # Results belong to queries by position only. With one missing, each could belong to another query.
+    # Only the position of a result shows its query. If a result is missing, any other result could belong to a wrong
+    # query.
     if len(answers) != len(queries):
         message = f"the server returned {len(answers)} results for {len(queries)} queries"
         raise ResponseError(message)
@@ -102,10 +103,10 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
     """Returns `output` if it has the type and the shape that the rules give.
 
     Raises:
-        ResponseError: it has another type or shape.
+        ResponseError: the output has another type or shape.
     """
     if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
-        message = f"the server returned {output.data_type}{list(output.dims)}; by the rules it is {list(dims)}"
+        message = f"the server returned {output.data_type}{list(output.dims)}, but the rules give {list(dims)}"
         raise ResponseError(message)
     return output
 

@@ -123,7 +123,7 @@ class InferredShape(Sequence[AnyDim]):
     def __eq__(self, other: object) -> bool:
         """Whether the dimensions are equal."""
         if isinstance(other, InferredShape):
-            return self.dims == other.dims  # also if both ranks are unknown, when there is no tuple to compare
+            return self.dims == other.dims  # also true if both ranks are unknown and `dims` is None
         return isinstance(other, tuple | list) and self.dims == tuple(other)
 
     def __hash__(self) -> int:
@@ -141,9 +141,9 @@ class InferredShape(Sequence[AnyDim]):
     def to_json(self) -> Json:
         """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
-        A dimension is a number, None if nothing is known of it, or `{"min", "max", "name"}`. "max" is None if there is
-        no upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "view" follow if
-        there are any, and "conditions_complete" if it is false.
+        A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None if there
+        is no upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "view" follow
+        if there are any, and "conditions_complete" if it is false.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}

@@ -1,4 +1,4 @@
-"""The blocking client: its public methods. `sync_calls` makes the calls."""
+"""The blocking client with its public methods. The module `sync_calls` makes the calls."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -54,7 +54,8 @@ class Client(BaseClient[SyncCalls, Interceptor]):
     `UnavailableError` if no server can be reached after retries, and another `ServiceError` for any other status.
 
     If the connection to the server is lost, a call waits up to 10 seconds for a server. If the server is overloaded,
-    the client retries with growing pauses while its retry budget lasts. Both end with the timeout of the call.
+    the client retries with growing pauses while its retry budget lasts. Waiting and retrying end with the timeout of
+    the call.
 
     >>> with Client("localhost:50051") as client:
     ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
@@ -71,7 +72,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """Closes the channel."""
         self.close()
 
-    if not TYPE_CHECKING:  # type checkers report the missing method themselves
+    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""
@@ -88,8 +89,8 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         <Client of localhost:50051, closed>
         """
         self._calls.close()
-        # Submitted calls that have not started still start, and find the client closed. Cancelling their futures would
-        # not always wake the code that waits for them.
+        # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
+        # code that waits for it. Instead, they start and fail, because the client is closed.
         self._pool.shutdown(wait=False)
 
     @overload
@@ -113,17 +114,18 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
+        """Executes StaticReshape-1 (oneDNN Graph). The data is f32, f16 or bf16, and its rank is at most 12.
 
         Args:
             array: an array of numpy, torch, jax or PyArrow, or any object with DLPack, `__array_interface__`,
                 `__array__` or a buffer. It may have strides.
-            shape: the requested shape. One item may be -1, which is computed.
-            special_zero: whether a 0 in `shape` copies the input dimension at its index. If not, it is a dimension of
-                0.
+            shape: the requested shape. One item may be -1, and its value is then computed.
+            special_zero: whether a 0 in `shape` copies the input dimension at its index. If False, a 0 is a dimension
+                of size 0.
             expected_shape: the output shape that you rely on, with None for a dimension of any size.
             timeout: seconds. Default: the timeout of the client.
-            **how: `like`, an array of the framework for the output, or its namespace; and the options of `Transfer`.
+            **how: `like` is an array or the namespace of the framework for the output. The other options are those of
+                `Transfer`.
 
         Returns:
             The elements in row-major order with the new shape and the type of the array. The output is read-only by
@@ -187,11 +189,12 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes Reshape-1 (OpenVINO): every data type; the requested shape may have any integer type.
+        """Executes Reshape-1 (OpenVINO). The data may have any type, and the requested shape any integer type.
 
-        Copied dimensions are removed from both sides before -1 is computed: (4,0,2) with [-1,0] and special_zero
-        becomes (8,0). A sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and
-        unpacked. A `PackedTensor` returns a `PackedTensor`.
+        Copied dimensions are removed from both shapes before -1 is computed. For example, (4, 0, 2) with [-1, 0] and
+        special_zero=True becomes (8, 0). A sequence of integers is sent as i64. Arrays of ml_dtypes' types with less
+        than one byte are packed when they are sent and unpacked when they arrive. If you pass a `PackedTensor`, the
+        output is a `PackedTensor`.
 
         >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
         (8, 0)
@@ -228,7 +231,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Answers many queries in few calls. Each query returns its shape, or its error as an object; see `ShapeQuery`.
+        """Answers many queries (see `ShapeQuery`) in few calls. Each result is a shape, or an error as an object.
 
         >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
         >>> known, rejected = client.infer_shapes(queries)
@@ -248,7 +251,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         <HealthStatus.SERVING: 1>
         """
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+        return self._calls.call_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of one of the servers behind the target.
@@ -274,10 +277,10 @@ class Client(BaseClient[SyncCalls, Interceptor]):
     ) -> Future[_Result]:
         """Calls a method of the client on a thread: `client.submit(client.reshape, array, shape, ...)`.
 
-        The returned future works with `concurrent.futures.as_completed` and similar functions. A future that is
-        cancelled before a thread is free is never sent. A running call ends by its own timeout, or when the client is
-        closed. The number of threads is the default of Python's executors. The timeout of a call begins when it has a
-        thread.
+        The returned future works with `concurrent.futures.as_completed` and similar functions. If you cancel a future
+        before a thread is free, its call is never sent. A running call ends by its own timeout, or when the client is
+        closed. The number of threads is the default of Python's executors. The timeout of a call begins when a thread
+        starts the call.
 
         >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
         >>> future.result()

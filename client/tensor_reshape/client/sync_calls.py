@@ -1,4 +1,4 @@
-"""The calls of the blocking client: sending, retries, and explanations of errors.
+"""Makes the calls of the blocking client, with retries and explanations of errors.
 
 Any thread may make calls. Threads share the channel, which grpc allows, and the `RetryBudget`, which has a lock.
 """
@@ -24,10 +24,10 @@ from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
-from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.transfers import StreamTransfer
@@ -36,7 +36,7 @@ from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
-_PAUSE_SECONDS = 0.05  # before asking a server again that was lost while it responded
+_PAUSE_SECONDS = 0.05  # pause before the next readiness check if the server was lost during the last one
 
 
 class _Started(NamedTuple):
@@ -48,7 +48,7 @@ class SyncCalls:
     """The calls of one client over one channel.
 
     Attributes:
-        transport: makes the calls, through the caller's interceptors.
+        transport: the object that makes the calls. It applies the caller's interceptors.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings, grpc_api: GrpcApi) -> None:
@@ -60,21 +60,22 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # first, so that calls which end because of the rest are not retried
-        # after a fork the channel belongs to the parent, and this process has no gRPC threads that could close it
+        self._endpoint.close()  # disables retries before the channel closes
+        # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close it.
         if not self._endpoint.is_foreign:
             self.transport.close()
 
     def run(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its response, with retries."""
-        try:  # not `with`, which would cost each call a part of a microsecond
+        # `with context` is used only after an error, because it would cost every call a part of a microsecond.
+        try:
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
             with context:
-                raise self._hint(error, call.method, len(call.request), context) from error.__cause__
+                raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        """Makes the calls of a batch, some at the same time, and returns their results in order."""
+        """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
         answers, started = ShapeAnswers(), deque[_Started]()
         with context:
@@ -87,7 +88,7 @@ class SyncCalls:
                     answers += self._await(started.popleft(), context)
             finally:
                 for _, pending in started:
-                    pending.cancel()  # the remaining ones, if one has failed
+                    pending.cancel()  # if one call has failed, the remaining calls are cancelled
         return answers
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
@@ -95,18 +96,17 @@ class SyncCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         def attempt() -> Output:
-            transfer = make_transfer()
             try:
-                return self._exchange_all(transfer, context, attempts)
+                return self._exchange_all(make_transfer(), context, attempts)
             except LimitError as error:
-                raise self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+                raise advise(error, STREAM_RESHAPE.path) from None
 
         with context:
             return self._repeat(attempt, attempts)
 
-    def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call to a server of any health, without retries."""
-        # A separate channel, because the client's own does not use servers that report NOT_SERVING.
+    def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call without retries. The server may have any health status."""
+        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
             try:
                 return call.decode(self._send(call, context, transport=transport))
@@ -130,11 +130,12 @@ class SyncCalls:
     def _is_ready(self, deadline: Deadline) -> bool:
         """Waits for a server that reports SERVING.
 
-        False if the deadline passed, or if the server was lost at that moment.
+        Returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
-            # This channel sends no call before a server reports SERVING. A server that rejects the call is ready, too.
-            self._ask_health(deadline.remaining_seconds, wait_for_ready=True)
+            # This channel sends no call before a server reports SERVING, so a server that rejects the call is ready
+            # too.
+            self._check_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
         except TensorReshapeError:
@@ -155,34 +156,26 @@ class SyncCalls:
         try:
             raw = self._send(call, context)
         except TensorReshapeError as error:
-            # Created only now, because most calls have one attempt and do not need it.
+            # `Attempts` is created only after a failure, because most calls need only one attempt.
             attempts = Attempts(self._endpoint.budget, context.deadline)
             self._pause(error, attempts)
         else:
-            self._endpoint.budget.note_success()
+            self._endpoint.budget.record_success()
             return raw
         return self._repeat(lambda: self._send(call, context), attempts)
-
-    def _hint(self, error: TensorReshapeError, path: str, size: int, context: ClientContext) -> TensorReshapeError:
-        """Returns the error of a call, with a hint if the server's own limits explain it. They are requested once."""
-        if calls_for_hint(error, path) and self._endpoint.server_info is None:
-            self._endpoint.server_info = NOTHING_TOLD  # set at once, so that another thread does not request them too
-            # With the metadata of the call, because they may contain its credentials.
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = self.run(build_server_info(), hurried)
-        return hint_size(error, path, size, self._endpoint.server_info)
 
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The call does not wait for a server. If it fails at once, the server is lost, and `retries` knows how to wait.
+        # The call does not wait for a connection. If no server is connected, the call fails at once, and `retries`
+        # plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
     def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
-        # Started and not awaited, so that several calls of a batch run without a thread for each.
+        # The call is started but not awaited, so several calls of a batch run at the same time without a thread for
+        # each.
         start, metadata = self.transport.start, self._endpoint.metadata + context.metadata
         return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
 
@@ -204,11 +197,11 @@ class SyncCalls:
             except TensorReshapeError as error:
                 self._pause(error, attempts)
             else:
-                attempts.note_success()
+                attempts.record_success()
                 return result
 
     def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`; raises if there is none."""
+        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
         pause = attempts.plan_pause(error)
         if pause is None:
             raise self._explain(attempts.choose_end(error)) from None
@@ -216,33 +209,33 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # more helpful than "deadline exceeded"
+            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
 
     def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If there is none, the next attempt reports why."""
+        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            self._ask_health(seconds, wait_for_ready=True)
+            self._check_health(seconds, wait_for_ready=True)
 
-    def _ask_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
+    def _check_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
         self._endpoint.require_open()
         call = build_health_check(SERVICE)
-        ask = self.transport.send_when_ready if wait_for_ready else self.transport.send
-        ask(call.method, call.request, seconds, self._endpoint.metadata)
+        send = self.transport.send_when_ready if wait_for_ready else self.transport.send
+        send(call.method, call.request, seconds, self._endpoint.metadata)
 
     def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns the error of a call. It includes what is wrong with the connection."""
+        """Returns the error of a call, with the cause if no server is connected."""
         if isinstance(error, CallTimeoutError):
             return add_fault(error, self._find_fault())
         return explain_loss(error, self._endpoint.target)
 
     def _find_fault(self) -> str:
-        """Returns why no server is connected; empty if one is, or if the client was closed."""
+        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
         if self._endpoint.budget.is_closed:
             return ""
         state = self.transport.find_state()
         if state is None or has_failed(state):
             try:
-                self._ask_health(FAULT_SECONDS, wait_for_ready=False)
+                self._check_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
                 return describe_fault(explain_loss(error, self._endpoint.target))
         return describe_wait(state, self._endpoint.target)
@@ -252,8 +245,8 @@ class SyncCalls:
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
         with closing(
             self.transport.exchange(transfer, seconds, metadata)
-        ) as answers:  # otherwise an abandoned stream would stay open
+        ) as answers:  # without `closing`, an abandoned stream would stay open
             for raw in answers:
                 transfer.receive(raw)
-                attempts.note_progress()
+                attempts.record_progress()
         return transfer.finish()

@@ -1,7 +1,7 @@
 """Targets of clients: server addresses in gRPC's notation.
 
 Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if there is none, and
-treats `http://host:1` as a host name. Both would only fail later, as a call without a server.
+treats `http://host:1` as a host name. Both mistakes would only appear later, when a call finds no server.
 """
 
 import re
@@ -17,8 +17,8 @@ def check_target(target: object) -> str:
     """Returns the target of a client if it is valid.
 
     Raises:
-        TypeError: it is not text.
-        ValueError: it is not `host:port` and has no scheme of gRPC.
+        TypeError: the target is not text.
+        ValueError: the target is not `host:port` and has no scheme of gRPC.
     """
     if not isinstance(target, str):
         message = f"target is {target!r}: write {_suggest(target)}"
@@ -34,17 +34,17 @@ def _explain(target: str) -> str:
     """Returns what is wrong with an address, and what to write."""
     url = _URL.fullmatch(target)
     if url is not None:
-        return f"without the scheme, {url[1]!r}; for TLS there is credentials=grpc.ssl_channel_credentials()"
+        return f"write {url[1]!r} without the scheme; for TLS, pass credentials=grpc.ssl_channel_credentials()"
     if target.isdecimal():
         return f"write 'localhost:{target}'"
     host, _, port = target.rpartition(":")
     if ":" in host and _IPV6.fullmatch(host):
-        return f"an IPv6 address stands in brackets: '[{host}]:{port}'"
+        return f"write the IPv6 address in brackets, '[{host}]:{port}'"
     if target.startswith(":"):
         return f"write 'localhost{target}'"
     if ":" not in target:
-        return f"it has no port: write '{target or 'localhost'}:50051'"
-    return "a port is from 1 to 65535, and nothing follows it"
+        return f"add a port, as in '{target or 'localhost'}:50051'"
+    return "end it with a port from 1 to 65535"
 
 
 def _suggest(target: object) -> str:
@@ -54,4 +54,4 @@ def _suggest(target: object) -> str:
         case (str(host), int(port)):
             return f"'{host}:{port}'"
         case _:
-            return "a text, as 'localhost:50051'"
+            return "text such as 'localhost:50051'"

@@ -1,12 +1,13 @@
-"""The bearer token of a client: how it is read, and over which connections it is sent.
+"""Reads the bearer token of a client, and decides over which connections the token is sent.
 
-- A token is sent over TLS. In plain text it is sent only to this machine, and only if the caller allows it. Every other
-  combination raises an error before a channel exists.
-- Over TLS the token is metadata of each call. gRPC's own mechanism, call credentials, starts a Python thread for every
-  call, which made a small call four times as slow. It is used only if the kind of the channel credentials is unknown
-  here: the core then sends the token over connections that it considers private, and fails the call over any other.
-- A token file is checked before every call, because tokens are rotated by replacing it. That is one system call. If the
-  file is missing or empty for a moment, the previous token stays valid.
+- A token is sent over TLS. Without TLS, a token is sent only to this machine, and only if the caller allows it. In all
+  other cases, an error is raised before a channel is created.
+- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, starts a Python
+  thread for every call, so a small call took four times as long. Call credentials are used only if this module does not
+  recognize the kind of the channel credentials. gRPC's core then sends the token over connections that it considers
+  private, and fails a call over any other connection.
+- The client checks before every call whether the token file has changed, because tokens are rotated by replacing the
+  file. The check is one system call. If the file is missing or empty for a moment, the previous token stays valid.
 - A token never appears in an error or a representation.
 """
 
@@ -28,7 +29,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the syntax of RFC 6750
 
 
 class Token:
-    """A token in the form of metadata. Threads may share it."""
+    """A token as metadata of calls. Threads may share it."""
 
     def __init__(self, text: str) -> None:
         """Raises ValueError if the text is not a token."""
@@ -55,22 +56,23 @@ class FileToken(Token):
 
     def read_pair(self) -> tuple[str, str]:
         """Returns the metadata for a new call."""
-        with suppress(OSError, ValueError):  # the file is being replaced: the previous token stays valid
+        with suppress(OSError, ValueError):  # while the file is being replaced, the previous token stays valid
             version = self._find_version()
             if version != self._version:
-                # The checked version may be older than the content that is read. Then the next call reads the file
-                # again.
+                # If the file changes between the check and the read, the stored version is too old. Then the next call
+                # reads the file again.
                 self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 
     def _read(self) -> str:
-        # # no decoding error, because its text would contain the token
+        # Invalid bytes are replaced, because the text of a decoding error would contain the token.
         return self._path.read_text("ascii", "replace")
 
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced, or a symbolic link points elsewhere."""
         found = self._path.stat()
-        # Includes the time of the inode change, because a program that copies the file may keep the modification time.
+        # The value includes the time of the inode change, because a program that copies the file may keep the
+        # modification time.
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
@@ -78,8 +80,9 @@ class Authorization(NamedTuple):
     """How a client authenticates.
 
     Attributes:
-        credentials: the channel credentials; None: plain text.
-        token: the token for the metadata of each call; None: none, or the core adds it.
+        credentials: the channel credentials. None means plain text.
+        token: the token for the metadata of each call. None if the client has no token, or if gRPC's core adds the
+            token.
     """
 
     credentials: grpc.ChannelCredentials | None
@@ -98,7 +101,7 @@ def authorize(
 
     Args:
         target: the target, as for `Client`.
-        credentials: channel credentials; None: plain text.
+        credentials: channel credentials. None means plain text.
         token: the token.
         token_file: the file with the token.
         allow_plaintext: whether the token may be sent in plain text to this machine.
@@ -112,8 +115,8 @@ def authorize(
         return Authorization(credentials, given)
     if credentials is None:
         message = (
-            "a token is sent over TLS: give credentials, as from grpc.ssl_channel_credentials; to this machine, and "
-            "nowhere else, allow_plaintext_token sends it in plain text"
+            "a token needs TLS: pass credentials=grpc.ssl_channel_credentials(), or allow_plaintext_token=True if the "
+            "server is on this machine"
         )
         raise ValueError(message)
     if is_tls(credentials):
@@ -124,7 +127,7 @@ def authorize(
 
 def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) -> Token | None:
     if token is not None and token_file is not None:
-        message = "a client has one token: pass either token or token_file"
+        message = "both token and token_file are given: pass only one of them"
         raise ValueError(message)
     if token_file is not None:
         return FileToken(token_file)
@@ -132,7 +135,7 @@ def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) ->
 
 
 class _TokenPlugin(grpc.AuthMetadataPlugin):
-    """Gives gRPC the token of each call."""
+    """Passes the token to gRPC for each call."""
 
     def __init__(self, token: Token) -> None:
         self._token = token

@@ -1,6 +1,6 @@
-"""The current OpenTelemetry span in the form of W3C Trace Context.
+"""Reads the current OpenTelemetry span as W3C Trace Context.
 
-A call belongs to the trace of its caller. If there is no current trace, nothing is sent.
+A call belongs to the trace of its caller. If there is no current trace, the call sends no trace.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         ImportError: OpenTelemetry is not installed.
     """
     try:
-        # Imported here, because it is optional and slow to import.
+        # OpenTelemetry is imported here, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
         message = "tracing=True needs OpenTelemetry: install tensor-reshape[tracing]"

@@ -1,9 +1,9 @@
-"""Transfer of the elements of one call: inline, as a stream, or as a view; and the memory and type of the output.
+"""Transfers the elements of one call inline, as a stream or as a view, and provides the output array.
 
 Invariants:
 
-- An output is read-only, whatever its size and transfer, unless the caller asks for a writable one: with `writable`,
-  with `out`, or with `like` for a framework whose arrays are always writable.
+- An output is read-only for any size and transfer, unless the caller requests a writable output. The caller does this
+  with `writable`, with `out`, or with `like` for a framework whose arrays are always writable.
 - An output shares no memory with the caller's arrays, except with `out` and with the transfer "view".
 - Contradictory options are rejected before anything is sent.
 """
@@ -29,9 +29,9 @@ from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_be
 from tensor_reshape.wire.tensors import TensorView
 
 DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
-"""Arrays up to this size are sent in one message: below it, one message is two to three times faster.
+"""Arrays up to this size are sent in one message, which is two to three times faster than a stream.
 
-Above it, a stream is faster and needs less memory.
+For larger arrays, a stream is faster and needs less memory.
 """
 
 Progress = Callable[[int, int], None]
@@ -47,7 +47,7 @@ _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
 _ALIGNMENT_BYTES = 64  # the size of a cache line, and the alignment that jax needs to use memory without a copy
-# the arguments of the operations themselves
+# the arguments of the operations, which are not options
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
 
@@ -58,15 +58,15 @@ class Transfer(CallOptions, total=False):
         transfer: "inline": one message in each direction. "stream": chunks in both directions at the same time, for any
             size. "view": no elements are sent; the server infers the shape, and the SDK applies it to your own array.
             "auto" (default): inline up to the client's `inline_max_bytes`, otherwise a stream.
-        copy: with "view", what happens if the strides of the array do not allow a view: "if_needed" copies, "never"
-            raises VIEW_IMPOSSIBLE.
+        copy: decides what the transfer "view" does if the strides of the array do not allow a view. "if_needed"
+            (default) copies the array, and "never" raises VIEW_IMPOSSIBLE.
         out: the array for the output, which is also returned: a numpy array or torch tensor that is writable,
             row-major, and has the type and shape of the output. Not available with a `PackedTensor`.
-        writable: whether the output must be writable. Default: read-only. An inline output is copied for that, a stream
-            is not. With "view", the output shares the memory of your own array.
-        progress: a function that gets the number of bytes that have arrived, and the total. After a lost stream it
-            starts from 0 again. An exception in it ends the call. Elements below one byte count as they are sent,
-            packed.
+        writable: whether the output must be writable. Default: read-only. This copies an inline output, but not the
+            output of a stream. With "view", the output shares the memory of your own array.
+        progress: a function that gets the number of bytes that have arrived, and the total. After a lost stream, the
+            number starts from 0 again. An exception in the function ends the call. Elements with less than one byte
+            count with their packed size.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -96,8 +96,8 @@ class ReshapeOptions(Transfer, total=False):
     """All keyword options of an operation except `like`, which decides the type of the output.
 
     Attributes:
-        special_zero: whether a 0 in the requested shape copies the input dimension at its index. If not, it is a
-            dimension of 0.
+        special_zero: whether a 0 in the requested shape copies the input dimension at its index. If False, a 0 is a
+            dimension of size 0.
         expected_shape: the output shape that you rely on, with None for a dimension of any size.
         timeout: seconds. Default: the timeout of the client.
     """
@@ -108,7 +108,7 @@ class ReshapeOptions(Transfer, total=False):
 
 
 class Delivery:
-    """The transfer and the destination of one call.
+    """The way in which one call transfers its elements, and the destination of its output.
 
     Attributes:
         way: "inline", "stream" or "view".
@@ -137,14 +137,14 @@ class Delivery:
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Output:
-        """Returns the result for the caller of an output that came in one message."""
+        """Returns the caller's result for an output that arrived in one message."""
         if self._out is not None:
-            self._out[...] = output  # with `out` an inline output is copied; a stream writes into `out` directly
+            self._out[...] = output  # only an inline output is copied, because a stream writes into `out` directly
         self.report(self._plan.dense_bytes, self._plan.dense_bytes)
         return self.hand_over(output)
 
     def hand_over(self, output: Array) -> Output:
-        """Returns the result for the caller of a complete output.
+        """Returns the caller's result for a complete output.
 
         Raises:
             ValueError: the output must be a view, but would need a copy.
@@ -154,7 +154,7 @@ class Delivery:
         if self._needs_copy(output):
             output = self._copy_output(output)
         if not self._is_writable:
-            # only of this array object; the caller's array, of which it may be a view, is unchanged
+            # This changes only this array object. If it is a view of the caller's array, that array stays writable.
             output.flags.writeable = False
         return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
 
@@ -163,11 +163,11 @@ class Delivery:
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
-            ValueError: the same, for another cause than strides.
+            ValueError: the same without a reason code, if a copy would be needed for another cause than the strides.
             ResponseError: the server's shape differs from that of the rules, or numpy cannot represent it.
         """
-        if dims != self._plan.dims:  # the rules of this process; a server of another version may have others
-            message = f"the server returned {dims}; by the rules it is {list(self._plan.dims)}"
+        if dims != self._plan.dims:  # for example because a server of another version has other rules
+            message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
             return self.hand_over(self._plan.array)
@@ -202,9 +202,7 @@ class Delivery:
     def _reshape_copy(self) -> Array:
         array, dims = self._plan.array, self._plan.dims
         if self._copy == "never":
-            message = (
-                f"an array of shape {list(array.shape)} and these strides cannot be viewed with shape {list(dims)}"
-            )
+            message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
             raise InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=array.strides)
         try:
             return np.reshape(array, dims)
@@ -217,8 +215,9 @@ class Delivery:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # The caller's own array may have another byte order, run backwards, or have gaps that are not whole elements,
-        # and the caller may write to it while jax uses it.
+        # With the transfer "view", the output shares the memory of the caller's array. This array may have another byte
+        # order, negative strides, or gaps that are not whole elements. The caller may also write to it while jax uses
+        # it.
         is_plain = output.dtype.isnative and all(
             stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
         )
@@ -226,32 +225,33 @@ class Delivery:
 
     def _copy_output(self, output: Array) -> Array:
         if self._copy == "never":
-            message = f'copy is "never", and {self._framework.name} cannot use the memory of this array'
+            message = f'{self._framework.name} needs a copy of this array, and copy is "never": pass copy="if_needed"'
             raise ValueError(message)
         dtype = output.dtype if self._framework is NUMPY else output.dtype.newbyteorder("=")
         return output.astype(dtype, order="C")
 
     def _find_contradiction(self, how: Handover) -> str:
-        """Returns a sentence about what is wrong with the options; empty if they are consistent."""
+        """Returns a message about contradictory options. Empty if the options are consistent."""
         framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
         if self.way not in _WAYS or self._copy not in _COPIES:
-            return f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
+            return f"transfer must be one of {', '.join(_WAYS)}, and copy must be one of {', '.join(_COPIES)}"
         contradictions = {
-            'copy="never" goes with transfer="view": whatever travels is a copy': (
+            'copy="never" needs transfer="view", because every other transfer copies the elements': (
                 self.way != "view" and self._copy == "never"
             ),
-            'out does not go with transfer="view", which returns the array itself': self.way == "view" and has_out,
-            "out does not go with like: what is returned is out": has_out and framework is not NUMPY,
-            "out, writable and like do not go with a PackedTensor, which no array can hold": (
+            'out cannot be used with transfer="view": remove one of them': self.way == "view" and has_out,
+            "out cannot be used with like, because the call returns out: remove like": has_out
+            and framework is not NUMPY,
+            "out, writable and like cannot be used with a PackedTensor, which no array can hold: remove them": (
                 self._plan.is_of_bytes and (has_out or writable or how.get("like") is not None)
             ),
-            f"nobody can write to an array of {framework.name}: leave writable or like out": (
+            f"arrays of {framework.name} are never writable: remove writable or like": (
                 framework.is_immutable and writable
             ),
-            f'copy="never" does not go with {framework.name}, which decides by itself what it copies': (
+            f'copy="never" cannot be used with {framework.name}, which may copy the memory: remove copy or like': (
                 framework.is_immutable and self._copy == "never"
             ),
-            f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}": (
+            f"out must be a writable row-major array of {self._dtype} with the shape {list(self._plan.dims)}": (
                 not self._fits(self._out)
             ),
         }
@@ -265,13 +265,12 @@ class Delivery:
 
 
 class StreamTransfer:
-    """One tensor on one StreamReshape call, without I/O.
+    """The state of one StreamReshape call, which transfers one tensor. It does no I/O.
 
     Attributes:
         begin: the first message. The chunks follow when the server has accepted it.
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
-        largest_bytes: size of the largest message so far.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
@@ -281,30 +280,28 @@ class StreamTransfer:
         self._chunk_bytes = chunk_bytes
         self.output = delivery.make_output()
         self.accepted = False
-        # Output that arrives must not overwrite input that is still to be sent, except at the same position.
+        # Arriving output must not overwrite input that is not sent yet. If both arrays begin at the same address, each
+        # output chunk overwrites only its own input, which has been sent.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
-        self.largest_bytes = len(self.begin)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
 
     def build_chunks(self) -> Iterator[bytes]:
         """Yields the messages with the elements."""
-        # One at a time, because all of them together would need the memory of the tensor again.
+        # The messages are created one at a time, because all of them together would need as much memory as the tensor.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
-            message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
-            self.largest_bytes = max(self.largest_bytes, len(message))
-            yield message
+            yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
 
     def receive(self, raw: bytes) -> None:
         """Processes a response message.
 
         Raises:
-            ResponseError: the message is not the expected one.
+            ResponseError: the message is not the expected message.
         """
         message = decode_answer(decode_stream_response, raw)
         if isinstance(message, Chunk):
@@ -331,19 +328,21 @@ class StreamTransfer:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)  # the only copy
+        # The elements are copied only here.
+        unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 
     def _find_place(self, offset: int) -> int:
-        """Returns the memory offset of the elements that begin at a byte offset of the transfer."""
-        # In packed types that are sent as arrays, each byte begins with an element; see `packed_elements`.
+        """Converts a byte offset in the transferred elements to an offset in memory."""
+        # In memory, numpy uses a whole byte for each element of a packed type. A transferred byte has `group_items`
+        # elements.
         return offset * self._plan.memory_type.group_items
 
 
 def _read_out(out: object) -> Array | None:
     if out is None:
         return None
-    # other objects might be copied when they are converted
+    # Other objects are rejected, because their conversion might copy them.
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
         message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
         raise ValueError(message)
@@ -351,7 +350,7 @@ def _read_out(out: object) -> Array | None:
 
 
 def _is_frozen(array: Array) -> bool:
-    """Whether no one can write to the memory of an array, not even through another array."""
+    """Whether the memory of an array is read-only, also through every other array."""
     root: object = array
     while isinstance(root, np.ndarray) and not root.flags.writeable:
         root = root.base
@@ -360,10 +359,10 @@ def _is_frozen(array: Array) -> bool:
 
 
 def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Returns an uninitialised array with an alignment that frameworks accept. Every byte of it will be written.
+    """Returns an uninitialised array with an alignment that frameworks accept. The caller must write every byte.
 
     Raises:
-        ValueError: numpy cannot represent such a shape.
+        ValueError: numpy cannot represent the shape.
     """
     memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
     return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)

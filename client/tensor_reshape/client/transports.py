@@ -1,14 +1,15 @@
 """The calls of one channel through grpcio's public API, with errors of this package.
 
-Invariant: when a process exits, the main thread finalizes no object of grpcio. Such finalizers take locks. Python stops
-daemon threads at any point, and grpcio's own threads are daemons, so a lock that one of them holds is never released,
-and the process would hang.
+Invariant: when a process exits, the main thread finalizes no object of grpcio. Such finalizers take locks. grpcio's own
+threads are daemon threads, which Python stops at any point during the exit. A lock that such a thread holds is never
+released, so a finalizer that waits for it would hang the process.
 
 - `_close_all` closes all open channels while all threads still run, and `close` drops the channel.
-- A call object is dropped when the call is over. No error refers to it, neither by its context nor by the frames of its
-  traceback, because an error and its traceback often form a cycle that the main thread may collect.
-- Nothing subscribes to the state of a channel, because grpcio would poll it with a thread that lives for another fifth
-  of a second.
+- A call object is dropped when the call is over. No error refers to a call object, neither by its context nor by the
+  frames of its traceback. An error and its traceback often form a cycle, which the garbage collector may free on the
+  main thread.
+- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends a fifth of a
+  second late.
 """
 
 import atexit
@@ -42,16 +43,16 @@ class Transport:
     """The calls of one channel. Threads may share it.
 
     Attributes:
-        find_state: returns the state of the channel; None if it is unknown.
+        find_state: a function that returns the state of the channel, or None if the state is unknown.
     """
 
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None] = _do_nothing
     ) -> None:
-        """Keeps the channel. Nothing else may refer to it when it is closed, and `find_state` does not."""
+        """Keeps the channel. When it is closed, no other object may refer to it, including `find_state`."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
-            channel.unary_unary  # creating one takes several microseconds
+            channel.unary_unary  # creating a method takes several microseconds
         )
         self._find_stream: Callable[[str], grpc.StreamStreamMultiCallable[bytes, bytes]] = channel.stream_stream
         self._close_channel: Callable[[], None] = channel.close
@@ -86,8 +87,8 @@ class Transport:
         """Starts a unary call.
 
         Raises:
-            ServiceError: the system has no thread. Nothing was started, because a call started on the main thread could
-                be interrupted halfway.
+            ServiceError: no thread could be created. The call was not started on the main thread instead, because a
+                signal could interrupt it halfway.
             ValueError: the channel is closed.
         """
         return StartedCall(_begin(partial(self._find_unary(path).future, request, timeout, metadata)))
@@ -95,21 +96,22 @@ class Transport:
     def exchange(
         self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
     ) -> Generator[bytes, None, None]:
-        """Makes a stream call: yields the received messages, and sends those of `transfer` at the same time.
+        """Makes a stream call. Yields the received messages, and sends those of `transfer` at the same time.
 
-        Closing the generator ends the call, unless it is over.
+        Closing the generator cancels the call if it is still running.
 
         Args:
-            transfer: must process each message when it is yielded, because its acceptance decides what is sent next.
+            transfer: the transfer. The caller must pass each yielded message to it at once, because the elements are
+                sent only if `transfer.accepted` is set.
             timeout: seconds. None: no timeout.
             metadata: metadata of the call.
 
         Raises:
-            TensorReshapeError: the call failed, also as in `start`.
+            TensorReshapeError: the call failed, or could not be started as in `start`.
             ValueError: the channel is closed.
         """
-        # Not empty after the first response, which accepts the elements. It is not an Event, because a signal handler
-        # that raises could leave the lock of an Event held.
+        # The queue gets an item when the first response arrives, which accepts the elements. It is not an Event,
+        # because a signal handler that raises could leave the lock of an Event held.
         answered = SimpleQueue[None]()
         try:
             requests = _build_requests(transfer, answered)
@@ -135,7 +137,7 @@ class StartedCall:
         self._futures = [future]
 
     def finish(self) -> bytes:
-        """Waits for the end of the call, once, and returns its response.
+        """Waits for the end of the call and returns its response. It can be called only once.
 
         Raises:
             TensorReshapeError: the call failed.
@@ -143,7 +145,7 @@ class StartedCall:
         return _explain_one(self._futures.pop().result)
 
     def cancel(self) -> None:
-        """Cancels the call, unless it was awaited."""
+        """Cancels the call, unless `finish` was called."""
         while self._futures:
             self._futures.pop().cancel()
 
@@ -158,7 +160,7 @@ def _explain_one(send: Callable[[], bytes]) -> bytes:
 
 
 def _explain_error(error: grpc.RpcError) -> TensorReshapeError:
-    """Returns the exception of this package for one of grpcio's. It has no traceback, which could refer to the call."""
+    """Returns this package's exception for grpcio's. It has no traceback, because that could refer to the call."""
     metadata = error.with_traceback(None).trailing_metadata() or ()
     return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # these are pairs
 
@@ -176,18 +178,19 @@ def check_answer(raw: bytes | None) -> bytes:
 
 
 def _begin(begin: Callable[[], _Begun]) -> _Begun:
-    """Makes grpcio begin a call whose events a thread of grpcio awaits.
+    """Begins a call on a thread that no signal handler interrupts.
 
-    Python handles signals on the main thread, between any two steps. If a call were only half begun, no thread would
-    await its events, and closing the channel would hang. The call is therefore begun on another thread. If the main
-    thread is interrupted at that time, the call runs until its deadline or until the channel is closed.
+    A thread of grpcio waits for the events of the call. Python runs signal handlers on the main thread, between any two
+    steps. If a handler raised while the call begins, no thread would wait for its events, and closing the channel would
+    hang. The call therefore begins on another thread. If the main thread is interrupted during this time, the call runs
+    until its deadline or until the channel is closed.
     """
     if threading.current_thread() is not threading.main_thread():
         return begin()
-    # a new thread takes 0.1 ms, which is little for thousands of queries or for megabytes
+    # A new thread takes 0.1 ms. This is short, because these calls transfer thousands of queries or megabytes.
     with ThreadPoolExecutor(1) as other:
         try:
-            begun = other.submit(copy_context().run, begin)  # in this context, which a tracer may need
+            begun = other.submit(copy_context().run, begin)  # a tracer may need the caller's context
         except RuntimeError as error:
             message = f"the call could not start: {error}"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
@@ -195,10 +198,10 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
 
 
 def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> Iterator[bytes]:
-    """Yields the messages to send, on a thread of grpcio."""
+    """Yields the messages to send. A thread of grpcio runs this generator."""
     yield transfer.begin
     answered.get()
-    if transfer.accepted:  # the queue is also filled when the call has ended
+    if transfer.accepted:  # the queue also gets an item when the call ends
         yield from transfer.build_chunks()
 
 
@@ -223,7 +226,7 @@ def _reject(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    for _ in range(len(_open)):  # a fixed number, because other threads may open clients at the same time
+    for _ in range(len(_open)):  # a fixed number, because other threads may still open clients
         try:
             transport = _open.pop()
         except KeyError:
@@ -233,5 +236,5 @@ def _close_all() -> None:
 
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):  # not available on Windows
-    # A child has the parent's channels, but not the threads that could close them.
+    # A child process has the parent's channels, but not the threads that could close them.
     os.register_at_fork(after_in_child=_open.clear)

@@ -1,36 +1,38 @@
 """The rules of the operations, as pure functions of the standard library.
 
-For a query with known shapes, five rules are checked in this order. `inference` handles all other queries. V is the
-volume: the number of elements of the data, which is the product of its dims, or 1 for a scalar. All arithmetic is
-exact.
+If the data and the target of a query are known, five rules are checked in this order. The docstring of `inference`
+describes the order for all other queries. V is the volume, which is the number of elements of the data. V is the
+product of the dims of the data, or 1 for a scalar. All arithmetic is exact.
 
 1. The data type, special_zero, the ranks and the dims must be valid.
 
-2. From left to right, each item of the requested shape is a dim, a 0 that copies the data dim at its index (with
-special_zero), or one -1. Anything else is rejected.
+2. The items of the requested shape are read from left to right. An item may be a dim. If special_zero is true, an item
+   may be a 0, which copies the data dim at its index. One item may be -1. Any other item is rejected.
 
 3. The -1 becomes V / P, where P is the product of all other items after copying. Reshape-1 first removes the copied
-dims from V and P. If P is 0, or there is a remainder, or the quotient exceeds 2^63 - 1, the query is rejected.
+   dims from V and P. The query is rejected if P is 0, if V / P is not an integer, or if V / P exceeds 2^63 - 1.
 
-4. The output must have the volume of the data.
+4. The volume of the output must equal the volume of the data.
 
-5. The output must match the expected shape, if there is one.
+5. If the query has an expected shape, the output must match that shape.
 
-Sources: StaticReshape-1 and DynamicReshape-1 (oneAPI / oneDNN Graph), Reshape-1 (OpenVINO operation set 1).
+Sources: the specifications of StaticReshape-1 and DynamicReshape-1 (oneAPI / oneDNN Graph), and of Reshape-1 (OpenVINO
+operation set 1).
 
 Terms in this package:
 
-- *data*, *target*, *output*: the input shape, the requested shape, and the output shape
+- *data*: the input shape; *target*: the requested shape; *output*: the output shape
 - *dim*: a number, an interval, a symbol, an expression of symbols, or unknown (`dims`); *item*: one entry of the target
 - *instance*: one concrete data shape and target that match a partially known query
 - *literal*, *copied*, *inferred*, *length*, *unknown*: the kinds of items (`questions.Kind`)
-- *rejection*: an exception of `errors` with a permanent reason, the field at fault, and the values
-- *variable*, *monomial*, *equation*, *case*: the form in which the solvers handle a query (`solvers`)
-- *step budget*: the limit of the work of a search (`budgets`)
+- *rejection*: an exception of `errors` that contains a permanent reason, the field at fault and the values at fault
+- *variable*, *monomial*, *equation*, *case*: the parts into which the solvers translate a query (`solvers`)
+- *step budget*: the number of steps that a search may take (`budgets`)
 
-A request starts in `inference`. `targets` reads its items (rule 2), `solvers` find the output (rules 3 and 4), `views`
-and `explanations` add to the result, and `rejections` create errors. `batches` handles many queries.
+`inference` receives every query. `targets` reads the items of the requested shape (rule 2), and `solvers` finds the
+output (rules 3 and 4). `views` finds out whether the output can be a view of the data. `explanations` describes the
+origins of the output dims. `rejections` creates the errors. `batches` answers many queries in one call.
 
-Invariants: no I/O, no clock, no randomness, no numpy, no grpc. All integers are exact. Only `inference` imports
-`solvers`.
+Invariants: the package does no I/O, reads no clock, and uses no random numbers. The package imports neither numpy nor
+grpc. All integers are exact. Only `inference` imports `solvers`.
 """

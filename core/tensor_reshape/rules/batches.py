@@ -1,8 +1,9 @@
-"""Batches of queries: each item is independent, or uses the output of an earlier one as its data.
+"""Batches of queries. An item is independent, or uses the output of an earlier item as its data.
 
-A batch has one step budget, to which each item adds the same amount. If there are many hard items, later results are
-wider, but never wrong. Using an earlier output also costs steps, because it takes no bytes of the request. If the
-budget is too small for that, the item is rejected.
+A batch has one step budget, and each item adds the same number of steps to the budget. If a batch contains many hard
+items, later results may have wider ranges, but are never wrong. If an item uses an earlier output, the copied shape
+costs additional steps. Such a reference takes only a few bytes of the request, so the size of the request does not
+limit the copied shapes. The item is rejected if too few steps are left.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,15 +18,15 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
 ReportBug: TypeAlias = Callable[[Exception], None]
-"""Handles a bug in one item of a batch, so that it does not end the others."""
+"""A function that handles a bug in one item of a batch, so that the other items are still answered."""
 
 ITEM_STEPS = 64
-"""Steps that an item adds to the budget of its batch: nearly twice the cost of the hardest kind of random query."""
+"""The steps that an item adds to the budget of its batch. The hardest kind of random query needs about half of them."""
 
 RESERVE_STEPS = 1024 * ITEM_STEPS
-"""Additional steps of a batch, so that several hard items may follow each other."""
+"""The steps that a batch has before its first item, so that several hard items may follow each other."""
 
-_LINK_STEPS = 8  # for each linked dim that is not a number, and for each symbol in it
+_LINK_STEPS = 8  # the cost of a linked dim that is not a number, and of each symbol in such a dim
 
 
 class BatchItem(NamedTuple):
@@ -33,7 +34,8 @@ class BatchItem(NamedTuple):
 
     Attributes:
         request: the query.
-        data_from: the index of the earlier item whose output is the data. None: the query has data of its own.
+        data_from: the index of the earlier item whose output is the data of this query. None: the query has data of its
+            own.
     """
 
     request: ShapeRequest
@@ -48,25 +50,25 @@ def answer_batch(
     Args:
         items: the items of the batch. An item that could not be read is already an error.
         limits: the limits of the server.
-        report: handles bugs. None: a bug is raised.
+        report: the function that handles a bug in an item. None: the exception of the bug is raised.
     """
     outputs: list[_Output | None] = []
     budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
-        # An item may not spend more than a single query, even if earlier items left steps over.
+        # An item may not spend more steps than a single query, even if earlier items did not use all their steps.
         budget.left = granted = min(steps, MAX_STEPS)
         answer, output = _answer_item(item, outputs, limits, budget, report)
-        steps -= granted - budget.left  # the last step may have exceeded the budget
+        steps -= granted - budget.left  # `budget.left` is negative if the last step exceeded the budget
         outputs.append(output)
         yield answer
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
-    """Returns the error of an item with a bug, which contains no details.
+    """Returns the error for an item whose query met a bug. The error contains no details of the bug.
 
     Raises:
-        Exception: the bug itself, if there is no `report`.
+        Exception: the exception of the bug, if `report` is None.
     """
     if report is None:
         raise bug
@@ -95,13 +97,13 @@ def _answer_item(
         answer = answer_question(request, limits, budget)
     except ReshapeError as error:
         return error, None
-    except Exception as bug:  # noqa: BLE001 - the other items must still be answered
+    except Exception as bug:  # noqa: BLE001 - a bug must not prevent the answers to other items
         return reject_bug(bug, report), None
     return answer, _Output(answer.dims, request.question.data_type)
 
 
 def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], budget: StepBudget) -> ShapeRequest:
-    """Returns a query with the data of an earlier output."""
+    """Returns the query with the output of an earlier item as its data."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} needs the output of an earlier one"
         raise InvalidRequestError.of(
@@ -118,12 +120,12 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
-    # A link takes no bytes of the request. Without this cost, thousands of short items could each request the largest
-    # shape.
+    # A reference to an earlier output takes only a few bytes. If such a reference cost no steps, thousands of short
+    # items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
-    # The type that the item names takes precedence, because the caller wants it to be checked.
+    # If the item has its own data type, that type is used, because the caller wants the server to check it.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

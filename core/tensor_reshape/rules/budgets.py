@@ -1,38 +1,42 @@
-"""Step budgets: limits of the work of a search, counted instead of timed.
+"""Step budgets: limits of the work of a search, in steps instead of seconds.
 
-A search without remaining steps returns what it knows: a wider result, but never a wrong one. Counting makes results
-equal on every machine, and keeps clocks out of the rules.
+A search that has used all its steps returns the ranges that it has found so far. These ranges may be wider than
+necessary, but they are never wrong. Steps are the same on every machine, so results do not depend on the speed of the
+machine.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_STEPS = 4000
-"""Steps of one query: some milliseconds at most."""
+"""The number of steps of one query. They take some milliseconds at most."""
 
 
 class StepBudget:
-    """The remaining steps. Only one thread uses a budget: for one query, or for the items of a batch one after another.
+    """The remaining steps of one query, or of the items of a batch one after another. Only one thread uses a budget.
 
     Attributes:
-        left: the remaining steps; negative if the last expense exceeded them.
+        left: the remaining steps; negative if the last `spend` needed more steps than remained.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Starts with `steps`."""
+        """Creates a budget of `steps` steps."""
         self.left = steps
 
     def spend(self, steps: int) -> bool:
-        """Spends steps. Returns whether there were enough."""
+        """Subtracts `steps` from the remaining steps. Returns whether enough steps remained."""
         self.left -= steps
         return self.left >= 0
 
     @contextmanager
     def hold(self, others: int) -> Iterator[None]:
-        """Reserves the shares of later users of the budget during the `with` block."""
+        """Keeps steps for later users of the budget during the `with` block.
+
+        The remaining steps are divided equally between the block and the `others` later users.
+        """
         held = max(self.left, 0) * others // (others + 1)
         self.left -= held
         try:
             yield
-        finally:  # a batch continues with the next query after a bug
+        finally:  # after a bug, a batch continues with the next query and the same budget
             self.left += held

@@ -12,10 +12,12 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS, is_name, write_factor, write_name
 
 MAX_FACTORS = 64
-"""Number of symbols in an expression, counting powers. It is a product of dims, and no shape has more."""
+"""The largest number of symbols in an expression. `N^2` counts as two symbols. An expression is a product of dims, and
+a shape has at most this number of dims.
+"""
 
 MAX_SYMBOLS = 256
-"""Number of symbols in all expressions of one query, counting repetitions."""
+"""The largest number of symbols in all expressions of one query. A repeated symbol counts each time."""
 
 
 class Interval(NamedTuple):
@@ -23,7 +25,7 @@ class Interval(NamedTuple):
 
     Attributes:
         min: the lower end, at least 0.
-        max: the upper end; None: unlimited.
+        max: the upper end. None: the range has no upper end.
 
     >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
     (True, Interval(min=4, max=8))
@@ -33,7 +35,7 @@ class Interval(NamedTuple):
     max: int | None
 
     def meet(self, other: "Interval") -> "Interval":
-        """Returns the intersection; empty if `max < min`."""
+        """Returns the intersection of two intervals. An intersection whose `max` is below its `min` is empty."""
         if self.max is None or other.max is None:
             high = self.max if other.max is None else other.max
         else:
@@ -41,7 +43,7 @@ class Interval(NamedTuple):
         return Interval(max(self.min, other.min), high)
 
     def join(self, other: "Interval") -> "Interval":
-        """Returns the smallest interval that contains both."""
+        """Returns the smallest interval that contains both intervals."""
         high = None if self.max is None or other.max is None else max(self.max, other.max)
         return Interval(min(self.min, other.min), high)
 
@@ -61,11 +63,11 @@ _SHOWN_FACTORS = 8
 
 
 class Symbol(NamedTuple):
-    """A named dim. Equal names in one query are the same dim.
+    """A named dim. If two dims of a query have the same name, they have the same value.
 
     Attributes:
         name: the name, as the caller wrote it.
-        bounds: its range.
+        bounds: the range of the symbol.
 
     >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
     InferredShape([4*batch])
@@ -76,13 +78,13 @@ class Symbol(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """The symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, an exact division.
+    """The symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
 
     Attributes:
-        coefficient: at least 1.
-        factors: the factors, ordered by name and repeated for each power.
-        divisor: at least 1.
-        divisors: the divisors, in the same form; they are not 0.
+        coefficient: the numeric factor, at least 1.
+        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power.
+        divisor: the numeric divisor, at least 1.
+        divisors: the symbols that are divided by, in the same form as `factors`. The values of these symbols are not 0.
 
     >>> str(Expression(4, (Symbol("C"),), 2))
     '4*C/2'
@@ -104,7 +106,7 @@ class Expression(NamedTuple):
 
     @property
     def symbol(self) -> Symbol | None:
-        """The symbol, if the expression is a single one; otherwise None."""
+        """The symbol, if the expression consists of one symbol only; otherwise None."""
         is_single = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
         return self.factors[0] if is_single else None
 
@@ -113,8 +115,8 @@ class Dim(NamedTuple):
     """A partially known dim.
 
     Attributes:
-        bounds: its range.
-        expression: its symbolic expression. None: it has no name.
+        bounds: the range of the dim.
+        expression: the symbolic expression of the dim. None: the dim has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
     >>> dim.bounds, str(dim)
@@ -125,7 +127,7 @@ class Dim(NamedTuple):
     expression: Expression | None = None
 
     def __str__(self) -> str:
-        """The dim in the usual notation: its name, or otherwise its bounds (`2..8`, `2..`)."""
+        """The dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
         if self.expression is not None:
             return str(self.expression)
         return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
@@ -135,15 +137,15 @@ AnyDim: TypeAlias = int | Dim | None
 
 
 def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
-    """Returns a named dim."""
+    """Returns a dim with a name and with bounds."""
     bounds = Interval(low, high)
     return Dim(bounds, Expression(1, (Symbol(name, bounds),)))
 
 
 def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
-    """Returns the simplest dim with these bounds: a number if only one value is left."""
-    # No dim exceeds MAX_DIM, so an upper end of MAX_DIM says nothing and is always written as None. An interval of only
-    # MAX_DIM is a number like any other.
+    """Returns the simplest dim with these bounds: a number if the bounds allow only one value."""
+    # No dim exceeds MAX_DIM, so an upper bound of MAX_DIM adds no information and is always written as None. If both
+    # bounds are MAX_DIM, the dim is a number like any other.
     low, high = bounds
     if high is not None and high >= MAX_DIM:
         high = high if low == high else None
@@ -155,9 +157,9 @@ def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
 
 
 def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
-    """Returns a dim with these bounds. If it is a single symbol, the symbol gets the same bounds."""
-    # The dim and its symbol are the same. With different bounds, a message would merge them, and the decoded dim would
-    # be narrower.
+    """Returns a dim with these bounds. If the expression is a single symbol, the symbol gets the same bounds."""
+    # Such a dim and its symbol have the same value, and a message has only one field for the bounds of both. If their
+    # bounds differed, the encoder would send the intersection, and the decoded dim would differ from the sent dim.
     symbol = None if expression is None else expression.symbol
     if symbol is not None and symbol.bounds != bounds:
         expression = Expression(1, (Symbol(symbol.name, bounds),))
@@ -167,21 +169,22 @@ def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
 def make_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression:
-    """Returns an expression with ordered factors. Common factors must already be cancelled."""
+    """Returns an expression and orders its symbols by name. The caller must have cancelled common factors."""
     return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
 def make_legal_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression | None:
-    """Returns the expression; None if it is too large."""
+    """Returns the expression; None if a number exceeds MAX_DIM, or if there are more than MAX_FACTORS symbols."""
     if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
         return None
     return make_expression(coefficient, factors, divisor, divisors)
 
 
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
-    # Ordered by name only: the order is part of the result, and bounds may be narrowed before.
+    # The order depends on the names only. If it depended on bounds as well, narrowed bounds would change the order in
+    # the result.
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
@@ -194,13 +197,13 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
     """Whether every dim is a number."""
-    # Exactly int, because a bool is not a dim, and a subclass may compare in any way. No Python loop, because this is
-    # on the fast path.
+    # Only the exact type int is accepted. A bool is not a dim, and a subclass of int may define comparisons
+    # differently. Every query calls this function, so it uses no Python loop, which would be slower.
     return dims is not None and _INT.issuperset(map(type, dims))
 
 
 def find_name(dim: AnyDim) -> str | None:
-    """Returns the name of a dim that is a single symbol."""
+    """Returns the name of a dim that is a single symbol; None for any other dim."""
     symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
     return None if symbol is None else symbol.name
 
@@ -213,19 +216,19 @@ def format_dims(dims: Sequence[AnyDim] | None) -> str:
 
 
 def format_dim(dim: AnyDim) -> str:
-    """Returns a dim in the usual notation; `?` if nothing is known."""
+    """Returns a dim in the usual notation; `?` if nothing is known about the dim."""
     return "?" if dim is None else format_value(dim) if isinstance(dim, int) else str(dim)
 
 
 def format_product(dims: Iterable[AnyDim]) -> str:
-    """Returns a product of dims as text: a number if all are known, otherwise like `(2..8)*N*4`."""
+    """Returns a product of dims as text: a number if all dims are known, otherwise a text such as `(2..8)*N*4`."""
     known, others = 1, []
     for dim in dims:
         if isinstance(dim, int):
             known *= dim
         else:
             name = find_name(dim)
-            # In parentheses if it would read as more than one factor: (N/2)*4, but N*4.
+            # A dim is enclosed in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
             text = "?" if dim is None else f"({dim})"
             others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
@@ -234,7 +237,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
 
 
 def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
-    """Returns `dims` if each is from 0 to 2^63 - 1.
+    """Returns `dims` if each of them is from 0 to 2^63 - 1.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE.
@@ -246,13 +249,13 @@ def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
 
 
 def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
-    """Checks each dim.
+    """Checks the dims of a shape, which may be partially known.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        # Most dims are numbers or unknown, and need no function call.
+        # Most dims are valid numbers or None. Such dims are checked here, without a function call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 
@@ -274,7 +277,7 @@ def check_symbols(dims: Iterable[AnyDim]) -> None:
 
 
 def check_partial_dim(dim: int | Dim, path: str, index: int) -> None:
-    """Checks one dim; see `check_partial_dims`."""
+    """Checks one dim and raises the errors that `check_partial_dims` lists."""
     if isinstance(dim, int):
         _check_bounds(Interval(dim, dim), path, index)
         return
@@ -294,8 +297,9 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 
 def hint_unknown(dim: object) -> str:
-    """Returns what to write instead of -1, for an error message; empty for other values."""
-    # Libraries write -1 for an unknown dim. Here it is rejected, because in a requested shape it has another meaning.
+    """Returns the part of an error message that says how to write an unknown dim; empty unless `dim` is -1."""
+    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a requested shape is
+    # the item that the server computes.
     return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
 
 
@@ -331,7 +335,7 @@ def _find_order(symbol: Symbol) -> str:
 
 
 def _list_parts(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
-    """Returns the factors of a product as text, at least one."""
+    """Returns the factors of a product as texts. The list is never empty, because an empty product is written as 1."""
     powers = Counter(symbol.name for symbol in symbols)
     parts = [write_factor(name) if power == 1 else f"{write_factor(name)}^{power}" for name, power in powers.items()]
     return [str(number), *parts] if number != 1 or not parts else parts

@@ -1,8 +1,8 @@
-"""The divisors of a volume next to a number, as suggestions for a -1.
+"""Divisors of a volume that are close to a number. If a -1 leaves a remainder, the error suggests such divisors.
 
-Invariants: a returned number divides the volume, and the quotient is a valid dim. The cost is limited to some tenths of
-a millisecond for any input. Large factors may therefore stay undivided, or there may be too many divisors to examine.
-In that case the result does not claim to have the nearest ones.
+Invariants: each returned number divides the volume, and the quotient is a valid dim. A call takes at most some tenths
+of a millisecond for any input. To stay within that time, a call may leave large factors undivided, or examine only some
+of the divisors. In that case, the result does not claim to contain the nearest divisors.
 """
 
 from bisect import bisect_right
@@ -14,18 +14,23 @@ from typing import NamedTuple
 from tensor_reshape.rules.limits import MAX_DIM
 
 _CANDIDATES = (2, *range(3, 1000, 2))
-"""Candidates for prime factors, including all primes below 1,000. Shapes of tensors rarely have larger ones."""
+"""The candidates for prime factors, which include all primes below 1,000. Dims of tensors rarely have larger prime
+factors.
+"""
 
 _HALF = 64
-"""Limit of products of each half of the factors. Shapes of tensors rarely have more than 1,000 divisors."""
+"""The factors of a volume are divided into two halves. `_HALF` is the largest number of products that the factors of
+one half may have. The volumes of tensors rarely have more than 1,000 divisors.
+"""
 
 
 class NearDivisors(NamedTuple):
     """Some divisors of a volume.
 
     Attributes:
-        values: the largest divisor below a number and the smallest above it, as far as they exist, in ascending order.
-        are_nearest: whether there are certainly none nearer.
+        values: the largest divisor below a number and the smallest divisor above that number, in ascending order. A
+            divisor that does not exist is left out.
+        are_nearest: whether the volume certainly has no divisors that are nearer.
     """
 
     values: list[int]
@@ -33,21 +38,21 @@ class NearDivisors(NamedTuple):
 
 
 def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivisors:
-    """Returns the divisors of a volume next to a number.
+    """Returns the divisors of a volume that are next to a number.
 
     Args:
-        volume: at least 1.
+        volume: the volume, at least 1.
         near: the number, which does not divide the volume.
         dims: the dims of the volume, which help to find its large factors.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
-    least = -(-volume // MAX_DIM)  # a smaller divisor would leave a quotient that is not a valid dim
+    least = -(-volume // MAX_DIM)  # the quotient by a smaller divisor would exceed MAX_DIM
     start = max(near, least - 1)
     above, below = volume, 0  # the volume itself is always a divisor
     for divisor in low:
-        # Each divisor is a product of one element of `low` and one of `high`. For each element of `low`, two products
-        # are next to `near`.
+        # Each divisor is the product of an element of `low` and an element of `high`. For each element of `low`, the
+        # code finds the largest such product below `near` and the smallest above `near`.
         at = bisect_right(high, start // divisor)
         above = min(above, divisor * high[at]) if at < len(high) else above
         at = bisect_right(high, near // divisor)
@@ -57,11 +62,13 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 
 
 def list_divisors(number: int, most: int) -> list[int] | None:
-    """Returns all divisors of a number, unordered; None if there are more than `most`, or a factor may not be prime.
+    """Returns all divisors of a number, in any order; None if they cannot be listed.
+
+    The divisors cannot be listed if there are more than `most`, or if one of the known factors may not be prime.
 
     Args:
-        number: at least 1.
-        most: limit of the number of divisors.
+        number: the number, at least 1.
+        most: the largest number of divisors.
     """
     factors, are_primes = _find_factors(number, ())
     if not are_primes or prod(power + 1 for power in factors.values()) > most:
@@ -73,7 +80,7 @@ def list_divisors(number: int, most: int) -> list[int] | None:
 
 
 def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]:
-    """Returns factors with the volume as their product, and whether all are certainly prime."""
+    """Returns factors whose product is the volume, and whether all of these factors are certainly prime."""
     factors = Counter[int]()
     rest = volume
     for prime in _CANDIDATES:
@@ -87,12 +94,17 @@ def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]
         rest //= part
         factors[part] += part > 1
     factors[rest] += rest > 1
-    # A number without divisors below 1,000 is prime if it is less than the square of that.
+    # A number without prime factors below 1,000 is certainly prime if it is less than the square of the largest
+    # candidate.
     return +factors, all(factor < _CANDIDATES[-1] ** 2 for factor in +factors)
 
 
 def _multiply(factors: Counter[int]) -> tuple[list[int], list[int], bool]:
-    """Returns two ascending lists whose pairwise products are divisors, and whether these are all."""
+    """Returns two ascending lists of numbers, and whether the lists give all divisors.
+
+    The product of a number of the first list and a number of the second list is a divisor. The lists do not give all
+    divisors if a list would become too long.
+    """
     low, high = [1], [1]
     are_all = True
     for factor, count in factors.items():

@@ -1,10 +1,11 @@
-"""The supported data types, with the names of the specifications.
+"""The supported data types. Their names are those of the specifications.
 
-The table contains every OpenVINO element type of a fixed size. The numbers are those of the protobuf enum `DataType`.
-Everything else follows from this table: to add a type, add a row here and a value there.
+The table `DataType` contains every OpenVINO element type of a fixed size. The numbers are those of the protobuf enum
+`DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code uses the table.
 
-Types below one byte are packed as in OpenVINO; `docs/concepts/element-types.md` draws the bits of each. A packed tensor
-is one row of bits that ends in a whole byte. A group is the smallest number of elements that fills whole bytes.
+Elements that do not fill whole bytes are packed as in OpenVINO. Figures in `docs/concepts/element-types.md` show the
+bits of each packed type. The bits of all elements of a packed tensor follow each other without gaps, and the last byte
+is filled up with spare bits. A group is the smallest number of elements that fills whole bytes.
 """
 
 from enum import Enum, IntEnum, auto
@@ -25,11 +26,11 @@ class DataType(IntEnum):
     """The type of a tensor's elements. The value is the number in the protobuf API.
 
     Attributes:
-        bits: bits of one element.
-        kind: their interpretation.
+        bits: the number of bits of one element.
+        kind: the interpretation of these bits.
         numpy_name: the name in numpy, or in ml_dtypes if numpy does not have the type; empty if neither has it.
-        group_items: number of elements that fill whole bytes; 1 unless the type is packed.
-        group_bytes: number of these bytes.
+        group_items: the number of elements in a group; 1 unless the type is packed.
+        group_bytes: the number of bytes of a group.
 
     >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
     ('bf16', 16, True)
@@ -41,10 +42,10 @@ class DataType(IntEnum):
     group_items: int
     group_bytes: int
 
-    # Rows are complete. The defaults are for type checkers, which treat the lookup `DataType(number)` as a call of
-    # this.
+    # All rows below have a number, bits and a kind. The defaults are only for type checkers, which treat the lookup
+    # `DataType(number)` as a call of this method.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
-        """Creates a member from a row."""
+        """Creates a member from a row of the table."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.bits, member.kind, member.numpy_name = bits, kind, numpy_name
@@ -83,7 +84,7 @@ class DataType(IntEnum):
         return self.group_items > 1
 
     def count_bytes(self, items: int) -> int:
-        """Returns the number of bytes of `items` contiguous elements."""
+        """Returns the number of bytes that `items` contiguous elements fill, rounded up to whole bytes."""
         return -(-items * self.bits // 8)
 
     def __str__(self) -> str:
@@ -95,7 +96,7 @@ _BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type
 
 
 def find_data_type(name: str) -> DataType | None:
-    """Returns the type of a name of this project or of numpy, ignoring case; None if it is unknown."""
+    """Returns the data type with a name of this project or of numpy, ignoring case; None if no type has the name."""
     return _BY_NAME.get(name.lower())
 
 
@@ -104,12 +105,14 @@ INTEGERS = frozenset(
     for data_type in DataType
     if data_type.kind in {ElementKind.SIGNED, ElementKind.UNSIGNED} and not data_type.is_packed
 )
-"""i8 to i64 and u8 to u64: the types of a shape tensor of Reshape-1."""
+"""The types i8 to i64 and u8 to u64, which a shape tensor of Reshape-1 may have."""
 
 GRAPH_FLOATS = frozenset({DataType.F32, DataType.F16, DataType.BF16})
-"""The data types of the oneDNN Graph specification. This list is fixed, so a new float type does not join it."""
+"""The data types of the oneDNN Graph specification. A float type that is added to `DataType` later does not belong to
+this set.
+"""
 
 
 def format_data_types(data_types: frozenset[DataType]) -> str:
-    """Returns the names of types, ordered by number: "f16, bf16, f32"."""
+    """Returns the names of types, ordered by the numbers of the types: "f16, bf16, f32"."""
     return ", ".join(str(data_type) for data_type in sorted(data_types))

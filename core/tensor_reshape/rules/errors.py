@@ -1,14 +1,14 @@
-"""The exceptions, and the permanent reasons of rejected requests.
+"""The exceptions of this project, and the permanent reasons of rejected requests.
 
-A rejected request raises the same class with the same reason, whether the client or the server detected the error.
-Reasons are part of the API: they are never renamed, removed, or given another meaning.
+A rejected request raises the same exception class with the same reason, whether the client or the server detected the
+error. Reasons are part of the API, so a reason is never renamed or removed, and its meaning never changes.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
-# The gRPC status codes by name. The rules do not import gRPC; `wire.status` converts the names.
+# The names of gRPC status codes. The rules do not import gRPC, so `wire.status` converts the names to codes.
 INVALID_ARGUMENT = "INVALID_ARGUMENT"
 NOT_FOUND = "NOT_FOUND"
 UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -18,9 +18,10 @@ INTERNAL = "INTERNAL"
 
 MAX_MESSAGE_CHARACTERS = 768
 MAX_VALUE_CHARACTERS = 192
-"""Length limit of a value.
+"""The largest number of characters of a value in an error.
 
-Errors are the same locally and from a server, which sends them in a few kilobytes of metadata.
+A server sends an error in a few kilobytes of metadata. Local errors have the same limit, so that they equal those of a
+server.
 """
 
 _MAX_VALUES = 10
@@ -29,13 +30,14 @@ _SHOWN_BITS = 256
 
 
 class Reason(StrEnum):
-    """The reasons of rejected requests, with their status code, rule and retry behaviour.
+    """The reasons of rejected requests. A row contains the status code, the rule and the retry behaviour of a reason.
 
     The value is sent in `google.rpc.ErrorInfo.reason` and is equal to the name.
 
     Attributes:
         code_name: the name of the gRPC status code.
-        rule: the number of the broken rule, as in `tensor_reshape.rules`. None: another cause.
+        rule: the number of the broken rule, as in `tensor_reshape.rules`. None: the request breaks none of the five
+            rules.
         is_retryable: whether the same server may accept the same request a moment later.
 
     >>> Reason.NOT_DIVISIBLE.rule, Reason.NOT_DIVISIBLE.code_name, Reason.SERVER_BUSY.is_retryable
@@ -46,22 +48,23 @@ class Reason(StrEnum):
     rule: int | None
     is_retryable: bool
 
-    # Every row has a code. The default is for type checkers, which treat the lookup `Reason(text)` as a call of this.
+    # Every row below has a code. The default is only for type checkers, which treat the lookup `Reason(text)` as a call
+    # of this method.
     def __new__(cls, name: str, code_name: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column of the table
-        """Creates a member from a row."""
+        """Creates a member from a row of the table."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.code_name, member.rule, member.is_retryable = code_name, rule, is_retryable
         return member
 
-    # The operation and the data.
+    # Errors of the operation and the data.
     DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID", INVALID_ARGUMENT, 1
     SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING", INVALID_ARGUMENT, 1
     RANK_UNSUPPORTED = "RANK_UNSUPPORTED", INVALID_ARGUMENT, 1
     DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE", INVALID_ARGUMENT, 1
-    # The requested shape.
+    # Errors of the requested shape.
     INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE", INVALID_ARGUMENT, 2
     COPY_INDEX_OUT_OF_RANGE = "COPY_INDEX_OUT_OF_RANGE", INVALID_ARGUMENT, 2
     MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE", INVALID_ARGUMENT, 2
@@ -70,42 +73,42 @@ class Reason(StrEnum):
     DIM_OVERFLOW = "DIM_OVERFLOW", INVALID_ARGUMENT, 3
     VOLUME_MISMATCH = "VOLUME_MISMATCH", INVALID_ARGUMENT, 4
     EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH", INVALID_ARGUMENT, 5
-    # The layout and the bytes of the data.
+    # Errors of the layout and the bytes of the data.
     STRIDES_UNSUPPORTED = "STRIDES_UNSUPPORTED", INVALID_ARGUMENT
     STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH", INVALID_ARGUMENT
     STRIDE_NEGATIVE = "STRIDE_NEGATIVE", INVALID_ARGUMENT
     STRIDES_OVERLAP = "STRIDES_OVERLAP", INVALID_ARGUMENT
     DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH", INVALID_ARGUMENT
-    # The message.
+    # Errors of the message.
     MESSAGE_MALFORMED = "MESSAGE_MALFORMED", INVALID_ARGUMENT
     FIELD_MISSING = "FIELD_MISSING", INVALID_ARGUMENT
     OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED", INVALID_ARGUMENT
     DIM_UNKNOWN = "DIM_UNKNOWN", INVALID_ARGUMENT
-    # Partially known dims, which rule 1 checks as well.
+    # Errors of partially known dims. Rule 1 also covers these dims.
     INTERVAL_EMPTY = "INTERVAL_EMPTY", INVALID_ARGUMENT, 1
     EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
     DIM_SYNTAX_INVALID = "DIM_SYNTAX_INVALID", INVALID_ARGUMENT
     SYMBOL_CONFLICT = "SYMBOL_CONFLICT", INVALID_ARGUMENT, 1
-    # Batches.
+    # Errors of batches.
     BATCH_REFERENCE_INVALID = "BATCH_REFERENCE_INVALID", INVALID_ARGUMENT
     BATCH_DEPENDENCY_FAILED = "BATCH_DEPENDENCY_FAILED", INVALID_ARGUMENT
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
-    # The Open Inference Protocol.
+    # Errors of the Open Inference Protocol.
     MODEL_UNKNOWN = "MODEL_UNKNOWN", NOT_FOUND
     INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
     OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
     PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
-    # Shared memory of the Open Inference Protocol.
+    # Errors of shared memory in the Open Inference Protocol.
     SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
     REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
     REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
     REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
     REGION_FILE_INVALID = "REGION_FILE_INVALID", INVALID_ARGUMENT
     REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
-    # The order of messages in a stream.
+    # Errors in the order of messages of a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
-    # Limits of a server. Limits that are filled by other calls become free when those end.
+    # Limits of a server. The retryable limits depend on other calls, and become free when these calls end.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
     HEADER_TOO_LARGE = "HEADER_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -115,18 +118,18 @@ class Reason(StrEnum):
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
     STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
-    # Authentication and permissions. The errors do not say what is wrong with a token or which names exist.
+    # Errors of authentication and permissions. They do not say what is wrong with a token, or which names exist.
     UNAUTHENTICATED = "UNAUTHENTICATED", UNAUTHENTICATED
     PERMISSION_DENIED = "PERMISSION_DENIED", PERMISSION_DENIED
-    # Raised only in the caller's process.
+    # This error is raised only in the caller's process, never by a server.
     VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE", INVALID_ARGUMENT
 
 
 class TensorReshapeError(Exception):
-    """The base class of all exceptions that this project raises deliberately.
+    """The base class of the exceptions that this project raises deliberately.
 
     Attributes:
-        request_id: the id of the failed call, as in the server's log. None if no call was made.
+        request_id: the id of the failed call, which is also in the server's log. None if no call was made.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -143,10 +146,10 @@ class ReshapeError(TensorReshapeError):
 
     Attributes:
         code_name: the name of the gRPC status code of this class.
-        message: one sentence for people.
-        reason: a `Reason`, or text if a newer server returns a reason that this version does not know.
-        field: the field at fault, as a path with the index of the item (`shape[1]`); empty if there is none.
-        metadata: the index and the values, as text under stable keys.
+        message: one sentence that describes the error to people.
+        reason: a `Reason`; a text if a newer server returns a reason that this version does not know.
+        field: the path of the field at fault, with the index of the item (`shape[1]`). Empty if no field is at fault.
+        metadata: the index and the values at fault, as texts. Their keys never change.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
@@ -162,7 +165,7 @@ class ReshapeError(TensorReshapeError):
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
     ) -> None:
-        """Keeps the arguments."""
+        """Stores the arguments as attributes."""
         super().__init__(message)
         self.message = message
         self.reason = Reason(reason) if reason in Reason.__members__ else reason
@@ -170,18 +173,18 @@ class ReshapeError(TensorReshapeError):
         self.metadata = dict(metadata or {})
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Supports pickling and copying with keyword arguments."""
+        """Lets pickle and copy create this exception, although its arguments are keyword arguments."""
         return _make, (type(self), self.message), vars(self)
 
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
-        """Returns an error whose metadata are `values`, each shortened."""
+        """Returns an error with `values` as its metadata. The message and each value are cut at their length limits."""
         metadata = {key: clip_text(format_value(value), MAX_VALUE_CHARACTERS) for key, value in values.items()}
         return cls(clip_text(message, MAX_MESSAGE_CHARACTERS), reason=reason, field=field, metadata=metadata)
 
 
 class InvalidRequestError(ReshapeError, ValueError):
-    """The request breaks a rule. Every server rejects it in the same way.
+    """The request breaks a rule. Every server rejects such a request in the same way.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [-1, -1], special_zero=False)
@@ -235,7 +238,7 @@ class LimitError(ReshapeError):
     """The request exceeds a limit of the server.
 
     Attributes:
-        retry_seconds: the delay after which the server suggests to retry. None: do not retry.
+        retry_seconds: the delay in seconds after which the server suggests to retry. None: do not retry.
 
     >>> try:
     ...     client.reshape(np.zeros(20 * 2**20, np.uint8), [-1], special_zero=False, transfer="inline")
@@ -249,7 +252,7 @@ class LimitError(ReshapeError):
 
 
 def format_value(value: object) -> str:
-    """Returns text for a value. A long sequence is cut, and a huge integer is replaced by its size."""
+    """Returns a value as text. A long sequence is cut, and a huge integer is shown as a power of two."""
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1} or beyond"
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -263,14 +266,17 @@ def format_value(value: object) -> str:
 def clip_text(text: str, limit: int) -> str:
     """Returns `text` in at most `limit` ASCII characters.
 
-    Other characters would take three times the bytes in metadata.
+    Characters outside of ASCII would take three times as many bytes in metadata, so they are replaced by escapes.
     """
     plain = text.encode("ascii", "backslashreplace").decode("ascii")
     return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
 
 
 def escape_unprintable(text: str) -> str:
-    """Returns untrusted text in one line. Terminals interpret control characters, and XML cannot contain them."""
+    """Returns untrusted text with unprintable characters replaced by escapes.
+
+    Terminals interpret control characters, and XML cannot contain them.
+    """
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
@@ -278,9 +284,9 @@ def escape_unprintable(text: str) -> str:
 
 
 def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Returns at most ten values of an error, each shortened."""
+    """Returns at most ten values of an error. Each value is cut at its length limit."""
     return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}
 
 
 def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
-    return kind.__new__(kind, message)  # pickle and copy set the attributes afterwards
+    return kind.__new__(kind, message)  # pickle and copy set the attributes after this call

@@ -1,7 +1,7 @@
-"""Explanations: the origins of output dims, and values that would be accepted instead of rejected ones.
+"""Explanations: the origins of output dims, and the values that would be accepted instead of rejected values.
 
-Invariants: explanations decide nothing. They use the items that `targets` has read and do not change a result. A text
-is never longer than MAX_VALUE_CHARACTERS.
+Invariants: an explanation never changes a result. Explanations use the items that `targets` has read. No text of an
+explanation is longer than MAX_VALUE_CHARACTERS.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,16 @@ from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
 _HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
-"""Reasons whose accepted values depend on the query, so that they belong in the message."""
+"""The reasons for which the accepted values depend on the query. For these reasons, the message contains the accepted
+values.
+"""
 
 _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
-"""Returns what would be accepted."""
+"""A function that returns a description of the values that would be accepted."""
 
 
 def _limit(origin: Origin) -> Origin:
-    """Returns an origin with shortened texts."""
+    """Returns an origin whose texts are cut at the length limit."""
     return origin._replace(
         text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
         dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
@@ -42,16 +44,19 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
     Args:
         question: the query.
-        target: its target.
+        target: the target of the query.
         dims: the output dims.
     """
     return tuple([_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims)])
 
 
 def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns an error with two more values: `rule`, the broken rule, and `accepted`, what would be accepted.
+    """Returns the error with two more values in its metadata.
 
-    An error that does not belong to the five rules, or that this version does not know, is returned unchanged.
+    `rule` is the number of the broken rule. `accepted` describes the values that would be accepted.
+
+    The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
+    its reason.
     """
     reason = Reason(error.reason) if error.reason in Reason.__members__ else None
     describe = None if reason is None else _ACCEPTED.get(reason)
@@ -63,9 +68,10 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeErro
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns an error whose message contains what would be accepted, if that depends on the query.
+    """Returns the error, with the accepted values in its message if these values depend on the query.
 
-    This is for single local queries, because it may take longer than the query itself.
+    Callers use this function only for single local queries, because the search for accepted values may take longer than
+    the query.
     """
     if error.reason not in _HINTED:
         return error
@@ -74,7 +80,7 @@ def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
 
 
 def _add_hint(error: ReshapeError, accepted: str) -> str:
-    """Returns the message, with the accepted values if they say more than the rule."""
+    """Returns the message of the error, followed by the accepted values if these depend on the query."""
     if error.reason not in _HINTED:
         return error.message
     return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
@@ -130,7 +136,8 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
-    # The error does not contain the target. It is an error of rule 4, so each item can be read.
+    # The error does not contain the target, so the target is read again. The query broke rule 4, so it has passed rule
+    # 2, and each item can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
@@ -156,7 +163,7 @@ def _say(text: str) -> _Describe:
     return lambda _question, _error: text
 
 
-# The accepted values for each reason. The rule number is in `Reason`.
+# The functions that describe the accepted values for each reason. `Reason.rule` is the number of the broken rule.
 _ACCEPTED: dict[Reason, _Describe] = {
     Reason.DATA_TYPE_UNSUPPORTED: lambda _question, error: error.metadata.get("admitted", "a data type"),
     Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),

@@ -1,33 +1,29 @@
-"""Shape inference: the five rules of `tensor_reshape.rules` together. Every result comes from here.
+"""Shape inference: the five rules of `tensor_reshape.rules` together. All results come from this module.
 
-Rule 1 is checked here and in `dims`. If the target is a tensor, its type and rank are checked where it is read, in
-`wire.reshapes`. Rule 2 is in `targets`. Rules 3 and 4 are one equation of two volumes, which the cheapest suitable
-solver solves: `solvers.exact`, `solvers.single` or `solvers.cases`. `Target.cancelled` lists the dims that are on
-neither side. Rule 5 compares a known output. For a partially known query, the expected shape is part of the equation,
-so that an expected dim can narrow others.
+Rule 1 is checked here and in `dims`. If the target is a tensor, `wire.reshapes` checks the type and the rank of that
+tensor. Rule 2 is in `targets`. Rules 3 and 4 require that two products, the volumes of data and output, are equal. The
+cheapest suitable solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases`. The dims of
+`Target.cancelled` are left out of both products. Rule 5 compares a known output with the expected shape. For a
+partially known query, the expected shape is part of the equation, so that an expected dim can narrow other dims.
 
-If data and target are numbers, the rules are checked in their order, after the expected dims. Any other query is
-checked in this order:
+If data and target are numbers, the expected dims are checked first, and then the rules in their order. Any other query
+is checked in this order:
 
-1. the data type, special_zero and the ranks; each dim by itself; the number of symbols (rule 1)
+1. Rule 1 for the data type, special_zero, the ranks, each single dim, and the number of symbols.
+2. Rule 1 for the symbols of the data, which must not contradict each other. Then the items of the target from left to
+   right: the symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
+3. Rule 3 for a -1 next to a literal 0.
+4. Rule 5 for an expected rank or dim that the output cannot have for any volume, and rule 1 for an expected symbol that
+   contradicts other symbols.
+5. Rule 1 for expressions that are not valid dims for any values of their symbols.
+6. Rules 3 to 5 for all instances. At least one instance must obey these rules.
 
-2. whether the symbols of the data contradict each other (rule 1); then the target from left to right: whether its
-symbols contradict earlier ones, and whether an item breaks rule 2
+A query stands for all its instances. An instance is a data shape and a target that match the query. The result contains
+the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
+breaks a rule for all data.
 
-3. a -1 next to a literal 0 (rule 3)
-
-4. an expected rank or dim that the output cannot have for any volume (rule 5), or an expected symbol that contradicts
-others (rule 1)
-
-5. expressions that are not valid dims for any values of their symbols (rule 1)
-
-6. whether any instance is left: rules 3 to 5
-
-A query stands for all its instances: each data shape and target that match it. The result contains the output of each
-instance that the rules accept. The query is rejected if they accept none, or if a literal breaks a rule for all data.
-
-Invariants: a target is read once. `begin_answer` handles known queries and those with a closed form. It leaves any
-other to `finish_answer`, which continues from there.
+Invariants: a target is read once. `begin_answer` answers known queries and queries with a closed form. For any other
+query, `finish_answer` continues from the state that `begin_answer` returns.
 """
 
 from collections import Counter
@@ -83,11 +79,11 @@ from tensor_reshape.rules.views import infer_view
 
 
 class Unsolved(NamedTuple):
-    """A partially known query without a closed form, after the first checks.
+    """A partially known query that has passed the first checks and has no closed form.
 
     Attributes:
         request: the query.
-        target: its target. None: not even its length is known.
+        target: the target of the query. None: not even the length of the target is known.
     """
 
     request: ShapeRequest
@@ -95,17 +91,17 @@ class Unsolved(NamedTuple):
 
 
 def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tuple[int, ...]:
-    """Returns the output dims of a known query, for an execution.
+    """Returns the output dims of a known query. Executions of a reshape use this function.
 
     Raises:
-        InvalidRequestError: a rule is broken. The reason and the metadata say which one and where.
+        InvalidRequestError: a rule is broken. The reason and the metadata name the rule and the item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     return _infer_known(question, limits)[1]
 
 
 def infer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Returns only what is known of the output dims; see `answer_question`."""
+    """Returns the output dims of a query without explanations and without a view; see `answer_question`."""
     return answer_question(ShapeRequest(question), limits, budget)
 
 
@@ -117,11 +113,11 @@ def answer_question(
     Args:
         request: the query.
         limits: the limits of the server.
-        budget: the step budget, which also covers an error. Default: a full one.
+        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
 
     Raises:
-        InvalidRequestError: a rule is broken, or no instance is accepted. The reason and the metadata say which rule
-            and where.
+        InvalidRequestError: a rule is broken, or no instance is accepted. The reason and the metadata name the rule and
+            the item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     begun = begin_answer(request, limits)
@@ -129,7 +125,7 @@ def answer_question(
 
 
 def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer | Unsolved:
-    """Returns the result of a query that is known or has a closed form, or the query for `finish_answer`.
+    """Returns the result if the query is known or has a closed form; otherwise the input of `finish_answer`.
 
     `finish_answer` may take some milliseconds, because it may search.
 
@@ -140,7 +136,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
     question = request.question
     try:
         if is_known(question):
-            # The expected dims may be partially known. Errors in them are reported first.
+            # The expected dims may be partially known. Errors of expected dims are reported before other errors.
             if question.expected is not None:
                 check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
@@ -149,7 +145,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # An expected dim may narrow others, which the closed form does not consider.
+        # An expected dim may narrow other dims, but the closed form ignores the expected shape.
         solved = None
         if question.data is not None and question.expected is None:
             solved = solve_single(question.data, resolved)
@@ -159,11 +155,11 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Returns the result of a query that `begin_answer` has left.
+    """Returns the result of a query for which `begin_answer` returned an `Unsolved`.
 
     Args:
         unsolved: the query.
-        budget: the step budget, which also covers an error. Default: a full one.
+        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted.
@@ -171,12 +167,13 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
     request, target = unsolved
     question = request.question
     try:
-        # Not earlier, because checking each symbol takes longer than the closed form, which only matches valid dims.
+        # The closed form takes less time than these checks and applies only to valid dims. A query with an invalid dim
+        # therefore always reaches this function.
         _check_parts(question)
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
         if question.expected is None:
-            # The output is unknown, but a contradictory query is still rejected.
+            # Nothing is known about the output, but the query is rejected if its symbols contradict each other.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
@@ -198,19 +195,19 @@ def _complete(
     dims: tuple[AnyDim, ...] | None,
     conditions: Conditions = NO_CONDITIONS,
 ) -> ShapeAnswer:
-    """Returns the result with everything that the request asks for."""
+    """Returns the result with the conditions, and with the origins and view that the request asks for."""
     question, explained, strides = request
-    if strides is None and not explained:  # the usual case: a batch has thousands of these
+    if strides is None and not explained:  # the usual case; a batch has thousands of such queries
         return ShapeAnswer(dims, conditions.listed, conditions_complete=conditions.complete)
     if strides is not None and question.data_type is not None:
-        check_strided_type(question.data_type, strides, "data")  # as for a reshape of such data
+        check_strided_type(question.data_type, strides, "data")  # a reshape of such data makes the same check
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
     return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
-    """Returns the target and the output dims, by exact arithmetic."""
+    """Returns the target and the output dims of a known query, by exact arithmetic."""
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)
@@ -223,7 +220,7 @@ def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], 
 
 
 def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
-    """Checks data type, special_zero and ranks. An unknown rank passes.
+    """Checks data type, special_zero and ranks. An unknown rank is accepted.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
@@ -235,8 +232,8 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     if special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    # Compared here, and rejected by the function: a function call for each rank would be a tenth of the time of an
-    # execution's query.
+    # The ranks are compared here, and `check_rank` is called only to raise the error. Calling the function for each
+    # rank would take a tenth of the time of a query of an execution.
     max_rank = limits.max_rank if operation.max_rank is None else operation.max_rank
     if data is not None and len(data) > max_rank:
         check_rank(operation, len(data), "data.dims", limits)
@@ -245,7 +242,7 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
 
 
 def _check_parts(question: AnyQuestion) -> None:
-    """Checks each partially known dim by itself, and the number of symbols.
+    """Checks each partially known dim separately, and the number of symbols in the query.
 
     Raises:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
@@ -253,7 +250,7 @@ def _check_parts(question: AnyQuestion) -> None:
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")
     for index, item in enumerate(target):
-        if isinstance(item, Dim):  # rule 2 handles numbers
+        if isinstance(item, Dim):  # rule 2 has checked the numbers
             check_partial_dim(item, f"shape[{index}]", index)
     check_partial_dims(expected, "expected_shape.dims")
     check_symbols([*data, *target, *expected])
@@ -267,7 +264,7 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """
     if len(expected) != len(output):
         raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first dim of each name; further dims with that name must be equal
+    named: dict[str, int] = {}  # the first output dim of each name; equal names must have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
@@ -275,26 +272,26 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
 
 
 def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -> tuple[tuple[AnyDim, ...], Conditions]:
-    """Returns the output dims and the conditions, by the general solver.
+    """Returns the output dims and the conditions, which the general solver finds.
 
     Raises:
-        InvalidRequestError: a literal breaks a rule, or no instance is accepted.
+        InvalidRequestError: a literal breaks a rule for all data, or no instance is accepted.
     """
     case = Case(build_system(question, target), target, budget)
     solution = solve(case)
     if solution is None:
         raise _reject(question, case)
     zeros = _find_zeros(case, solution)
-    # The solver bounds variables. The data's bounds of whole expressions apply in addition.
+    # The solver bounds variables. If the data gives bounds for a whole expression, these apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:  # a number
+        if not monomial.variables and not monomial.divisors:  # the dim is a number
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
-        if met.is_empty:  # the bounds from the equation and those from the data
+        if met.is_empty:  # the bounds from the equation contradict the bounds from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
     conditions = list_conditions(question, target, case.system)
@@ -304,11 +301,11 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
 
 
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
-    """Returns the variables of the output that may be 0."""
+    """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
-    if case.target.inferred is not None:  # a divisor is not 0
-        # Uses the equation, not the remainder: in the graph operations a copied dim is on both sides, and is also a
-        # divisor.
+    if case.target.inferred is not None:  # the divisors of a -1 are not 0
+        # The divisors are taken from the equation before cancelling. In the graph operations, a copied dim is on both
+        # sides of the equation. Cancelling removes this dim, although it is a divisor of the -1.
         divisors = Counter(case.equation.right)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
@@ -316,7 +313,7 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
 
 
 def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
-    """Returns the expression of an output dim: the query's own, or the one that the equation gives."""
+    """Returns the expression of an output dim, from the query or by solving the equation; None if there is none."""
     monomial = case.system.output[index]
     if isinstance(monomial.dim, Dim) and monomial.dim.expression is not None:
         return monomial.dim.expression
@@ -334,11 +331,11 @@ def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
     inferred = target.inferred
     if inferred is None:
         return reject_volume(question, format_product(data), format_product(items))
-    # If the -1 would be too large, that is the error, and not a remainder.
+    # A -1 that would be too large is reported before a remainder.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return reject_overflow(question, inferred, overflow)
-    # The dividend and the divisor. A copied 0 stands for the dim that it copies.
+    # `above` is the dividend and `below` the divisor. A copied 0 is replaced by the dim that it copies.
     above, below = balance(target, data)
     if any(find_bounds(dim).max == 0 for dim in below):
         return reject_zero_volume(question, inferred)
@@ -346,8 +343,8 @@ def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
 
 
 def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
-    """Returns the error of an expected dim, or the error of the query without the expected shape, if it has one."""
-    # The expected shape has narrowed the system, so a new one is built. The target is unchanged.
+    """Returns the error of an expected dim. If the query without its expected shape is rejected, returns that error."""
+    # The expected shape has narrowed the variables of `case.system`, so `_search` builds a new system.
     plain, target = question._replace(expected=None), case.target
     solved = None if plain.data is None else solve_single(plain.data, target)
     if solved is None:
@@ -363,19 +360,19 @@ def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
 
 
 def _find_overflow(case: Case, inferred: int) -> int | None:
-    """Returns the smallest value of a -1 that exceeds the largest dim; None if it does not.
+    """Returns the smallest possible value of the -1 if this value exceeds the largest dim; otherwise None.
 
-    This needs another search without a bound on the -1. It is skipped if the other side cannot be so large, because the
-    -1 is at most the product of which it is a factor.
+    Finding this value takes another search, in which the -1 has no bound. The search is skipped if the left side of the
+    equation cannot exceed the largest dim. The right side has the same value, and the -1 is one of its factors.
 
     Lemma: quotient-below-the-whole.
     """
     system, key = case.system, case.find_variable(inferred)
-    # at least 1 for each variable: only an instance with elements can have a -1 that is too large
+    # Each variable counts as at least 1, because only a tensor with elements can have a -1 that is too large.
     greatest = case.equation.constants[0]
     for variable in case.equation.left:
         if greatest > MAX_DIM:
-            break  # the product of many open upper ends would have thousands of digits
+            break  # stops, because the product of many open upper bounds would have thousands of digits
         greatest *= max(system.ranges[variable].max, 1)
     if greatest <= MAX_DIM:
         return None

@@ -1,6 +1,6 @@
 """Inferred shapes as JSON.
 
-Invariants: dims are written in the notation of `rules.notation`. Missing values have no key.
+Invariants: names of dims are written in the notation of `rules.notation`. A missing value has no key in its object.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def describe_answer(answer: ShapeAnswer) -> Json:
-    """Returns a result as JSON."""
+    """Returns a result as a JSON object."""
     record: Json = {"shape": describe_dims(answer.dims)}
     if answer.conditions:
         record["conditions"] = list(map(_describe_condition, answer.conditions))
@@ -32,12 +32,12 @@ def describe_answer(answer: ShapeAnswer) -> Json:
 
 
 def describe_dims(dims: Sequence[AnyDim] | None) -> list[int | Json | None] | None:
-    """Returns a shape as JSON; null if not even the rank is known."""
+    """Returns a shape as a JSON list; null if the rank is unknown."""
     return None if dims is None else list(map(describe_dim, dims))
 
 
 def describe_dim(dim: AnyDim) -> int | Json | None:
-    """Returns a dim as JSON: a number, null if nothing is known, or its bounds and its name."""
+    """Returns a dim as JSON: a number, null for an unknown dim, or an object with bounds and a name."""
     if dim is None or isinstance(dim, int):
         return dim
     bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}

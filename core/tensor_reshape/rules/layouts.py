@@ -1,9 +1,9 @@
 """Layouts: the positions of a tensor's elements in its bytes.
 
-Strides are in elements. Tensors of packed types have no strides and are always dense. A layout is checked in exact
-integers against the number of received bytes before a view is created, because numpy's own bounds check overflows. A
-reshape reads its input in row-major logical order for every layout (oneDNN Graph developer guide; 341 of 341 executions
-agreed).
+Strides count elements, not bytes. Tensors of packed types have no strides and are always dense. Before a view of the
+received bytes is created, the layout is compared with the number of bytes in exact integers, because numpy's own bounds
+check overflows. For every layout, a reshape reads its input in the row-major order of the indices. The oneDNN Graph
+developer guide says so, and all 341 compared executions agreed.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,23 @@ from tensor_reshape.rules.limits import MAX_DIM
 
 
 def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns the number of positions from the first to the last element, including both; 0 for an empty tensor."""
+    """Returns the number of positions from the first to the last element, both included; 0 for an empty tensor."""
     if 0 in dims:
         return 0
     return 1 + sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
 
 
 def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Returns the bytes from the first to the last element of a tensor. `strides` None: dense, row-major."""
+    """Returns the number of bytes from the first to the last element. If `strides` is None, the tensor is dense."""
     return data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
 
 
 def check_layout(
     data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None, received_bytes: int, *, field: str
 ) -> None:
-    """Checks that `received_bytes` is exactly the size of the tensor. `strides` None: dense, row-major.
+    """Checks that `received_bytes` is the size of the tensor, and that no elements overlap.
+
+    If `strides` is None, the tensor is dense and in row-major order.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or
@@ -40,17 +42,17 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # After the size check, so that the number of positions is limited by the received bytes.
+    # This check follows the size check, so that the received bytes limit the number of positions to examine.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)
 
 
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that there are enough positions for all elements, not counting broadcasts (stride 0).
+    """Checks that there are enough positions for all elements. Repeated elements (stride 0) do not count.
 
-    This takes no time, and is the only overlap check before the bytes have arrived. The full check takes as long as
-    reading each byte: see `check_layout`.
+    This check takes almost no time, so a server makes it before the bytes arrive. The full check in `check_layout`
+    takes as long as reading each byte.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -66,7 +68,7 @@ def _check_size(want: int, have: int, field: str) -> None:
 
 
 def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that elements of this type may have strides, and then calls `check_strides`.
+    """Checks that elements of this type may have strides, and that the strides are valid.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
@@ -81,7 +83,8 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED.
     """
-    # A packed element has no address of its own. OpenVINO's tensors of these types have no strides either.
+    # Packed elements share bytes, so a packed element has no address. OpenVINO's tensors of packed types have no
+    # strides either.
     if data_type.is_packed:
         message = f"{field} has strides; elements of type {data_type} share bytes and must be dense"
         raise InvalidRequestError.of(
@@ -90,7 +93,7 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
 
 
 def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:
-    """Checks that there is one stride for each dim, and that none is negative.
+    """Checks that there is one stride for each dim, and that each stride is from 0 to 2^63 - 1.
 
     Raises:
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
@@ -117,10 +120,11 @@ def _reject_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> 
 
 
 def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the axes that may overlap, as pairs of stride and dim, in order.
+    """Returns the axes whose elements may overlap, as pairs of stride and dim, the shortest stride first.
 
-    An axis that steps over everything below it cannot overlap. Most layouts have only such axes, and the result is
-    empty. A common factor of all strides does not matter and is divided out, which makes the bit mask shorter.
+    The elements of an axis cannot overlap if its stride is longer than the distance that all axes with shorter strides
+    span together. Most layouts have only such axes, and the result is empty. The strides are divided by their common
+    factor. The division does not change which elements overlap, but makes the bit mask of `_mark_places` shorter.
     """
     if 0 in dims:
         return []
@@ -139,21 +143,21 @@ def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[
 def _fits(axes: list[tuple[int, int]]) -> bool:
     """Whether there are at least as many positions as elements.
 
-    Otherwise the bit mask could exceed the received bytes.
+    If there are fewer positions than elements, some elements overlap.
     """
     return prod(dim for _, dim in axes) <= 1 + sum((dim - 1) * stride for stride, dim in axes)
 
 
 def _mark_places(axes: list[tuple[int, int]]) -> int:
-    """Returns an integer with a bit set for every position that has an element.
+    """Returns an integer whose bit i is set if the position i has an element.
 
-    This takes no longer than moving the elements: there are at most about thirty steps over an integer with one bit for
-    each position.
+    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient. The
+    operands are integers with one bit for each position.
     """
     places = 1
     for stride, dim in axes:
         repeats = 1
-        while repeats < dim:  # doubling: dims of millions need about twenty steps
+        while repeats < dim:  # each step doubles the marked positions, so dims of millions need about twenty steps
             step = min(repeats, dim - repeats)
             places |= places << (step * stride)
             repeats += step

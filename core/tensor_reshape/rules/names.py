@@ -1,13 +1,13 @@
-"""Names of dims: valid names, their text, and products of them.
+"""Names of dims: which names are valid, how a name is written, and how a product of names is read.
 
 Invariants:
 
-- Every valid name has a text that is parsed to the same name: without quotes if it is a word or a formula, otherwise in
-  quotes.
-- A text is parsed completely and exactly, or rejected.
-- A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. Nothing follows from its
-  content, except that equal texts are the same dim.
-- Writing a name takes a limited number of steps, because servers write names from untrusted clients.
+- Every valid name has a text, and parsing that text returns the same name. Words, and formulas that are not products,
+  are written without quotes. All other names are written in quotes.
+- A text is rejected unless all of it can be parsed.
+- A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. The rules do not interpret
+  the formula. They only treat dims with equal formulas as equal.
+- Writing a name takes a limited number of steps, because servers write the names that untrusted clients send.
 """
 
 import re
@@ -16,15 +16,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_SYMBOL_CHARACTERS = 64
-"""The length of the longest name."""
+"""The number of characters of the longest name."""
 
 _WORD = re.compile(r"[^\W\d]\w*(?:(?:\.|::)\w+)*")
 _NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?![\w.])"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<word>{_WORD.pattern})|(?P<number>{_NUMBER})|'(?P<quoted>(?:[^']|'')+)'|(?P<sign>\*\*|//|[-+*/%^(),]))"
 )
-# A minus may precede an operand, and a slash the name of a node, as in /model/Reshape_output_0_dim_1. `//` is never two
-# slashes, so that a text can be read in only one way. Otherwise untrusted text could cause exponential backtracking.
+# A minus may precede an operand. A slash may precede a name, because names from ONNX exporters may begin with a slash:
+# /model/Reshape_output_0_dim_1. `//` is always one operator and never two slashes, so that a text matches in one way
+# only. If a text matched in several ways, untrusted text could cause exponential backtracking.
 _OPERAND = rf"\s*(?:-|/(?!/))?\s*(?:{_WORD.pattern}|{_NUMBER})\s*"
 _FLAT_FORMULA = rf"{_OPERAND}(?:(?:\*\*|//|/(?!/)|[-+*%]){_OPERAND})*"
 _SUM = re.compile(_FLAT_FORMULA)
@@ -32,14 +33,14 @@ _GROUP = re.compile(rf"(?:{_WORD.pattern})\s*\({_FLAT_FORMULA}(?:,{_FLAT_FORMULA
 _POWER = r"(?:\s*\*\*\s*[1-9][0-9]?(?!\w))?"
 _FLAT_FACTOR = rf"\s*(?:{_WORD.pattern}|[0-9]+(?![\w.])){_POWER}\s*"
 _FLAT_PRODUCT = re.compile(rf"{_FLAT_FACTOR}(?:[*/]{_FLAT_FACTOR})*")
-_GROUP_READ = " 0 "  # replaces a call or parentheses that have been read
-_MAX_NESTING = 16  # depth of parentheses, which are read recursively; names from exporters have fewer
+_GROUP_READ = " 0 "  # this text replaces a call or parentheses that have been matched
+_MAX_NESTING = 16  # the deepest nesting of parentheses; a limit, because the reader is recursive
 _POWER_TOKENS = 2
-_NO_NAMES = ("None", "unknown")  # common texts for an unknown dim
+_NO_NAMES = ("None", "unknown")  # texts that other tools write for an unknown dim
 
 
 class Product(NamedTuple):
-    """`coefficient * factors / (divisor * divisors)` like `rules.dims.Expression`, but only of names."""
+    """The product `coefficient * factors / (divisor * divisors)`, like `rules.dims.Expression`, but with names only."""
 
     coefficient: int = 1
     factors: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class Product(NamedTuple):
     divisors: tuple[str, ...] = ()
 
     def multiply(self, other: "Product") -> "Product":
-        """Returns the product."""
+        """Returns the product of this product and another one."""
         return Product(
             self.coefficient * other.coefficient,
             self.factors + other.factors,
@@ -56,7 +57,7 @@ class Product(NamedTuple):
         )
 
     def invert(self) -> "Product":
-        """Returns the reciprocal."""
+        """Returns the reciprocal of the product."""
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
@@ -64,10 +65,10 @@ class _Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-        kind: a group of `_TOKEN`.
-        text: the token; for a quoted name the content of the quotes.
-        start: its first position.
-        end: the position after it.
+        kind: the name of the group of `_TOKEN` that matched.
+        text: the token. For a quoted name, this is the content of the quotes.
+        start: the position of the first character of the token.
+        end: the position after the last character of the token.
     """
 
     kind: str
@@ -82,9 +83,10 @@ def is_name(name: str) -> bool:
 
 
 def read_product(text: str) -> Product | None:
-    """Returns a product of names and numbers, multiplied and divided from left to right; None if the text is not one.
+    """Reads a product of names and numbers from left to right; None if the text is not a product.
 
-    A formula that is not such a product is a name, also in parentheses: `4*(seq + past)` has one symbolic factor.
+    A formula that is not a product of names and numbers is one name. In `4*(seq + past)`, the formula in parentheses is
+    one factor.
     """
     tokens = _split(text)
     return None if not tokens else _read_product(text, tokens) or _read_formula(text, tokens)
@@ -96,23 +98,23 @@ def write_name(name: str) -> str:
 
 
 def write_factor(name: str) -> str:
-    """Returns the text of a name as a factor: in parentheses if only a part of it would be read as the factor."""
+    """Returns the text of a name as a factor of a product, in parentheses if the text contains operators."""
     text, is_factor = _write(name)
     return text if is_factor else f"({text})"
 
 
 def _write(name: str) -> tuple[str, bool]:
-    """Returns the text of a name, and whether it is a factor without parentheses."""
+    """Returns the text of a name, and whether the text can be a factor without parentheses."""
     if _is_word(name):
         return name, True
-    if len(name) > MAX_SYMBOL_CHARACTERS:  # not a valid name: an error shows it unchanged
+    if len(name) > MAX_SYMBOL_CHARACTERS:  # the name is not valid, and an error shows it unchanged
         return name, name.startswith("'")
     return _write_formula(name)
 
 
 @lru_cache(1024)
 def _write_formula(name: str) -> tuple[str, bool]:
-    """Returns the same for a name that is not a word and not too long."""
+    """Returns the result of `_write` for a name that is not a word and not too long."""
     flat = _flatten(name)
     is_call = flat == _GROUP_READ and _WORD.match(name) is not None
     if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):
@@ -126,17 +128,17 @@ def _is_word(text: str) -> bool:
 
 
 def _flatten(text: str) -> str | None:
-    """Returns a formula with its calls and parentheses replaced; None if the text cannot be a name."""
+    """Returns a formula with its calls and parentheses replaced by a number; None if the text cannot be a name."""
     words = set(_WORD.findall(text))
     if not (is_name(text) and words and words.isdisjoint(_NO_NAMES)):
         return None
-    for _ in range(_MAX_NESTING):  # from the inside out
+    for _ in range(_MAX_NESTING):  # each pass replaces the innermost parentheses
         text = _GROUP.sub(_GROUP_READ, text)
     return text if _SUM.fullmatch(text) else None
 
 
 def _split(text: str) -> list[_Token] | None:
-    """Returns the tokens of a text; None if it contains something else or too deep parentheses."""
+    """Returns the tokens of a text; None if the text has invalid tokens or too deeply nested parentheses."""
     tokens, place, depth, end = list[_Token](), 0, 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -169,10 +171,10 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    # Checks the kind as well, because a quoted name may be `^`.
+    # The kind is checked as well, because `^` may also be a quoted name.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # Only of a single name, because powers of powers would be longer than the text allows.
+    # Only a single name may have a power. Powers of powers would allow a short text to have many more factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(factors=factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None
@@ -186,14 +188,14 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
             return Product(int(piece)) if piece.isdecimal() else None
         return None if kind == "sign" else Product(factors=(piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
-        return _read_formula(text, tokens)  # a call
+        return _read_formula(text, tokens)  # a call, such as `floor(height)`
     if not _is_enclosed(tokens):
         return None
     return _read_product(text, tokens[1:-1]) or _read_formula(text, tokens[1:-1])
 
 
 def _is_enclosed(tokens: Sequence[_Token]) -> bool:
-    """Whether the first token is a parenthesis that the last one closes."""
+    """Whether the first token is a parenthesis that the last token closes."""
     depth = 0
     for place, token in enumerate(tokens):
         depth += _nest(token)
@@ -203,7 +205,7 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
 
 
 def _read_formula(text: str, tokens: Sequence[_Token]) -> Product | None:
-    """Returns a formula as one name."""
+    """Returns the tokens as a product with one name; None if their text is not a formula."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]

@@ -1,4 +1,4 @@
-"""The notation of dims. `rules.shape_parser` handles whole shapes.
+"""The notation of dims. `rules.shape_parser` parses whole shapes.
 
 dim       "?" | number | bounds | product | product ":" bounds
 bounds    number ".." [number]
@@ -10,11 +10,11 @@ word      letters, digits and underscores, not beginning with a digit; "." and "
 formula   words, numbers, calls and parentheses, with + - * / // % ** between them: a name, kept as it is
 
 `4*C` and `N^2/(2*M)` are products of dims, and the rules calculate with them. `seq + past`, `floor(height/8)` and
-`Max(1, N)` are names, and so are `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the whole dim
-needs no parentheses. In a product it does: `4*(seq + past)`.
+`Max(1, N)` are names, like `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the whole dim needs
+no parentheses. A formula in a product needs parentheses: `4*(seq + past)`.
 
-Invariants: the text that `rules.dims` writes is parsed to the same dim, for all names. Text that is not a dim is
-rejected.
+Invariants: for all names, parsing the text that `rules.dims` writes for a dim returns the same dim. Text that is not a
+dim is rejected.
 """
 
 import re

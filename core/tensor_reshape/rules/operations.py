@@ -1,4 +1,4 @@
-"""The three operations, as a table of their differences."""
+"""The three operations, as a table of the properties in which they differ."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,19 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
 
-# Compared by identity, because operations are in the keys of caches, and hashing their fields would slow down lookups.
+# Operations are compared by identity (`eq=False`). They are parts of the keys of caches, and hashing their fields would
+# slow down each lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """The properties of one operation. There are three instances.
+    """The properties of one operation. The three instances are defined below.
 
     Attributes:
         name: the name in the SDK and on the command line.
-        data_types: element types of the data.
-        shape_data_types: element types of the shape tensor; empty if the requested shape is an attribute.
-        max_rank: largest rank of data and target; None if the server's limit applies.
-        copies_cancel: whether copied dims are removed from both sides before -1 is computed.
+        data_types: the element types that the data may have.
+        shape_data_types: the element types that the shape tensor may have; empty if the requested shape is an
+            attribute.
+        max_rank: the largest rank of data and target; None if the server's limit applies.
+        copies_cancel: whether the copied dims are removed from both volumes before the -1 is computed.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Operation:
     copies_cancel: bool
 
     def __str__(self) -> str:
-        """The name."""
+        """The name of the operation."""
         return self.name
 
 
@@ -38,7 +40,7 @@ STATIC_RESHAPE = Operation(
     max_rank=GRAPH_MAX_RANK,
     copies_cancel=False,
 )
-"""StaticReshape-1, oneDNN Graph specification."""
+"""The operation StaticReshape-1 of the oneDNN Graph specification."""
 
 DYNAMIC_RESHAPE = Operation(
     name="dynamic_reshape",
@@ -47,7 +49,7 @@ DYNAMIC_RESHAPE = Operation(
     max_rank=GRAPH_MAX_RANK,
     copies_cancel=False,
 )
-"""DynamicReshape-1, oneAPI Graph specification."""
+"""The operation DynamicReshape-1 of the oneAPI Graph specification."""
 
 RESHAPE = Operation(
     name="reshape",
@@ -56,7 +58,7 @@ RESHAPE = Operation(
     max_rank=None,
     copies_cancel=True,
 )
-"""Reshape-1, OpenVINO operation set 1."""
+"""The operation Reshape-1 of OpenVINO's operation set 1."""
 
 OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
 
@@ -64,7 +66,7 @@ _BY_LETTERS = {name.replace("_", ""): operation for name, operation in OPERATION
 
 
 def find_operation(name: str) -> Operation | None:
-    """Returns the operation of a name in any usual spelling, such as "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
+    """Returns the operation with a name in any usual spelling: "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
     operation = OPERATIONS.get(name)
     if operation is not None:
         return operation
@@ -105,11 +107,11 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
 
 
 def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> int:
-    """Returns `rank` if the operation, or otherwise the server, supports it.
+    """Returns `rank` if it is within the limit of the operation, or of the server if the operation has no limit.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, above the limit of the specification.
-        LimitError: RANK_LIMIT_EXCEEDED, above the server's limit.
+        InvalidRequestError: RANK_UNSUPPORTED, if the rank exceeds the limit of the specification.
+        LimitError: RANK_LIMIT_EXCEEDED, if the rank exceeds the server's limit.
     """
     if operation.max_rank is None:
         if rank > limits.max_rank:
@@ -122,5 +124,5 @@ def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> i
 
 
 def _name_others(operation: Operation, what: str, *, is_taken: bool) -> str:
-    """Returns a hint to Reshape-1 if it accepts what `operation` does not."""
+    """Returns a hint for an error message if Reshape-1 accepts a type that `operation` does not accept."""
     return f"; {RESHAPE.name} takes {what}" if is_taken and operation is not RESHAPE else ""

@@ -22,33 +22,36 @@ class Kind(Enum):
     """
 
     LITERAL = "literal"
-    """A number: the dim itself."""
+    """The item is a number, which is the dim itself."""
 
     COPIED = "copied"
-    """A 0 with `special_zero`: the data dim at the same index."""
+    """The item is a 0 with `special_zero`, which copies the data dim at the same index."""
 
     INFERRED = "inferred"
-    """The -1: computed from the volume and the other items."""
+    """The item is -1. The dim is computed from the volume and the other items."""
 
     LENGTH = "length"
-    """An interval, a symbol or an expression. It is a dim, even if its value is 0."""
+    """The item is an interval, a symbol or an expression. Such an item is a dim, even if its value is 0."""
 
     UNKNOWN = "unknown"
-    """Nothing is known: it may be a length, a copy, or the -1."""
+    """Nothing is known about the item, which may be a length, a copy, or the -1."""
 
 
-# These are tuples, because creating a frozen dataclass takes twice as long, and a batch creates thousands.
+# The classes below are tuples, because creating a frozen dataclass takes twice as long, and a batch creates thousands
+# of these objects.
 class Question(NamedTuple, Generic[Shape_co]):
-    """Everything that decides an output shape.
+    """A query: all the values that determine an output shape.
 
     Attributes:
         operation: the operation whose rules apply.
-        data: the input dims; numbers are Python integers, because numpy's wrap. None: not even the rank is known.
-        target: the items of the requested shape. An int below 1 has its special meaning. None: nothing is known, not
-            even the length.
-        special_zero: whether a 0 in the target copies. None: not given, which is an error.
-        data_type: the type of the data. None: not checked.
-        expected: the output dims that the caller relies on, partially known. None: no check.
+        data: the input dims. Numbers must be Python integers, because numpy's integers overflow. None: not even the
+            rank is known.
+        target: the items of the requested shape. A 0 and a -1 have their special meanings. None: not even the length of
+            the requested shape is known.
+        special_zero: whether a 0 in the target copies a data dim. None: the request has no value, which is an error.
+        data_type: the type of the data. None: the type is not checked.
+        expected: the output dims that the caller expects, which may be partially known. None: the output is not
+            checked.
     """
 
     operation: Operation
@@ -60,10 +63,12 @@ class Question(NamedTuple, Generic[Shape_co]):
 
 
 KnownQuestion: TypeAlias = Question[Sequence[int]]
-"""A query whose data and target are numbers. Each rule decides it exactly."""
+"""A query whose data and target are numbers. Each rule either accepts or rejects such a query."""
 
 AnyQuestion: TypeAlias = Question[Sequence[AnyDim] | None]
-"""A query that may be partially known. It stands for all instances: concrete data shapes and targets that match it."""
+"""A query that may be partially known. The query stands for all its instances, which are the known queries that match
+it.
+"""
 
 
 def is_known(question: AnyQuestion) -> TypeGuard[KnownQuestion]:
@@ -76,8 +81,10 @@ class ShapeRequest(NamedTuple):
 
     Attributes:
         question: the query.
-        explain: whether the result has the origins of its dims, and an error what would be accepted.
-        strides: the strides of the data in elements, to find out whether the output can be a view; otherwise None.
+        explain: whether a result contains the origins of its dims, and an error contains the values that would be
+            accepted.
+        strides: the strides of the data in elements. If they are given, the result says whether the output can be a
+            view.
     """
 
     question: AnyQuestion
@@ -89,8 +96,8 @@ class Origin(NamedTuple):
     """The origin of an output dim.
 
     Attributes:
-        kind: the kind of its item.
-        text: one sentence for people.
+        kind: the kind of the item that determines the dim.
+        text: one sentence that explains the dim to people.
         data_index: for a copy, the index of the data dim.
         dividend: for an inferred dim, the product that is divided.
         divisor: for an inferred dim, the product that it is divided by.
@@ -108,11 +115,11 @@ class Origin(NamedTuple):
 
 
 class ShapeAnswer(NamedTuple):
-    """A result. It contains the output of each instance that the rules accept.
+    """The result of a query. The dims contain the output of each instance that the rules accept.
 
     Attributes:
         dims: the output dims. None: not even the rank is known.
-        conditions: what every accepted instance satisfies.
+        conditions: the conditions that every accepted instance satisfies.
         origins: the origin of each dim, if requested.
         view: whether the output can be a view, if requested.
         conditions_complete: whether every instance that satisfies the conditions is accepted.

@@ -1,4 +1,4 @@
-"""The errors of a requested shape. Each names the item, the whole target and the data."""
+"""The errors of a requested shape. An error names the wrong item, the whole target and the data."""
 
 from collections.abc import Sequence
 
@@ -9,46 +9,46 @@ from tensor_reshape.rules.questions import AnyQuestion
 
 
 def reject_value(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """An item is below -1, or above the largest dim."""
+    """Returns the error of an item that is below -1 or above the largest dim."""
     return _reject(
         Reason.INVALID_TARGET_VALUE, "an item of the requested shape must be from -1 to 2^63 - 1", question, index
     )
 
 
 def reject_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """A 0 copies a data dim that does not exist."""
-    rank = len(question.data or ())  # `or ()` is for type checkers, here and below: the data is known
+    """Returns the error of a 0 that copies a data dim that does not exist."""
+    rank = len(question.data or ())  # `or ()` is only for type checkers, because the data is known here and below
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _reject(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
 
 def reject_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
-    """A second -1."""
+    """Returns the error of a second -1 in the target."""
     text = f"only one item may be -1, and shape[{first}] is -1 as well"
     return _reject(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
 
 
 def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """A -1 stands next to a 0."""
+    """Returns the error of a -1 next to items whose product is 0."""
     text = "it cannot be computed, because the product of the other items is 0"
     return _reject(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
 def reject_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
-    """The division leaves a remainder for all values of the unknown dims."""
+    """Returns the error of a -1 whose division leaves a remainder for all values of the unknown dims."""
     shown = format_value(dividend), format_value(divisor)
     text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
     return _reject(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
 def reject_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
-    """A dim exceeds the largest s64."""
+    """Returns the error of an inferred dim that exceeds the largest s64."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
     return _reject(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
 
 
 def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
-    """An expression is not a valid dim for any values of its symbols: too large, or outside its own bounds."""
+    """Returns the error of an expression that is too large or outside its own bounds for all values of its symbols."""
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
         message = f"{field} is {format_dim(dim)}, at least {low}; a dim must be from 0 to 2^63 - 1"
@@ -62,7 +62,7 @@ def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
 
 
 def reject_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
-    """The volume differs from that of the data."""
+    """Returns the error of a target whose volume differs from the volume of the data."""
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"shape {shape} has {format_value(want)} elements, but data of shape {data} has {format_value(have)}"
     return InvalidRequestError.of(
@@ -71,7 +71,7 @@ def reject_volume(question: AnyQuestion, have: object, want: object) -> InvalidR
 
 
 def reject_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -> InvalidRequestError:
-    """The expected shape has another rank than the output."""
+    """Returns the error of an expected shape whose rank differs from the rank of the output."""
     message = f"the output has rank {len(output)}; expected_shape has rank {len(expected)}"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, "expected_shape", have=format_dims(output), want_rank=len(expected)
@@ -79,7 +79,7 @@ def reject_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
 
 
 def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
-    """An output dim differs from the expected one."""
+    """Returns the error of an output dim that differs from the expected dim."""
     field = f"expected_shape.dims[{index}]"
     message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}{hint_unknown(want)}"
     return InvalidRequestError.of(
@@ -88,7 +88,7 @@ def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
 
 
 def reject_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
-    """Each dim of the expected shape is possible, but not all of them together."""
+    """Returns the error of expected dims that are possible separately, but not all together."""
     shown, asked = format_dims(output), format_dims(expected)
     message = f"the output is {shown}; expected_shape {asked} cannot have the {format_value(have)} elements of the data"
     return InvalidRequestError.of(

@@ -1,10 +1,10 @@
-"""Shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`. Each item knows its position.
+"""Parser for shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
 
 A shape is a list of dims in the notation of `rules.notation`, separated by commas. Empty text is the shape of a scalar.
-`...` and `unknown` are a shape of which nothing is known. Brackets around the whole are allowed.
+`...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or parentheses.
 
-Invariants: the text of an item is `text[start:end]` of the input, without blanks around it. A comma in parentheses or
-quotes does not separate items.
+Invariants: each item has the positions `start` and `end` of its text in the input. The text has no blanks at its ends.
+A comma in parentheses or quotes does not separate items.
 """
 
 import re
@@ -28,8 +28,8 @@ class ShapeItem(NamedTuple):
     """One item of a shape.
 
     Attributes:
-        text: the text without blanks around it.
-        start: its first position in the input.
+        text: the text of the item, without blanks at its ends.
+        start: the position of its first character in the input.
         end: the position after its last character.
     """
 
@@ -39,39 +39,40 @@ class ShapeItem(NamedTuple):
 
 
 def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
-    """Returns a shape; None: nothing is known of it, not even the rank.
+    """Returns a shape; None if not even the rank is known.
 
     Args:
-        text: the input.
-        field: its name in errors; an item is `field[index]`.
+        text: the text of the shape.
+        field: the name of the shape in errors. Errors call an item `field[index]`.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, for an item.
+        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid dim.
     """
     items = split_items(text)
     return None if items is None else _parse_all(items, parse_dim, field)
 
 
 def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Returns strides, which are numbers.
+    """Reads strides, which must be numbers.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. The error calls it `field[index]`.
     """
     items = split_items(text)
-    # `...` is a shape, but not valid strides.
+    # `...` is a valid shape, but is not a valid list of strides.
     return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
 def split_items(text: str) -> tuple[ShapeItem, ...] | None:
-    """Returns the items of a shape, valid or not; None: nothing is known of it."""
+    """Returns the items of a shape, without checking them; None if the text means a shape of unknown rank."""
     whole = _trim(text, 0, len(text))
     inner = _open_brackets(text, whole)
     if inner.text in _UNKNOWN:
         return None
-    # Splitting empty text would give one empty item, but it is the shape of a scalar.
+    # Empty text is the shape of a scalar and has no items. `_split` would return one empty item for it.
     items = tuple(_split(text, inner)) if inner.text else ()
-    # Python writes a tuple of one item as `(3,)`. Without parentheses, text that ends with a comma is incomplete.
+    # Python writes a tuple of one item as `(3,)`. If a text without parentheses ends with a comma, the text is
+    # incomplete.
     return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - the item and an empty one
 
 
@@ -83,12 +84,13 @@ def _trim(text: str, start: int, end: int) -> ShapeItem:
 
 
 def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
-    """Returns the part within the outer brackets, or everything if there are none."""
+    """Returns the text within the outer brackets, or the whole text if it has no outer brackets."""
     opening, closing = whole.text[:1], whole.text[-1:]
     if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
-    # Parentheses may also belong to a dim: `(N*M)`, `(A*B)/(C*D)`. Those around a shape contain a comma, or nothing.
+    # Parentheses may also belong to a dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses around a shape contain a comma
+    # or no text.
     depths = [depth for _, depth in _find_depths(inner.text)]
     is_shape = "," in inner.text and min(depths) >= 0
     return inner if opening == "[" or not inner.text or is_shape else whole
@@ -97,7 +99,7 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
 def _find_depths(text: str) -> Iterator[tuple[int, int]]:
     """Yields the position of each comma and parenthesis, and the depth of parentheses after it.
 
-    Text in quotes is skipped, because it is a name.
+    Text in quotes is skipped, because quoted text is a name.
     """
     depth = 0
     for match in _PIECE.finditer(text):

@@ -2,27 +2,27 @@
 
 Invariants:
 
-- Units are binary and complete. `16M` and `16MB` are ambiguous (16,000,000 or 16,777,216 bytes), so they are rejected
-  with both alternatives.
-- `parse_size` reads the output of `format_size` as the same number.
+- Units are binary and are written in full. `16M` and `16MB` may mean 16,000,000 or 16,777,216 bytes, so they are
+  rejected. The error names both alternatives.
+- If `parse_size` reads the output of `format_size`, it returns the same number.
 """
 
 import re
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-"""The bytes of each unit, smallest first."""
+"""The number of bytes of each unit, the smallest unit first."""
 
-# only ASCII digits, because int() accepts others as well, and underscores
+# The expressions accept only ASCII digits. `int` would also accept other digits and underscores.
 _SIZE = re.compile(r"([0-9]{1,20}) ?(KiB|MiB|GiB|TiB|B|)")
 _AMBIGUOUS = re.compile(r"([0-9]{1,20}) ?([kmgt])(i?b?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[0-9]+\.[0-9]+ ?[A-Za-z]+")
 
 
 def parse_size(text: str) -> int:
-    """Returns the number of bytes of a text.
+    """Returns the number of bytes that a text such as `64MiB` means.
 
     Raises:
-        ValueError: it is not a whole number of a binary unit. The message says what to write instead.
+        ValueError: the text is not a whole number with a binary unit. The message says what to write instead.
     """
     size = _SIZE.fullmatch(text.strip())
     if size is None:
@@ -32,15 +32,15 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """Returns a size in the largest unit that fits exactly: `64MiB`, `16448KiB`, `1000`."""
+    """Returns a size in the largest unit that gives a whole number: `64MiB`, `16448KiB`, `1000`."""
     unit = next((unit for unit in reversed(UNITS) if size and size % UNITS[unit] == 0), "B")
     return str(size) if unit == "B" else f"{size // UNITS[unit]}{unit}"
 
 
 def round_size(size: int) -> str:
-    """Returns a size for people, in the largest unit below it, with two digits: `16 MiB`, `16.06 MiB`."""
+    """Returns a size for people to read, with at most two decimal places: `16 MiB`, `16.06 MiB`."""
     unit = next((unit for unit in reversed(UNITS) if size >= UNITS[unit]), "B")
-    # cut off, not rounded, so that a limit is never shown too high
+    # Further digits are cut off. Rounding could show a limit that is higher than the actual limit.
     whole, hundredths = divmod(size * 100 // UNITS[unit], 100)
     digits = f".{hundredths:02}".rstrip("0") if hundredths else ""
     return f"{whole}{digits} {unit}"
@@ -54,7 +54,7 @@ def _advise(text: str) -> str:
         return f"write a whole number of bytes, KiB, MiB, GiB or TiB{also}, such as 64MiB"
     count, letter, rest = int(ambiguous[1]), ambiguous[2].upper(), ambiguous[3].lower()
     unit = f"{letter}iB"
-    if rest.startswith("i"):  # 64mib, 64Mi: the meaning is clear
+    if rest.startswith("i"):  # the meaning of 64mib and 64Mi is clear
         return f"write {count}{unit}"
     decimal = count * 1000 ** list(UNITS).index(unit)
     return f"write {count}{unit} ({count * UNITS[unit]} bytes) or {decimal}"

@@ -1,11 +1,11 @@
-"""Rule 2 of `tensor_reshape.rules`: the items of a requested shape, read once from left to right.
+"""Rule 2 of `tensor_reshape.rules`: reads the items of a requested shape once, from left to right.
 
-A number above 0 is a dim, and so is a 0 if `special_zero` is false. A partially known item is a *length*: a dim, even
-if it is 0. An unknown item may be anything.
+A number above 0 is a dim. If `special_zero` is false, a 0 is also a dim. A partially known item is a *length*, which is
+a dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
-Only this module decides what a 0 or a -1 means. Solvers, explanations and views use what it has read, and check
-`special_zero` only for presence (rule 1). The difference between Reshape-1 and the graph operations is
-`Target.cancelled`, which is here for the same reason.
+Only this module decides the meaning of a 0 or a -1. Solvers, explanations and views use the `Target` that `read_target`
+returns. Outside of this module, `special_zero` is only checked for presence (rule 1). `Target.cancelled` describes the
+difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,8 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
 from tensor_reshape.rules.rejections import reject_copy, reject_second_minus_one, reject_value
 
-# Global names, because looking up a member of an enum takes several times as long, and every call gets here.
+# Every query uses these members. They have global names, because looking up a member of an enum takes several times as
+# long.
 _LITERAL, _COPIED, _INFERRED, _LENGTH, _UNKNOWN = Kind
 
 AnyItem = TypeVar("AnyItem", bound=AnyDim)
@@ -25,21 +26,21 @@ Item_co = TypeVar("Item_co", bound=AnyDim, covariant=True)
 
 
 class Target(NamedTuple, Generic[Item_co]):
-    """The items of a requested shape after reading.
+    """The items of a requested shape, after they have been read.
 
     Attributes:
-        kinds: the kind of each item. If the target is rejected, only of the items before the wrong one.
-        dims: the output as far as it follows from the items alone. A copied dim is that of the data, or None if its
-            rank is unknown. Every other item is unchanged, including the -1.
-        copied: the indices of the copies, in order.
-        inferred: the index of the -1; None: there is none.
-        cancelled: the indices whose dims are removed from both sides of the equation of rule 3; see `_find_cancelled`.
+        kinds: the kind of each item. If the target is rejected, the list ends before the wrong item.
+        dims: the output dims as far as the items determine them. A copy is replaced by its data dim, or by None if the
+            rank of the data is unknown. Every other item is unchanged, including the -1.
+        copied: the indices of the copies, in ascending order.
+        inferred: the index of the -1; None if no item is -1.
+        cancelled: the indices of the dims that rule 3 removes from both sides of its equation; see `_find_cancelled`.
         product: the product of the literals.
         may_copy: the indices of the unknown items that would copy if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
-        copies_cancel: see `Operation`.
-        rejection: the error of the target for all data, or None. It is not raised here, because contradictory symbols
-            in the data or in earlier items are reported first.
+        copies_cancel: the value of `Operation.copies_cancel`.
+        rejection: the error of a target that is wrong for all data, or None. The error is not raised while the target
+            is read, because contradictory symbols in the data or in earlier items are reported first.
     """
 
     kinds: Sequence[Kind]
@@ -54,7 +55,7 @@ class Target(NamedTuple, Generic[Item_co]):
     rejection: InvalidRequestError | None
 
     def suppose_inferred(self, index: int) -> "Target[Item_co]":
-        """Returns the target with this unknown item as the -1."""
+        """Returns the target in which the unknown item at `index` is the -1."""
         return self._replace(
             inferred=index,
             cancelled=_find_cancelled(self.copied, index, copies_cancel=self.copies_cancel),
@@ -62,7 +63,7 @@ class Target(NamedTuple, Generic[Item_co]):
         )
 
     def suppose_copied(self, indices: Collection[int]) -> "Target[Item_co]":
-        """Returns the target with these unknown items as copies."""
+        """Returns the target in which the unknown items at `indices` are copies."""
         copied = [*self.copied, *indices]
         return self._replace(
             copied=copied,
@@ -72,10 +73,11 @@ class Target(NamedTuple, Generic[Item_co]):
 
 
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
-    """Returns the indices whose dims are removed from both sides of rule 3: the copies of Reshape-1 with a -1.
+    """Returns the indices of the dims that rule 3 removes from both sides: the copies, in Reshape-1 with a -1.
 
-    Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make a product 0: (4, 0, 2) with [-1, 0]
-    becomes (8, 0). The graph operations divide the whole volume, and reject that.
+    Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make the divisor 0. For example, data
+    (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide the whole volume by the product of all other
+    items, so they reject this query.
 
     Lemma: copies-leave.
     """
@@ -83,9 +85,10 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
 
 def balance(target: Target[AnyItem], data: Sequence[AnyItem]) -> tuple[Sequence[AnyItem], Sequence[AnyItem]]:
-    """Returns the dims with equal products, not counting the -1: those of the data and those of the output.
+    """Returns the dims of both sides of the equation: those of the data, and those of the output without the -1.
 
-    Explanations show them. The solvers multiply the same sides in their own form, without creating these lists.
+    Explanations show these dims. The solvers multiply the same dims in a form of their own, without creating these
+    lists.
     """
     if target.inferred is None:
         return data, target.dims
@@ -102,26 +105,28 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     """Reads the items of a query's target.
 
     Args:
-        question: the query, which has special_zero.
-        items: the items of its target.
+        question: the query, whose special_zero is not None.
+        items: the items of the query's target.
     """
     kinds, dims = [_LITERAL] * len(items), list(items)
     copied: list[int] = []
     inferred = rejection = None
     product, is_plain = 1, True
     for index, item in enumerate(items):
-        # Most items are numbers above 0. They have their kind from the beginning and need no function call.
+        # Most items are numbers above 0. `kinds` already contains the kind of such items, so they need no function
+        # call.
         if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
-        # The error is kept and not raised: see `Target.rejection`. Later items do not matter then.
+        # The error is stored instead of raised, as `Target.rejection` explains. Items after the wrong item are not
+        # read.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
             rejection, is_plain = error, False
             del kinds[index:]
             break
-        # A 0 without special_zero is the only literal that gets here.
+        # The only literal that can reach the last branch is a 0 without special_zero.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -154,7 +159,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # Data of unknown rank may have this dim. Instances without it are rejected and do not matter for the result.
+    # If the rank of the data is unknown, the data may have a dim at this index. Instances without such a dim are
+    # rejected and do not matter for the result.
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED

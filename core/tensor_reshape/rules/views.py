@@ -1,9 +1,12 @@
-"""Views: whether the output of a reshape can use the same bytes as strided data, with other strides.
+"""Views: whether the output of a reshape can use the bytes of the data without a copy.
 
-A view of a tensor is a view of each of its parts. If the outer dims of data and output have the same product for all
-values of the unknown dims, the outer and the inner dims can be examined separately. In a part, dims of the data that
-are contiguous in memory form a run of elements. The output can be a view if each of its dims lies in one run. This is
-decided if only the outermost dim of a part is unknown. Otherwise the result is unknown.
+The data has strides, and a view of the data has the same bytes with dims and strides of its own. If the first dims of
+data and output have the same product for all values of the unknown dims, these first dims and the remaining dims are
+two parts that can be examined separately. The output can be a view if each of its parts can be a view.
+
+In a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output can be
+a view if the elements of each output dim lie in one run. If a part has unknown dims other than its outermost dim, the
+result is usually UNKNOWN.
 """
 
 from collections import Counter
@@ -36,8 +39,8 @@ class View(NamedTuple):
     """Whether the output can be a view, and with which strides.
 
     Attributes:
-        possibility: whether it can be a view.
-        strides: the strides of the view over the bytes of the data, in elements; None unless it is possible.
+        possibility: whether the output can be a view.
+        strides: the strides of the view over the bytes of the data, in elements; None unless the view is possible.
 
     >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
     >>> result.view.strides
@@ -49,14 +52,20 @@ class View(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """A dim as a number times powers of names. An unnamed dim has a number as its name."""
+    """A dim as a product of a number and powers of names. An unnamed dim has an integer as its name."""
 
     number: Fraction
     powers: Mapping[int | str, int]
 
 
 class _Run(NamedTuple):
-    """Evenly spaced elements: the least number of them, the number if it is known, and their distance."""
+    """Elements at equal distances in memory.
+
+    Attributes:
+        least: the smallest possible number of elements.
+        size: the number of elements; None if the number is unknown.
+        step: the distance between neighbouring elements, counted in elements.
+    """
 
     least: int
     size: int | None
@@ -71,14 +80,15 @@ _IMPOSSIBLE = View(ViewPossibility.IMPOSSIBLE)
 def infer_view(
     data: Sequence[AnyDim] | None, strides: Sequence[int], output: Sequence[AnyDim] | None, copied: Collection[int]
 ) -> View:
-    """Returns whether an output can be a view of data with these strides, in elements.
+    """Returns whether an output can be a view of data with the given strides.
 
-    If it is possible, every instance with elements is a view with the returned strides. An instance without elements is
-    a view with any strides. If it is impossible, every instance has elements and none is a view.
+    POSSIBLE means that the output of every instance with elements can be a view with the returned strides. A tensor
+    without elements can be a view with any strides. IMPOSSIBLE means that every instance has elements, and that no
+    output can be a view.
 
     Args:
         data: the input dims. None: not even the rank is known.
-        strides: the strides of the data.
+        strides: the strides of the data, in elements.
         output: the output dims. None: not even the rank is known.
         copied: the indices of the output dims that are copied.
 
@@ -88,28 +98,30 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied output dim is equal to the data dim, and the equation may have narrowed it.
+    # A copied output dim equals its data dim. The output dim replaces the data dim, because the solver may have
+    # narrowed its range.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
-    # A tensor without elements is a view with any strides.
+    # A tensor without elements can be a view with any strides.
     if 0 in data or 0 in output:
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
-    # An instance without elements would still be a view, and the result is about all instances.
+    # The output of an instance without elements can be a view. If there may be such instances, the result is UNKNOWN
+    # instead of IMPOSSIBLE.
     if _IMPOSSIBLE in views:
         return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
-    # No memory has elements that are farther apart than the largest s64.
+    # In no memory can two elements be farther apart than the largest s64.
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
         return _UNKNOWN
     return View(ViewPossibility.POSSIBLE, tuple(found))
 
 
 class _Part(NamedTuple):
-    """Dims of the data with their strides, and dims of the output, with the same product if the tensor has elements."""
+    """Some data dims with their strides, and the output dims with the same product in a tensor with elements."""
 
     dims: Sequence[AnyDim]
     strides: Sequence[int]
@@ -117,7 +129,10 @@ class _Part(NamedTuple):
 
 
 def _find_number(dim: AnyDim) -> AnyDim:
-    """Returns a dim as a number if its value is known for tensors with elements; otherwise the dim."""
+    """Returns a dim as a number if its value is known for tensors with elements; otherwise the dim.
+
+    A dim from 0 to 1 is always 1 in a tensor with elements.
+    """
     low, high = find_bounds(dim)
     return high if high in {low, 1} else dim
 
@@ -129,13 +144,15 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
     """Yields the parts, outermost first.
 
-    They end at equal outer products, then at equal inner products.
+    The first parts end where the outer dims of data and output have equal products. The last parts begin where the
+    inner dims have equal products.
 
     Lemma: parts-of-a-view.
 
     Args:
-        whole: data and output.
-        keys: distinguish the unnamed dims of the output; a copied dim has the index of the data dim.
+        whole: all dims of data and output.
+        keys: a number for each output dim, which identifies the dim if it has no name. A copied dim has the index of
+            its data dim as its key, so that both dims count as equal.
     """
     dims, strides, output = whole
     left, right = _list_factors(dims, range(len(dims))), _list_factors(output, keys)
@@ -148,11 +165,14 @@ def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
 
 
 def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[int, int]]:
-    """Returns how many dims of both sides have products that are equal for all values of the unknown dims."""
+    """Returns pairs (m, n) for which the first m dims of `left` and the first n dims of `right` have equal products.
+
+    The products are equal for all values of the unknown dims.
+    """
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # Cuts must not cross: each part comes after the previous one on both sides.
+        # The counts of both sides must ascend, because each part follows the previous part on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -168,14 +188,15 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
         return _Factor(Fraction(dim), {})
     if dim is None or dim.expression is None:
         return _Factor(Fraction(1), {key: 1})
-    # Names are compared without their bounds, because equal names are equal dims. Fractions keep 3/2 * 2/3 = 1 exact.
+    # Names are compared without their bounds, because equal names are equal dims. Fractions are exact, so 3/2 * 2/3 is
+    # 1.
     powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
     powers.subtract(symbol.name for symbol in dim.expression.divisors)
     return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
 
 
 def _list_products(factors: Sequence[_Factor]) -> Iterator[_Product]:
-    """Yields the product of the first factor, of the first two, and so on."""
+    """Yields the product of the first factor, the product of the first two factors, and so on."""
     number, powers = Fraction(1), Counter[int | str]()
     for factor in factors:
         number *= factor.number
@@ -190,12 +211,12 @@ def _infer_part(part: _Part) -> View:
     axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
     others = [dim for dim in output if dim != 1]
     if not axes or not others or not any(stride for _, stride in axes):
-        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # one element
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # all elements of the part have the same position
     return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
 
 
 def _are_apart(outer: tuple[AnyDim, int], inner: tuple[AnyDim, int]) -> bool:
-    """Whether two neighbouring dims are each more than 1 and never form one run."""
+    """Whether two neighbouring dims both exceed 1 and can never form one run."""
     (dim, stride), (inner_dim, step) = outer, inner
     bounds = find_bounds(inner_dim)
     if find_bounds(dim).min < 2 or bounds.min < 2:  # noqa: PLR2004 - a dim of 1 belongs to any run
@@ -208,7 +229,7 @@ def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
 
 
 def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]:
-    """Returns dims with the value of the only unknown one, if `others`, which have the same product, are known."""
+    """Returns `dims` with a value for the unknown dim, if the equal product of `others` determines this value."""
     unknown = [index for index, dim in enumerate(dims) if not isinstance(dim, int)]
     if len(unknown) != 1 or not are_known(others):
         return dims
@@ -217,7 +238,10 @@ def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]
 
 
 def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim]) -> View:
-    """Fits the dims of the output into runs, the innermost first. The outermost dim of each side may be unknown."""
+    """Fits the output dims into the runs of the data, the innermost dim first.
+
+    The outermost dim of each side may be unknown.
+    """
     runs, found = _list_runs(dims, strides), list[int]()
     rest: int | None = 1
     step = 1
@@ -225,12 +249,12 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
         if dim != 1 and rest == 1 and runs:
             _, rest, step = runs.pop()
         found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 does not matter
-        if not isinstance(dim, int):  # it takes all that is left
+        if not isinstance(dim, int):  # an unknown dim is the outermost one and spans all remaining elements
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
             continue
-        # A dim that ends inside a run leaves the rest of the run to the next dim. Otherwise the dim would span two
-        # runs.
+        # `rest` is the number of elements of the run that are left for this dim and the outer dims. If the dim does not
+        # divide `rest`, the elements of a dim would lie in two runs.
         if rest is not None:
             if rest % dim:
                 return _IMPOSSIBLE
@@ -249,7 +273,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
         if dim == 1:  # the stride of a dim of 1 does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
-        if runs and runs[-1].step == least * stride:  # inner dims are known
+        if runs and runs[-1].step == least * stride:  # all inner dims are known, so `least` is exact
             outer = runs.pop()
             least, size = outer.least * least, None if outer.size is None else outer.size * least
         runs.append(_Run(least, size, stride))

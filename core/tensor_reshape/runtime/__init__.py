@@ -1,1 +1,1 @@
-"""The process and the machine as both sides know them: switches of the whole process, and what is of this machine."""
+"""Helpers for the process and the machine of a client or a server, such as its allocator and its caches."""

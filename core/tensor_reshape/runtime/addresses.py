@@ -1,6 +1,6 @@
-"""Detection of local addresses in gRPC's notation.
+"""Finds out whether an address in gRPC's notation is local.
 
-No name is resolved. Only well-known names of the loopback interface are local.
+The module resolves no names. The only local host names are the well-known names of the loopback interface.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 def is_local(target: str) -> bool:
-    """Whether every address of `target` is local: a loopback address, a name of it, or a Unix socket.
+    """Whether every address of `target` is a loopback address, a name of the loopback interface, or a Unix socket.
 
     Args:
         target: the address that a client calls or a server listens on.
@@ -34,7 +34,7 @@ def _read_path(rest: str) -> str:
 
 
 def _read_host(address: str) -> str:
-    """Returns the host of `host:port` or `[v6]:port`; the port is optional."""
+    """Returns the host in `host:port` or `[v6]:port`. The address may have no port."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address if address.count(":") > 1 else address.partition(":")[0]

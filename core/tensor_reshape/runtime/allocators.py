@@ -4,12 +4,12 @@ import ctypes
 import threading
 from contextlib import suppress
 
-# From glibc's malloc.h.
+# These numbers are from glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-_MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum of glibc
+_MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum that glibc accepts
 _TRIM_THRESHOLD = 2**31 - 1
 _TOP_PAD = 64 * 1024 * 1024
-_ARENAS = 2  # each arena keeps its own free memory, and buffers move between threads
+_ARENAS = 2  # a small number, because each arena keeps free memory of its own, and buffers move between threads
 _KEEPING = {
     _M_MMAP_THRESHOLD: _MMAP_THRESHOLD,
     _M_TRIM_THRESHOLD: _TRIM_THRESHOLD,
@@ -17,18 +17,18 @@ _KEEPING = {
     _M_ARENA_MAX: _ARENAS,
 }
 _RELEASING = {_M_TRIM_THRESHOLD: 0, _M_TOP_PAD: 0}
-_BLOCK_BYTES = 128 * 1024  # when a block above 64 KiB is freed, glibc trims the end of its arena
+_BLOCK_BYTES = 128 * 1024  # above 64 KiB, because glibc then trims the end of the arena when the block is freed
 
 
 def keep_freed_memory() -> bool:
     """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    By default, glibc returns every buffer above 128 KiB to the system. Mapping and clearing it again costs more than
-    using it. This function raises the thresholds (`mallopt`) and lets threads share arenas. `release_freed_memory`
-    returns the memory to the system.
+    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing such a buffer again
+    takes longer than using it. This function raises the thresholds (`mallopt`) and lets threads share arenas.
+    `release_freed_memory` returns the memory to the system.
 
     Returns:
-        whether the settings were changed; False with other C libraries.
+        Whether the settings were changed. With a C library other than glibc, the result is False.
 
     >>> was_changed = keep_freed_memory()
     """
@@ -40,11 +40,12 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """Returns unused memory to the system, after `keep_freed_memory`; False if the C library does not support it.
+    """Returns unused memory to the system, after `keep_freed_memory`; False if the C library cannot do so.
 
-    `malloc_trim` keeps the free end of each arena except the main one, up to 64 MiB. glibc returns this memory when a
-    thread of the arena frees a large block while the thresholds are low. New threads get the arenas in turn. This
-    function starts more threads than there are arenas, because other threads may start at the same time.
+    `malloc_trim` returns the free memory at the end of the main arena. At the end of each other arena, it keeps up to
+    64 MiB. glibc returns that memory if a thread of the arena frees a large block while the thresholds are low. This
+    function therefore lowers the thresholds and frees a block in each arena. glibc assigns new threads to the arenas in
+    turn. The function starts more threads than there are arenas, because other threads may start at the same time.
     """
     try:
         library = ctypes.CDLL(None)
@@ -55,14 +56,15 @@ def release_freed_memory() -> bool:
 
     def release_arena() -> None:
         free(malloc(_BLOCK_BYTES))
-        # If a block of this thread lies behind the free memory, that memory is not the end of the arena before the
-        # thread has ended. So `free` did not return it, and a later `malloc_trim` would keep it.
+        # If a block of this thread lies after the free memory, that memory is not at the end of the arena until the
+        # thread has ended. In that case, `free` did not return the memory, and a `malloc_trim` after the end of the
+        # thread would keep it.
         trim(0)
 
     for option, value in _RELEASING.items():
         mallopt(option, value)
     release_arena()
-    with suppress(RuntimeError):  # the system cannot start a thread
+    with suppress(RuntimeError):  # the system may be unable to start a thread
         for _ in range(2 * _ARENAS):
             thread = threading.Thread(target=release_arena, name="allocator", daemon=True)
             thread.start()

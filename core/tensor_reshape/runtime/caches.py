@@ -1,12 +1,13 @@
-"""Cache of recently used values, in two generations.
+"""A cache of recently used values. Its entries are in two generations.
 
-- The size of a generation and of an entry is limited in bytes, so the memory is bounded for any input.
-- A full cache drops its older generation. An entry that is used in the older one moves to the younger one.
-- A set of entries that fits into one generation is kept completely, in whatever order the entries are used.
+- Each generation and each entry has a size limit in bytes, so the memory of the cache is bounded for any input.
+- If the younger generation is full, the cache drops the older generation, and the younger generation becomes the older
+  one. If an entry of the older generation is used, it moves to the younger generation.
+- If a set of entries fits into one generation, the cache keeps all of them, in whatever order they are used.
 - Threads may share a cache without a lock, because each operation on a dict is atomic. If two threads fill a cache at
-  the same time, it may drop entries early or hold a few more for a short time.
-- Keys from clients must be bytes or text, because Python randomizes their hashes. Hashes of numbers are predictable, so
-  a client could choose numbers with equal hashes and make each look-up slow.
+  the same time, the cache may drop entries early, or may exceed its limit by a few entries for a short time.
+- Keys that clients can choose must be bytes or text, because Python randomizes the hashes of bytes and text. The hashes
+  of numbers are predictable, so a client could choose numbers with equal hashes, which would make each look-up slow.
 """
 
 from collections.abc import Hashable
@@ -17,11 +18,13 @@ Value = TypeVar("Value")
 
 
 _ENTRY_BYTES = 400
-"""The memory of an entry in addition to the bytes in its key and value: two dict entries and some small objects."""
+"""The memory of an entry in addition to the bytes of its key and its value. It consists of two dict entries and some
+small objects.
+"""
 
 
 class RecentCache(dict[Key, Value | None]):
-    """`cache[key]` returns the value or None. The dict itself is the younger generation.
+    """A cache in which `cache[key]` returns the value or None. The dict itself is the younger generation.
 
     The class is a dict, because a look-up in a dict calls no Python function, and a small call makes several look-ups.
     """
@@ -32,26 +35,30 @@ class RecentCache(dict[Key, Value | None]):
         """Creates an empty cache.
 
         Args:
-            max_bytes: the largest memory of a generation in bytes. The cache may use twice as much.
-            max_entry_bytes: larger entries are not kept.
+            max_bytes: the largest memory of one generation in bytes. Both generations together may use twice as much.
+            max_entry_bytes: the size of the largest entry that is stored.
         """
         super().__init__()
         self._max_bytes, self._max_entry_bytes = max_bytes, max_entry_bytes
-        self._bytes = 0  # of the younger generation
+        self._bytes = 0  # the size of the younger generation
         self._sizes: dict[Key, int] = {}
         self._older: dict[Key, Value | None] = {}
         self._older_sizes: dict[Key, int] = {}
 
     def __missing__(self, key: Key) -> Value | None:
-        """Returns a value of the older generation and moves it to the younger one."""
+        """Returns a value of the older generation and moves the value to the younger generation."""
         value = self._older.get(key)
         if value is not None:
-            # Another thread may have just dropped this generation. The entry then counts as one of the largest.
+            # Another thread may have dropped the older generation in the meantime. The size of the entry is then
+            # unknown, and the largest possible size is assumed.
             self._put(key, value, self._older_sizes.get(key, self._max_entry_bytes))
         return value
 
     def keep(self, key: Key, value: Value, entry_bytes: int) -> bool:
-        """Stores a value and returns True, unless key and value (`entry_bytes` together) are too large."""
+        """Stores a value unless it is too large. Returns whether it was stored.
+
+        `entry_bytes` is the size of the key and the value together.
+        """
         if entry_bytes > self._max_entry_bytes:
             return False
         self._put(key, value, entry_bytes)

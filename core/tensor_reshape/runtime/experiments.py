@@ -1,15 +1,19 @@
-"""Experiments of gRPC's core, and the releases of grpcio for which a server may change them.
+"""Experiments of gRPC's core, and the releases of grpcio with which a server may change experiments.
 
-- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import grpc.
+- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import grpc, so that a server can
+  set the variable first.
 - gRPC may remove an experiment in any release, so a server changes experiments only for tested releases.
 """
 
 import re
 
 VARIABLE = "GRPC_EXPERIMENTS"
-"""Names separated by commas. A minus before a name disables the experiment."""
+"""The environment variable with the names of experiments, separated by commas. A minus before a name disables the
+experiment.
+"""
 
-# The oldest and the newest supported release. The end-to-end tests run with both. Releases in between are not tested.
+# The oldest and the newest supported release. The end-to-end tests run with both releases, but not with the releases
+# between them.
 _TRIED = frozenset({(1, 80), (1, 85)})
 
 
@@ -19,13 +23,13 @@ def are_known() -> bool:
 
 
 def find_release() -> tuple[int, int] | None:
-    """Returns the release of the installed grpcio, as in (1, 85); None if it is unknown."""
+    """Returns the release of the installed grpcio, such as (1, 85); None if the release is unknown."""
     found = re.match(r"(\d+)\.(\d+)\.", find_version())
     return (int(found[1]), int(found[2])) if found else None
 
 
 def find_version() -> str:
-    """Returns the version of the installed grpcio, without importing it; empty if it is unknown."""
+    """Returns the version of the installed grpcio without importing grpc; empty if grpcio is not installed."""
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a slow import
 
     try:

@@ -1,6 +1,6 @@
-"""Lazy imports: names of a package that are imported at their first use (PEP 562), because their modules load slowly.
+"""Lazy imports: a package imports names at their first use (PEP 562), because their modules load slowly.
 
-For type checkers, the package also imports these names under `TYPE_CHECKING`.
+The package also imports these names under `TYPE_CHECKING`, so that type checkers find them.
 """
 
 import sys
@@ -13,7 +13,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
     Args:
         package: the name of the package.
-        homes: the module of each lazily imported name.
+        homes: the module from which each name is imported.
     """
 
     def resolve_lazy(name: str) -> object:
@@ -21,7 +21,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # later uses do not call this function
+        setattr(sys.modules[package], name, value)  # later uses of the name do not call this function
         return value
 
     def list_names() -> list[str]:

@@ -1,7 +1,7 @@
 """Conversion between tensors and numpy arrays.
 
-Every bit pattern is preserved. Elements are copied only if the protobuf API has no way to describe their layout in
-memory. Arrays of packed types have one element per byte, so `packed_elements` packs and unpacks them.
+Conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
+memory. Arrays of packed types have one element per byte, so `packed_elements` packs and unpacks their elements.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,27 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    # No name exists in both numpy and ml_dtypes.
+    # This look-up is unambiguous, because no name exists in both numpy and ml_dtypes.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
     if data_type.numpy_name
 }
-"""The numpy type of each data type that has one, little-endian as in messages."""
+"""The numpy type of each data type that numpy or ml_dtypes supports. The types are little-endian, like messages."""
 
 UNNAMED_IN_FILES = tuple(data_type for data_type in DTYPES if hasattr(ml_dtypes, data_type.numpy_name))
-"""The data types that a `.npy` file stores as raw bytes, because the format names only numpy's own types."""
+"""The data types that a `.npy` file stores as raw bytes, because the file format has names for numpy's own types only.
+"""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 
 
 def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
-    """Returns the data type of a numpy type of any byte order. Errors name `field`.
+    """Returns the data type of a numpy type, which may have any byte order. An error names `field`.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
-    # "|" is the byte order of types of a single byte.
+    # Numpy types of a single byte have the byte order "|".
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
         message = f"{field} is an array of numpy type {dtype}, which is not supported"
@@ -46,16 +47,17 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
 
 
 def view_array(array: Array, field: str) -> TensorView:
-    """Returns the array as a tensor. The elements are copied if their layout in memory has gaps.
+    """Returns an array as a tensor. The elements are copied if their layout in memory has gaps or negative strides.
 
-    A transposed or broadcast array keeps its layout, so the message is never larger than with a dense tensor. An array
-    of a packed type becomes dense, because such tensors cannot have strides.
+    A transposed or broadcast array keeps its layout. Repeated elements of a broadcast array are sent once, so the
+    message is never larger than with a dense tensor. An array of a packed type becomes dense, because tensors of packed
+    types cannot have strides.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)  # copies only big-endian arrays
+    array = array.astype(DTYPES[data_type], copy=False)  # this copies only big-endian arrays
     if data_type.is_packed:
         packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)
@@ -64,26 +66,31 @@ def view_array(array: Array, field: str) -> TensorView:
 
 
 def build_array(tensor: TensorView) -> Array:
-    """Returns a read-only view of the tensor's bytes, or a new array for a packed type. Check the layout first.
+    """Returns a read-only array: a view of the tensor's bytes, or a new array for a packed type.
+
+    Check the layout of the tensor before you call this function.
 
     Raises:
-        ValueError: numpy cannot represent the shape, because it is empty and other dims are huge.
+        ValueError: numpy cannot represent the shape, because one dim is 0 and other dims are huge.
         KeyError: neither numpy nor ml_dtypes has the type.
     """
     dtype = DTYPES[tensor.data_type]
     if tensor.data_type.is_packed:
         array = np.empty(tensor.dims, dtype)
         unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), view_bytes(array))
-        array.flags.writeable = False  # like all other results
+        array.flags.writeable = False  # all results are read-only
         return array
-    # `frombuffer` accepts neither strides nor empty buffers. The array is read-only, because the bytes are.
+    # `np.frombuffer` accepts neither strides nor empty buffers. The array is read-only, because its buffer is
+    # read-only.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
 def gather(tensor: TensorView) -> memoryview:
-    """Returns the elements as dense row-major bytes. Check the layout first.
+    """Returns the elements of a tensor as dense row-major bytes.
 
-    The elements are copied as integers of their size, which preserves NaN payloads and unusual booleans.
+    Check the layout of the tensor before you call this function.
+
+    The elements are copied as integers of the same size, which preserves NaN payloads and unusual booleans.
     """
     strides = _compute_byte_strides(tensor)
     if strides is None:
@@ -94,11 +101,12 @@ def gather(tensor: TensorView) -> memoryview:
 
 def view_bytes(array: Array) -> Bytes:
     """Returns a view of the bytes of a row-major array."""
-    return array.reshape(-1).view(np.uint8)  # numpy has no memoryview of ml_dtypes' types
+    # The array is viewed as bytes, because numpy cannot create a memoryview of the types of ml_dtypes.
+    return array.reshape(-1).view(np.uint8)
 
 
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
-    """Returns the strides in bytes; None if the tensor is dense. The stride of a dim of 1 becomes 0."""
+    """Returns the strides of a tensor in bytes; None if the tensor is dense. The stride of a dim of 1 becomes 0."""
     if tensor.strides is None or 0 in tensor.dims:
         return None
     axes = zip(tensor.dims, tensor.strides, strict=True)
@@ -106,13 +114,14 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
-    """Returns the elements in memory order, and their strides; None if they are in row-major order."""
+    """Returns the elements in the order of memory, and their strides. None: the elements are in row-major order."""
     if not array.flags.c_contiguous:
-        # An element that a stride of 0 repeats is sent once, with the same stride.
+        # If a stride of 0 repeats an element, the element is sent once, with a stride of 0.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
         unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
         # Axes are sorted from the longest stride to the shortest. If there are no gaps, this is the order of memory. An
-        # axis with a negative stride never matches, and the protobuf API has no negative strides.
+        # array with a negative stride is never contiguous in this order, so it becomes dense. The protobuf API has no
+        # negative strides.
         order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:

@@ -1,14 +1,15 @@
-"""Fast encoder and decoder for the compact form that most items and results of batches have.
+"""A fast encoder and decoder for the compact form, which most items and results of batches have.
 
-A batch has thousands of small queries, and the same few dims occur again and again. The generated classes would create
-about twenty objects for each query. This module joins and splits bytes instead.
+A batch has thousands of small queries, in which the same few dims occur again and again. The generated classes would
+create about twenty objects for each query. This module joins and splits bytes without creating these objects.
 
 Invariants:
 
 - The encoders write the same bytes as the generated classes.
-- The decoders read only one form, in which each length has one byte. For other forms they return None, and the caller
-  uses the generated classes.
-- The caches of dims have keys of bytes or text, as `runtime.caches` requires. A value depends only on its key.
+- The decoders read only the form in which each length has one byte. For any other form, they return None, and the
+  caller uses the generated classes.
+- The caches of dims have keys of bytes or text, as `runtime.caches` requires. Each cached value depends only on its
+  key.
 """
 
 from collections.abc import Iterable
@@ -25,12 +26,12 @@ from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
-_CACHE_BYTES = 4 << 20  # of a generation: about ten thousand dims
-_CACHED_BYTES = 64  # limit of a cached dim
-_SMALL = 1024  # smaller integers are encoded at import; most dims of models are small
+_CACHE_BYTES = 4 << 20  # the memory of a generation, for about ten thousand dims
+_CACHED_BYTES = 64  # the largest encoded dim that is cached
+_SMALL = 1024  # integers below this are encoded at import, because most dims of models are small
 
-_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # dims by the bytes of their message
-_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # encoded dims by `_identify_dim`
+_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # decoded dims, by their encoded bytes
+_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # encoded dims, by `_identify_dim`
 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
@@ -38,26 +39,26 @@ _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
 _COMPLETE = b"\x28\x01"  # conditions_complete is true
 _ENDS = (b"", _COMPLETE)  # after the shape of a result
 _DIM_TAG = _DIM[0]
-_LEAST_ANSWER_BYTES = 4  # two nested fields, each with a tag and a length
-_PREFIX_BYTES = 4  # operation and special_zero, each with a tag and one byte
+_LEAST_ANSWER_BYTES = 4  # two nested fields, which both have a tag and a length
+_PREFIX_BYTES = 4  # the fields operation and special_zero, which both have a tag and one byte
 
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
-    """Returns the message Shape."""
+    """Returns the encoded message Shape with these dims."""
     return b"".join([_INTEGERS[dim] if type(dim) is int and 0 <= dim < _SMALL else _encode_other(dim) for dim in dims])
 
 
 def encode_compact_item(
     operation: Operation, data: bytes | None, target: bytes | None, *, special_zero: bool, data_type: DataType | None
 ) -> bytes:
-    """Returns an item of a batch without optional fields.
+    """Returns an encoded item of a batch that has no optional fields.
 
     Args:
         operation: the operation of the query.
         data: the encoded input shape; None if the rank is unknown.
         target: the encoded requested shape; None if nothing is known about it.
         special_zero: whether a 0 copies a dim.
-        data_type: the type of the data, if it should be checked.
+        data_type: the type of the data. None: the type is not checked.
     """
     prefix, spec = _encode_prefix(operation, special_zero, data_type)
     question = prefix + encode_field(_DATA, spec if data is None else spec + encode_field(_SHAPE_OF_DATA, data))
@@ -65,7 +66,7 @@ def encode_compact_item(
 
 
 def read_compact_item(item: bytes) -> ShapeRequest | None:
-    """Reads an item in the form of `encode_compact_item` with two short shapes; None for any other form.
+    """Reads an item in the form that `encode_compact_item` writes for two short shapes; None for any other form.
 
     The lengths determine the position of each tag. If a tag is not at its position, the item has another form.
     """
@@ -84,7 +85,7 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
-    """Returns an encoded result that is only a shape, with or without all conditions; None for other results."""
+    """Encodes a result that contains only a shape and `conditions_complete`; returns None for any other result."""
     dims, conditions, origins, view, complete = answer
     if dims is None or conditions or origins or view is not None:
         return None
@@ -93,7 +94,7 @@ def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
 
 
 def read_compact_answer(result: bytes) -> ShapeAnswer | None:
-    """Reads a result in the form of `encode_compact_answer` with a short shape; None for any other form."""
+    """Reads a result in the form that `encode_compact_answer` writes for a short shape; None for any other form."""
     if (
         len(result) < _LEAST_ANSWER_BYTES
         or result[:1] != _ANSWER
@@ -110,7 +111,7 @@ def read_compact_answer(result: bytes) -> ShapeAnswer | None:
 
 
 def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
-    """Reads the message Shape."""
+    """Reads the dims of an encoded message Shape."""
     dims, position, end = list[AnyDim](), 0, len(raw)
     while position < end:
         begin = position + 2
@@ -119,14 +120,14 @@ def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
         position = begin + raw[position + 1]
         content = raw[begin:position]
         dim = _DIMS[content]
-        if (dim is None and content) or position > end:  # an unknown dim has no content
+        if (dim is None and content) or position > end:  # only an unknown dim has no content
             return _decode_whole(raw, path)
         dims.append(dim)
     return dims
 
 
 def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
-    """Reads the message Shape with the generated class and caches its short dims."""
+    """Reads the message Shape with the generated class, and caches its short dims."""
     message = parse_message(tensor_pb2.Shape, raw)
     dims = decode_dims(message.dims, path)
     for source, dim in zip(message.dims, dims, strict=True):
@@ -145,7 +146,11 @@ def _encode_other(dim: AnyDim) -> bytes:
 
 
 def _identify_dim(dim: AnyDim) -> str:
-    """Returns a unique text for a dim. A name may contain any character, so it is at the end or has a length."""
+    """Returns a unique text for a dim.
+
+    A name may contain any character. To keep the text unique, a name is at the end of the text, or its length precedes
+    it.
+    """
     if dim is None or isinstance(dim, int):
         return str(dim)
     bounds, expression = dim
@@ -164,14 +169,15 @@ def _encode(dim: AnyDim) -> bytes:
     return encode_field(_DIM, encode_dim(dim).SerializeToString())
 
 
-# After the definition of `_encode`.
+# This list is defined here, because it needs `_encode`.
 _INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 
 
-# There are only about a hundred keys, so a client cannot choose keys with equal hashes.
+# The cache needs no limit, because there are only about a hundred possible keys. For the same reason, a client cannot
+# choose keys with equal hashes.
 @lru_cache(None)
 def _encode_prefix(operation: Operation, special_zero: bool, data_type: DataType | None) -> tuple[bytes, bytes]:  # noqa: FBT001 - a key
-    """Returns the bytes before `data` in a query, and the bytes before `shape` in `data`."""
+    """Returns the encoded fields before `data` in a query, and the encoded fields before `shape` in `data`."""
     question = reshape_pb2.InferShapeRequest(operation=OPERATION_METHODS[operation].number, special_zero=special_zero)
     spec = tensor_pb2.TensorSpec()
     if data_type is not None:

@@ -2,10 +2,10 @@
 
 Invariants:
 
-- If an item cannot be read or a result cannot be written, only that item is rejected.
+- If an item cannot be read or its result cannot be written, only that item is rejected.
 - A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
-- `batch_fast_path` reads and writes the compact form. The generated classes read and write all others, with the same
-  result.
+- `batch_fast_path` reads and writes the compact form. The generated classes read and write all other forms. Both give
+  the same result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,13 +34,13 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 _BATCHES = {
     "items": BATCH_INFER_SHAPE.request,
     "results": BATCH_INFER_SHAPE.response,
-}  # by the name of their only field
+}  # the key is the name of the only field of the message
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
 
 def encode_batch_item(item: BatchItem) -> bytes:
-    """Returns one item of a request.
+    """Returns one encoded item of a request.
 
     Raises:
         ValueError: a number does not fit into an s64.
@@ -59,7 +59,7 @@ def encode_batch_item(item: BatchItem) -> bytes:
 
 
 def decode_batch_request(raw: bytes) -> Sequence[bytes]:
-    """Returns the items of a batch, not parsed.
+    """Returns the items of a batch without parsing them.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -76,7 +76,7 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
-    """Yields each item, or its error. `report` receives bugs, as in `answer_batch`."""
+    """Yields each decoded item, or its error. `report` handles bugs, as in `answer_batch`."""
     for item in items:
         try:
             read: BatchItem | ReshapeError = _decode_item(item)
@@ -100,13 +100,13 @@ def write_batch_results(
     max_bytes: int,
     report: ReportBug | None = None,
 ) -> list[bytes]:
-    """Returns the encoded results. A result that would exceed `max_bytes` in total is replaced by an error.
+    """Returns the encoded results. If a result would make the total exceed `max_bytes`, an error replaces the result.
 
     Args:
         results: the results of a batch.
-        write: encodes one result.
-        max_bytes: the limit of all results together.
-        report: receives bugs, as in `answer_batch`.
+        write: a function that encodes one result.
+        max_bytes: the largest size of all results together.
+        report: the function that handles bugs, as in `answer_batch`.
     """
     pieces, size, too_much = [], 0, b""
     for result in results:
@@ -115,7 +115,7 @@ def write_batch_results(
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = write(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
-            # Encoded once, because tens of thousands of items may need it.
+            # The error is encoded only once, because tens of thousands of items may have this error.
             piece = too_much = too_much or write(_reject_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
@@ -128,7 +128,7 @@ def _reject_size(max_bytes: int) -> LimitError:
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    """Returns one result of a response: an output shape or an error."""
+    """Encodes one result of a response, which is an output shape or an error."""
     if isinstance(result, ShapeAnswer):
         compact = encode_compact_answer(result)
         if compact is not None:
@@ -150,7 +150,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: the response is invalid.
     """
-    # A ShapeAnswer is a non-empty tuple, so it is never false.
+    # `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
@@ -158,7 +158,7 @@ def _decode_item(item: bytes) -> BatchItem:
     compact = _try_compact(item)
     if compact is not None:
         return BatchItem(compact)
-    check_header_size(len(item))  # after the compact form, which is always short
+    check_header_size(len(item))  # this check follows the compact form, because an item in that form is always short
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
@@ -174,7 +174,7 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
         return read_compact_item(item)
     except ReshapeError:
-        return None  # the generated class produces the error
+        return None  # the generated class reads the item again and raises the error
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
@@ -192,20 +192,20 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
 
 
 def _find_kind(rejection: reshape_pb2.Rejection) -> type[ReshapeError]:
-    """Returns the exception class of an error. A bug of the server is a plain ReshapeError."""
+    """Returns the exception class of an error. If the server met a bug, the class is ReshapeError itself."""
     if rejection.reason == Reason.INTERNAL_ERROR:
         return ReshapeError
     return LimitError if rejection.limit_exceeded else InvalidRequestError
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
-    """Splits a message into its items or results, at most `max_items + 1`, without parsing.
+    """Splits a message into its items or results without parsing them, and stops after `max_items + 1` of them.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
-        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are not items.
+        LimitError: BATCH_TOO_LARGE, if more than `max_items` fields are not items.
     """
-    # Other fields are counted, too, because skipping two million small fields would take seconds.
+    # Fields that are not items are counted as well, because skipping two million small fields would take seconds.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
@@ -223,7 +223,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Splits a message with the generated class: it contains a group or is malformed."""
+    """Splits a message that contains a group or is malformed, with the generated class."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)

@@ -1,7 +1,7 @@
-"""Conversion of dims and shapes between messages and values.
+"""Conversion of dims and shapes from messages to values and back.
 
-Unknown kinds of dims are rejected and never ignored. Shapes and expressions above their limits are rejected before they
-are read, because reading them would take long. The rules check numbers and names.
+A dim of an unknown kind is rejected and never ignored. Shapes and expressions that exceed their limits are rejected
+before they are read, because reading them would take long. Numbers and names are checked later, by the rules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,20 +25,20 @@ from tensor_reshape.wire.methods import ReshapeRequest
 
 
 def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
-    """Reads dims. Errors call them `path`.
+    """Reads a list of dims. `path` is the path of the list in errors.
 
     Raises:
-        InvalidRequestError: DIM_UNKNOWN, for an unknown kind of dim.
+        InvalidRequestError: DIM_UNKNOWN, if a dim is of an unknown kind.
     """
-    # Most dims are values other than 0.
+    # Most dims are numbers other than 0, which need no call of `_decode_dim`.
     return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
 
 
 def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads a shape of a request, unless its rank is above the limit of all operations.
+    """Reads a shape of a request, after checking that its rank is not above the limit of all operations.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN for an unknown kind of dim.
+        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN if a dim is of an unknown kind.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) > MAX_RANK:
@@ -49,10 +49,10 @@ def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> li
 def decode_expected(
     operation: Operation, message: ReshapeRequest | reshape_pb2.InferShapeRequest
 ) -> list[AnyDim] | None:
-    """Reads the expected shape of a request; None if it is absent.
+    """Reads the expected shape of a request; None if the request has no expected shape.
 
     Raises:
-        ReshapeError: like `decode_shape`.
+        ReshapeError: the errors of `decode_shape`.
     """
     if not message.HasField("expected_shape"):
         return None
@@ -74,7 +74,7 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
-        # The message has one field for bounds, so the bounds of the dim and of the name are combined.
+        # The message has only one field for bounds, so the bounds of the dim and of its symbol are intersected.
         return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
 
@@ -84,7 +84,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
     message = tensor_pb2.Expression(
         factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
     )
-    # Default values are omitted, so equal expressions have equal bytes.
+    # Default values are omitted, so that equal expressions have equal bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:
@@ -95,7 +95,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
 
 
 def decode_expression(message: tensor_pb2.Expression) -> Expression:
-    """Reads an expression; numbers and names are not checked."""
+    """Reads an expression without checking its numbers and names."""
     return make_expression(
         message.coefficient if message.HasField("coefficient") else 1,
         list(map(_decode_symbol, message.factors)),
@@ -115,11 +115,12 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
         return Dim(symbol.bounds, Expression(1, (symbol,)))
     if kind == "expression":
         count = len(dim.expression.factors) + len(dim.expression.divisors)
-        if count > MAX_FACTORS:  # before reading, which would take long
+        if count > MAX_FACTORS:  # the expression is rejected before it is read, because reading it would take long
             raise reject_factors(count, f"{path}[{index}]", index)
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
-    if dim.ByteSize():  # an unknown kind; ignoring it would check less than the client asked for
+    # The dim is of an unknown kind. Ignoring the dim would check less than the client requested.
+    if dim.ByteSize():
         text = f"{path}[{index}] has a kind that this server does not know"
         raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
     return None

@@ -1,15 +1,16 @@
 """Reading and writing of single protobuf fields in serialized messages.
 
-The tensor is the last field of its message and the bytes are the last field of the tensor, both with number 15. So a
-message consists of a small header and the payload, and the payload need not be copied.
+If a message contains a tensor, the tensor is the last field and has the number 15. In the tensor, the bytes of the
+elements are the last field and also have the number 15. These bytes are called the payload. A message therefore
+consists of a small header, followed by the payload, and the payload need not be copied.
 
 Invariants:
 
 - `find_payload` recognizes only this form. For any other encoding it returns None, and the caller uses the generated
   class.
-- `measure_header` runs before a message is parsed, because a generated class uses up to 40 bytes for each byte of a
-  header.
-- Both functions read each field once, and at most a few thousand fields.
+- `measure_header` runs before a message is parsed, because a generated class uses up to 40 bytes of memory for each
+  byte of a header.
+- Both functions read each field only once, and stop after a few thousand fields.
 """
 
 from typing import TypeVar
@@ -22,20 +23,20 @@ from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 PAYLOAD_TAG = b"\x7a"
-"""Field 15, length-delimited."""
+"""The tag of field 15, which is length-delimited."""
 
 SHORT_BYTES = 128
-"""A length below this takes one byte."""
+"""A length below this number is encoded in one byte."""
 
 _TAG = PAYLOAD_TAG[0]
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types; 3 and 4 are groups
 _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
-_CONTINUATION = 0x80  # set if another byte of the varint follows
-_MAX_NUMBER_BYTES = 5  # of a tag or a length; all protobuf parsers reject longer ones
-_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # field numbers 1 and 2^29 - 1
+_CONTINUATION = 0x80  # this bit is set if another byte of the varint follows
+_MAX_NUMBER_BYTES = 5  # the longest tag or length; all protobuf parsers reject longer ones
+_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # the tags of the field numbers 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
-_FIELD_BYTES = 32  # bytes of the header limit for each allowed field, since each field takes time
+_FIELD_BYTES = 32  # one field is allowed for each 32 bytes, because reading a field takes time
 _MAX_FIELDS = MAX_HEADER_BYTES // _FIELD_BYTES
 
 
@@ -49,13 +50,14 @@ def find_payload(
     """Finds field 15 if it occurs once, is the last field, and ends exactly at the end of `message`.
 
     Args:
-        message: a serialized message, or nested messages with the same end.
-        begin: the position of the (inner) message.
-        fields: the number of fields that were read before it. They count, too.
-        within: the field must begin within this number of bytes. One field is allowed for each 32 bytes.
+        message: a serialized message, which may contain a nested message that ends at the same position.
+        begin: the position at which the message, or the nested message, begins.
+        fields: the number of fields that were read before `begin`. These fields also count towards the limit.
+        within: the number of bytes after `begin` in which field 15 must begin. One field is allowed for each 32 bytes.
 
     Returns:
-        The end of the header, the start of the field's content, and the number of fields read.
+        The end of the header, the start of the field's content, and the number of fields that were read. None if the
+        message has another form.
     """
     position = begin
     while position < min(len(message), begin + within):
@@ -64,7 +66,7 @@ def find_payload(
         if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
-        # If the field ends earlier, another field 15 may follow, and a parser uses the last one.
+        # If field 15 ends before the message, another field 15 may follow, and a parser would use the last one.
         if tag == _TAG:
             return (position, start, fields) if end == len(message) else None
         position = end
@@ -72,17 +74,21 @@ def find_payload(
 
 
 def measure_header(message: bytes, *, nested: bool = True) -> int:
-    """Returns the bytes of `message` outside of field 15, or with `nested` outside of field 15 in field 15.
+    """Returns the number of bytes of `message` that do not belong to its payload.
 
-    Bytes that cannot be read count in full. More than 2048 fields count as too many bytes. Counting stops above
-    `MAX_HEADER_BYTES`, so it is fast for any message.
+    Without `nested`, the payload is the content of field 15. With `nested`, field 15 is a tensor, and the payload is
+    the content of field 15 of this tensor. Bytes that cannot be read as fields also count as header. If there are more
+    than 2048 fields, the result exceeds `MAX_HEADER_BYTES`. Counting stops above `MAX_HEADER_BYTES`, so the function is
+    fast for any message.
     """
     header, fields = _measure(message, 0, len(message), nested=nested)
     return header if fields <= _MAX_FIELDS else MAX_HEADER_BYTES + 1
 
 
 def check_header_size(size: int) -> int:
-    """Returns `size`, the bytes of a message outside of its tensor's data, if they are within the limit.
+    """Returns `size` if a header may have this number of bytes.
+
+    The header is the part of a message that does not belong to the elements of its tensor.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -109,7 +115,7 @@ def parse_message(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 
 
 def encode_varint(number: int) -> bytes:
-    """Returns the varint of a number that is not negative: seven bits in each byte, the lowest first."""
+    """Encodes a number that is not negative as a varint: seven bits in each byte, the lowest bits first."""
     encoded = bytearray()
     while number >= _CONTINUATION:
         encoded.append(number & 0x7F | _CONTINUATION)
@@ -118,19 +124,22 @@ def encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]  # three times as fast as the loop
+_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]  # faster than the loop by a factor of three
 
 
 def encode_field(tag: bytes, content: bytes) -> bytes:
-    """Returns a field whose content is bytes or a message."""
+    """Returns an encoded field whose content is bytes or a message."""
     length = len(content)
     return b"".join((tag, _SHORT_LENGTHS[length] if length < SHORT_BYTES else encode_varint(length), content))
 
 
 def read_varint(message: bytes, position: int) -> tuple[int, int]:
-    """Returns a number of at most 35 bits and its end. The number is -1 if it has more than 5 bytes."""
+    """Returns the number that a varint encodes, and the position after it.
+
+    The number is -1 if the varint is incomplete or has more than 5 bytes.
+    """
     byte = message[position] if position < len(message) else _CONTINUATION
-    if byte < _CONTINUATION:  # the most frequent case
+    if byte < _CONTINUATION:  # most varints have one byte
         return byte, position + 1
     number = 0
     for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):
@@ -141,7 +150,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def read_field(message: bytes, position: int) -> _Field | None:
-    """Returns the field at `position`; None if it is a group or not a valid field."""
+    """Returns the field at `position`; None if the field is a group or is invalid."""
     tag, start = read_varint(message, position)
     wire_type = tag & 7
     if not _MIN_TAG <= tag <= _MAX_TAG:
@@ -157,7 +166,7 @@ def read_field(message: bytes, position: int) -> _Field | None:
 
 
 def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
-    """Returns the number of bytes outside of field 15, and the number of fields read."""
+    """Returns the number of bytes that do not belong to the payload, and the number of fields that were read."""
     position, header, fields = begin, 0, 0
     while position < end and header <= MAX_HEADER_BYTES and fields <= _MAX_FIELDS:
         field = read_field(message, position)

@@ -1,6 +1,6 @@
-"""Messages of `grpc.health.v1.Health/Check`, for clients without the package grpcio-health-checking.
+"""Messages of the method `grpc.health.v1.Health/Check`, so that clients do not need the package grpcio-health-checking.
 
-The wrapper messages of protobuf have the same encoding: field 1 is a string or a varint.
+The messages of the method are encoded like protobuf's wrapper messages, in which field 1 is a string or a varint.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 
 CHECK_METHOD = "/grpc.health.v1.Health/Check"
-"""The full name of the method."""
+"""The full name of the method that checks the health of a service."""
 
 
 class HealthStatus(IntEnum):
@@ -33,7 +33,7 @@ def encode_check_request(service: str) -> bytes:
 
 
 def decode_check_response(raw: bytes) -> HealthStatus:
-    """Reads a HealthCheckResponse; an unknown number becomes UNKNOWN.
+    """Reads a HealthCheckResponse. A status that this version does not know becomes UNKNOWN.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -43,5 +43,5 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     except DecodeError:
         message = "the message is not a grpc.health.v1.HealthCheckResponse"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
-    # The health protocol may add values.
+    # Later versions of the health protocol may have other values.
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

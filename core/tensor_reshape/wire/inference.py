@@ -1,7 +1,7 @@
 """Encoding and decoding of InferShape.
 
 A request with an unknown operation or an unknown kind of dim is rejected. Unknown values in a response are ignored or
-read as "unknown", because a newer server may send them.
+become UNKNOWN, because a newer server may send such values.
 """
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
@@ -22,7 +22,7 @@ from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
-# The members have the names of the protobuf enum values.
+# The names of the protobuf enum values consist of a prefix and the name of the Python member.
 _KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
 _CONDITION_NUMBERS = {kind: reshape_pb2.Condition.Kind.Value(f"KIND_{kind.name}") for kind in ConditionKind}
@@ -35,7 +35,7 @@ _POSSIBILITIES = {int(number): possibility for possibility, number in _POSSIBILI
 
 
 def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
-    """Returns the message.
+    """Returns the request message for a query.
 
     Raises:
         ValueError: a number does not fit into an s64.
@@ -46,7 +46,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
         special_zero=question.special_zero,
         explain=request.explain,
     )
-    message.data.SetInParent()  # must be present, even if nothing is known about the data
+    message.data.SetInParent()  # the field must be present, even if nothing is known about the data
     if question.data is not None:
         message.data.shape.CopyFrom(encode_shape(question.data))
     if question.target is not None:
@@ -75,7 +75,7 @@ def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """Reads a parsed InferShape request, which must contain `data`.
 
     Raises:
-        InvalidRequestError: like `decode_infer_request`.
+        InvalidRequestError: the errors of `decode_infer_request`.
     """
     request = read_infer_request(message)
     if not message.HasField("data"):
@@ -109,7 +109,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
 
 
 def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
-    """Returns the message of a result."""
+    """Returns the response message for a result."""
     message = reshape_pb2.InferShapeResponse(conditions_complete=answer.conditions_complete)
     if answer.dims is not None:
         message.shape.CopyFrom(encode_shape(answer.dims))
@@ -125,7 +125,7 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
 
 
 def encode_infer_response(answer: ShapeAnswer) -> bytes:
-    """Returns the response of InferShape."""
+    """Returns the encoded response of InferShape."""
     return build_infer_response(answer).SerializeToString()
 
 
@@ -139,7 +139,7 @@ def decode_infer_response(raw: bytes) -> ShapeAnswer:
 
 
 def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
-    """Reads a parsed response.
+    """Reads a response of InferShape that has been parsed.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -147,7 +147,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
     check_partial_dims(
         dims or (), "shape.dims"
-    )  # like the dims of a request, because a caller may use the result in another query
+    )  # the dims are checked like those of a request, because a caller may use the result in another query
     known = [condition for condition in message.conditions if condition.kind in _CONDITION_KINDS]
     return ShapeAnswer(
         dims,
@@ -171,7 +171,7 @@ def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     index = message.data_index if message.HasField("data_index") else None
-    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # the text describes unknown kinds, too
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # the text also describes an unknown kind
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
@@ -205,5 +205,5 @@ def _decode_condition(message: reshape_pb2.Condition) -> Condition:
 
 def _decode_view(message: reshape_pb2.View) -> View:
     strides = tuple(message.strides.items) if message.HasField("strides") else None
-    # An unknown value of a newer server promises nothing.
+    # If a newer server sends a value that this version does not know, the possibility is UNKNOWN.
     return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

@@ -1,4 +1,4 @@
-"""Table of the service's methods, from which client, server and encoders are built.
+"""A table of the service's methods. Clients, servers and encoders use this table.
 
 CONTRIBUTING.md explains how to add an operation.
 """
@@ -12,17 +12,17 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.v1 import reshape_pb2
 
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].full_name
-"""The full name of the service, also for its health."""
+"""The full name of the service, which is also its name in health checks."""
 
 ReshapeRequest: TypeAlias = (
     reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
 )
-"""The request of an operation, of any kind."""
+"""The request message of any of the operations."""
 
 ReshapeResponse: TypeAlias = (
     reshape_pb2.StaticReshapeResponse | reshape_pb2.DynamicReshapeResponse | reshape_pb2.ReshapeResponse
 )
-"""The response of an operation. All have the same single field."""
+"""The response message of any of the operations. All response messages have the same single field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Method:
     """A method of the service.
 
     Attributes:
-        name: within the service.
-        request: the class of its requests.
-        response: the class of its responses.
+        name: the name of the method within the service.
+        request: the class of the request messages.
+        response: the class of the response messages.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Method:
 
     @property
     def path(self) -> str:
-        """The full name: /service/method."""
+        """The full name of the method: /service/method."""
         return f"/{SERVICE}/{self.name}"
 
 
@@ -51,10 +51,11 @@ class OperationMethod(Method):
 
     Attributes:
         operation: the operation. Its name is also the name of the field that begins a tensor in StreamReshape.
-        number: the operation in InferShape requests.
+        number: the number of the operation in InferShape requests.
     """
 
-    # The requests and responses of operations have more in common than Message.
+    # These types are narrower than Message, so that type checkers find the fields that all requests and all responses
+    # have.
     request: type[ReshapeRequest]
     response: type[ReshapeResponse]
     operation: Operation
@@ -90,16 +91,16 @@ OPERATION_METHODS = {
 """The method of each operation."""
 
 INFER_SHAPE = Method("InferShape", reshape_pb2.InferShapeRequest, reshape_pb2.InferShapeResponse)
-"""Infers one shape, without tensor data."""
+"""The method that infers one shape, without tensor data."""
 
 BATCH_INFER_SHAPE = Method("BatchInferShape", reshape_pb2.BatchInferShapeRequest, reshape_pb2.BatchInferShapeResponse)
-"""Infers many shapes."""
+"""The method that infers many shapes in one call."""
 
 STREAM_RESHAPE = Method("StreamReshape", reshape_pb2.StreamReshapeRequest, reshape_pb2.StreamReshapeResponse)
-"""Executes any operation on tensors that are sent in chunks."""
+"""The method that executes any operation on tensors that are sent in chunks."""
 
 SERVER_INFO = Method("ServerInfo", reshape_pb2.ServerInfoRequest, reshape_pb2.ServerInfoResponse)
-"""Returns the version, limits and features of a server."""
+"""The method that returns the version, limits and features of a server."""
 
 OPERATIONS_BY_NUMBER = {int(method.number): operation for operation, method in OPERATION_METHODS.items()}
 """The operation of each number in InferShape requests."""

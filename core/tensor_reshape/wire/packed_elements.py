@@ -1,10 +1,13 @@
-"""Packing and unpacking of elements below one byte: ml_dtypes' arrays have one element per byte, messages do not.
+"""Packing and unpacking of elements that are smaller than a byte.
 
-- All packed types of ml_dtypes have 2 or 4 elements in a byte, the first one in the lowest bits. Each byte begins with
-  a new element, so any chunk of a tensor can be packed or unpacked separately. The other packed types of OpenVINO have
-  no numpy type and are never unpacked.
-- Spare bits of the last byte are written as 0 and ignored when read.
-- The elements of one packed byte are processed together, as one word. The additional memory is one block for any size.
+Arrays of ml_dtypes have one element per byte, but messages have several elements per byte.
+
+- All packed types of ml_dtypes have 2 or 4 elements in a byte, with the first element in the lowest bits. No element is
+  split between two bytes, so any chunk of a tensor can be packed or unpacked separately. The other packed types of
+  OpenVINO have no numpy type and are never unpacked.
+- Spare bits of the last byte are written as 0, and are ignored when they are read.
+- The elements of one packed byte are processed together, as one word. Arrays are processed in blocks, so the additional
+  memory does not depend on the size of an array.
 """
 
 from collections.abc import Iterator
@@ -17,26 +20,32 @@ from tensor_reshape.rules.dtypes import DataType, ElementKind
 Bytes = npt.NDArray[np.uint8]
 
 _BLOCK_BYTES = 65536
-"""Packed bytes in a block. The words of one block fit into the processor's cache."""
+"""The number of packed bytes in a block. The words of one block fit into the processor's cache."""
 
 
 def pack(data_type: DataType, elements: Bytes) -> Bytes:
-    """Returns the packed bytes of `elements`, which has one element per byte. Other types are returned unchanged."""
+    """Returns the packed bytes of `elements`, which has one element per byte.
+
+    If the type is not packed, the bytes are returned unchanged.
+    """
     if not data_type.is_packed:
         return elements
     packed = np.empty(data_type.count_bytes(elements.size), np.uint8)
     for begin, chosen in _cut(data_type, elements, packed.size):
-        missing = -chosen.size % data_type.group_items  # in the last byte
+        missing = -chosen.size % data_type.group_items  # the number of spare elements in the last byte
         whole = np.append(chosen, np.zeros(missing, np.uint8)) if missing else chosen
-        words = whole.view(_find_word(data_type)) & _mask_word(data_type)  # ml_dtypes extends the sign over the byte
+        words = whole.view(_find_word(data_type)) & _mask_word(data_type)  # removes the sign bits that ml_dtypes adds
         for shift in _list_shifts(data_type):
             words |= words >> shift
-        packed[begin : begin + _BLOCK_BYTES] = words.astype(np.uint8)  # its lowest byte
+        packed[begin : begin + _BLOCK_BYTES] = words.astype(np.uint8)  # the lowest byte of each word
     return packed
 
 
 def unpack(data_type: DataType, packed: Bytes, elements: Bytes) -> None:
-    """Unpacks `packed` into `elements`, until `elements` is full."""
+    """Unpacks `packed` into `elements`, until `elements` is full.
+
+    If the type is not packed, the bytes are copied unchanged.
+    """
     if not data_type.is_packed:
         elements[:] = packed
         return
@@ -55,7 +64,7 @@ def unpack(data_type: DataType, packed: Bytes, elements: Bytes) -> None:
 
 
 def _cut(data_type: DataType, elements: Bytes, packed_bytes: int) -> Iterator[tuple[int, Bytes]]:
-    """Yields the byte offset of each block and the elements in it."""
+    """Yields the position of the packed bytes of each block, and the elements of the block."""
     for begin in range(0, packed_bytes, _BLOCK_BYTES):
         yield begin, elements[begin * data_type.group_items : (begin + _BLOCK_BYTES) * data_type.group_items]
 
@@ -71,10 +80,10 @@ def _mask_word(data_type: DataType) -> int:
 
 
 def _list_shifts(data_type: DataType) -> list[int]:
-    """Returns the shifts that move the elements of a word between their packed and their unpacked positions.
+    """Returns the two shifts, or the one shift, that pack or unpack the elements of a word.
 
-    Neighbouring elements are `bits` apart in a packed byte and 8 bits apart in a word. So the element at index i moves
-    by `i * (8 - bits)`. A shift by one step and a shift by two steps together make a shift by three. All other bits of
-    the word are 0, so the shifted copies do not overlap.
+    The distance of neighbouring elements is `bits` in a packed byte and 8 bits in a word. So the element at index i
+    moves by i steps of `8 - bits` bits. The shift by one step and the shift by two steps together move an element by
+    three steps. All other bits of the word are 0, so the shifted copies do not overlap.
     """
     return [places * (8 - data_type.bits) for places in (1, 2)[: data_type.group_items // 2]]

@@ -1,14 +1,14 @@
-"""Rank of an output, read from the first bytes of a response, for tracing.
+"""Reads the rank of an output from the first bytes of a response, for tracing.
 
-The functions never raise. They return None if the bytes are incomplete or have an unusual encoding.
+The functions never raise an error. They return None if the bytes are incomplete or have an unusual encoding.
 """
 
 from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field
 
 _PAYLOAD = PAYLOAD_TAG[0]
-_DIMS = 0x12  # field 2 of a Tensor, packed
+_DIMS = 0x12  # field 2 of a Tensor, packed varints
 _OUTPUT = 0x0A  # field 1 of a StreamReshapeResponse, and of an InferShapeResponse
-_DIM = 0x0A  # field 1 of a Shape, once for each dim
+_DIM = 0x0A  # field 1 of a Shape, which occurs once for each dim
 _CONTINUATION = 0x80
 
 
@@ -46,7 +46,7 @@ def _find_tensor_rank(answer: bytes, tag: int) -> int | None:
 
 
 def _list_fields(message: bytes, position: int, end: int) -> list[tuple[int, int, int]]:
-    """Returns the complete fields from `position` on. Only a payload may extend beyond `end`."""
+    """Returns the complete fields from `position` on. Only the field of the payload may extend beyond `end`."""
     fields = []
     while position < end:
         field = read_field(message, position)

@@ -1,7 +1,8 @@
-"""Request ids, which identify a call in the logs of client and server.
+"""Request ids. An id identifies a call in the logs of client and server.
 
-The client sends an id in the metadata, or the server creates one. The server returns it in the trailing metadata. Ids
-appear in logs and error messages, so both sides ignore a value that is not a valid id.
+The client sends an id in the metadata of a call. If the client sends no id, the server creates one. The server returns
+the id in the trailing metadata. Ids appear in logs and error messages, so both sides ignore a value that is not a valid
+id.
 """
 
 import re
@@ -12,7 +13,7 @@ REQUEST_ID_KEY = "x-request-id"
 
 MAX_REQUEST_ID_CHARACTERS = 128
 
-_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")  # visible ASCII: without spaces or line ends
+_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")  # visible ASCII, without spaces and line ends
 
 
 def is_request_id(value: object) -> bool:
@@ -21,6 +22,6 @@ def is_request_id(value: object) -> bool:
 
 
 def find_request_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """Returns the request id in the metadata of a call; None if there is no valid one."""
+    """Returns the request id in the metadata of a call; None if the metadata has no valid id."""
     sent = next((value for key, value in metadata if key == REQUEST_ID_KEY), None)
     return str(sent) if is_request_id(sent) else None

@@ -4,7 +4,8 @@ Invariants:
 
 - The payload is always at the end of its message, so a header can be built and cached without it.
 - The length of a response header is a multiple of 8; see `encode_response_header`.
-- A message is measured before it is parsed. Apart from the payload, at most `MAX_HEADER_BYTES` are parsed.
+- The size of a header is checked before a message is parsed, so at most `MAX_HEADER_BYTES` are parsed in addition to
+  the payload.
 """
 
 from collections.abc import Sequence
@@ -42,24 +43,26 @@ from tensor_reshape.wire.fields import (
 from tensor_reshape.wire.methods import OPERATION_METHODS, ReshapeRequest
 from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type, encode_tensor
 
-_ALIGNMENT = 8  # of the widest element
+_ALIGNMENT = 8  # the size of the widest element
 _MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # see `encode_response_header`
-_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor: a varint
-_DIMS_TAG = b"\x12"  # field 2 of Tensor: packed varints
+_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
+_DIMS_TAG = b"\x12"  # field 2 of Tensor, packed varints
 _ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "<H", "<I", "<Q")), strict=True))
-"""The reader of an element of each type of a shape tensor, in the order of the types' numbers."""
+"""The struct that reads one element of a shape tensor, for each integer type. The formats are in the order of the
+numbers of the types.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReshapeCall:
-    """A request to execute an operation: the query and the data."""
+    """A request to execute an operation, which consists of the query and the data."""
 
     question: KnownQuestion
     data: TensorView
 
 
 def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns a request to execute an operation.
+    """Returns an encoded request to execute an operation.
 
     Args:
         call: the query and the data.
@@ -77,19 +80,19 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 def encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
-    """Returns the request without the tensor's bytes, which follow it. The query must contain the data type.
+    """Returns an encoded request up to the bytes of its tensor. The query must contain the data type.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
     """
-    # The headers of the message and of the tensor must fit, too.
+    # The limit leaves space for the headers of the message and of the tensor.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor has {payload_bytes} bytes; a message must be below 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
         message.data_type = encode_data_type(question.data_type)
-    # The lengths include the payload, which is not part of the result.
+    # The encoded lengths include the payload, although the result does not contain the payload.
     tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
     header = build_request_header(question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
@@ -110,7 +113,7 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
 
 
 def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
-    """Reads a request of `operation`. The payload is a view of `raw`, and its layout is not checked.
+    """Reads a request of `operation`. The payload is a view of `raw`. The layout is not checked.
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
@@ -144,8 +147,8 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
     """Returns the items of a shape tensor.
 
     Raises:
-        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or the reasons of its
-            dims and layout.
+        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or a reason of
+            `check_dims` or `check_layout`.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     check_shape_data_type(operation, shape.data_type)
@@ -153,10 +156,10 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
 
 
 def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT_LIMITS) -> list[int]:
-    """Returns the items of a shape tensor, without a check of its data type.
+    """Returns the items of a shape tensor without checking its data type.
 
     Raises:
-        InvalidRequestError: like `read_target`.
+        InvalidRequestError: the errors of `read_target`, except SHAPE_DATA_TYPE_UNSUPPORTED.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) != 1:
@@ -166,7 +169,8 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
     if shape.dims[0] > MAX_RANK:  # with a stride of 0, one element could become a trillion items
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
-    # Without numpy: its integers wrap, and a server imports it only for data with strides.
+    # This function does not use numpy. Integers of numpy overflow, and a server imports numpy only for data with
+    # strides.
     item = _ITEMS[shape.data_type]
     if shape.strides is None:
         return [number for (number,) in item.iter_unpack(shape.payload)]
@@ -175,40 +179,41 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns the position of the tensor's bytes at the end of `raw`; None if the header is large or unusual."""
+    """Returns the position of the tensor's bytes at the end of `raw`; None if the header is long or unusual."""
     outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
     inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
     return inner[1] if inner else None
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
-    """Returns the response of any operation without the tensor's bytes, which follow it.
+    """Returns an encoded response of any operation up to the bytes of its tensor.
 
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
-    are aligned, too.
+    are therefore also at an aligned address.
     """
-    # One dim is padded to at most 9 bytes, or a length to at most 5 bytes. All protobuf readers accept this. protobufjs
-    # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative.
+    # To lengthen the header, the varint of one dim is padded to at most 9 bytes, or the varint of a length to at most 5
+    # bytes. All protobuf readers accept such varints. Longer varints are not safe, because protobufjs misreads a 32-bit
+    # number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
     least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
-    # The length has room for the largest padding, so padding cannot make it longer.
+    # `width` is computed for the largest padding, so that padding cannot make the length longer.
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail
-    width += missing - (len(tensor) - least)  # the padding that does not fit into the dims
+    width += missing - (len(tensor) - least)  # the length gets the padding that does not fit into the dims
     return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
 
 
 def encode_reshape_response(output: TensorView) -> bytes:
-    """Returns the response of every operation."""
+    """Returns an encoded response, which has the same form for every operation."""
     header = encode_response_header(output.data_type, output.dims, output.payload.nbytes)
     return b"".join((header, output.payload))
 
 
 def decode_reshape_response(raw: bytes) -> TensorView:
-    """Reads a response. The payload is a view of `raw`, and its size is checked.
+    """Reads a response. The payload is a view of `raw`, and its size must match the dims.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -222,7 +227,10 @@ def decode_reshape_response(raw: bytes) -> TensorView:
 
 
 def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
-    """Returns the field of the dims, with up to `padding` more bytes in the shortest dim and in the length."""
+    """Returns the encoded field of the dims, with up to `padding` more bytes in its varints.
+
+    The varints of the shortest dim and of the length are padded.
+    """
     if not numbers:
         return b""
     width = len(encode_varint(sum(map(len, numbers)) + _ALIGNMENT - 1))
@@ -235,7 +243,7 @@ def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
 
 
 def _widen(varint: bytes, size: int) -> bytes:
-    """Returns the same number as a varint of `size` bytes."""
+    """Returns a varint of `size` bytes that encodes the same number."""
     missing = size - len(varint)
     if not missing:
         return varint
@@ -249,7 +257,7 @@ def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, 
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_header_size(inner[1])
-    # Only two small slices are copied.
+    # The two slices that are copied here contain only headers.
     header = parse_message(kind, raw[: outer[0]])
     tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
     return header, tensor, memoryview(raw)[inner[1] :]

@@ -1,6 +1,6 @@
 """Encoding and decoding of ServerInfo.
 
-Unknown operations, data types and features are ignored, because a newer server may send them.
+If a newer server sends operations, data types or features that this version does not know, these are ignored.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from tensor_reshape.wire.tensors import encode_data_type
 
 
 class Feature(Enum):
-    """Optional features of a server. A value is the name of the protobuf enum value.
+    """Optional features of a server. The value of a member is the name of the protobuf enum value.
 
     >>> Feature.REFLECTION in client.server_info().features
     True
@@ -29,15 +29,15 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """The limits of one server. 0 means that the server does not tell.
+    """The limits of one server. A limit of 0 is unknown, because the server did not send it.
 
     Attributes:
-        max_message_bytes: of a message that the server receives.
-        max_output_bytes: of the output of a unary method.
-        max_tensor_bytes: of a dense tensor on a stream.
-        max_header_bytes: of a request without the bytes of its tensor.
-        max_batch_bytes: of a batch of queries.
-        max_batch_items: queries in a batch.
+        max_message_bytes: the size of the largest message that the server receives.
+        max_output_bytes: the size of the largest output of a unary method.
+        max_tensor_bytes: the size of the largest dense tensor on a stream.
+        max_header_bytes: the size of the largest request, not counting the bytes of its tensor.
+        max_batch_bytes: the size of the largest batch of queries.
+        max_batch_items: the largest number of queries in a batch.
 
     >>> client.server_info().limits.max_tensor_bytes
     1099511627776
@@ -56,9 +56,9 @@ class OperationInfo:
     """The ranks and types that an operation accepts on one server.
 
     Attributes:
-        max_rank: of the input shape and the requested shape.
-        data_types: of the data.
-        shape_data_types: of the requested shape; empty if it is an attribute.
+        max_rank: the largest rank of the input shape and of the requested shape.
+        data_types: the element types of the data.
+        shape_data_types: the element types of the requested shape; empty if the requested shape is an attribute.
 
     >>> sorted(map(str, client.server_info().operations["dynamic_reshape"].shape_data_types))
     ['i32']
@@ -74,10 +74,10 @@ class ServerInfo:
     """The version, limits, operations and features of a server.
 
     Attributes:
-        version: of the server's package.
-        grpc_api: `core` or `public`: the part of grpcio that serves calls.
-        limits: of requests and responses.
-        operations: the accepted ranks and types of each operation, by its name.
+        version: the version of the server's package.
+        grpc_api: the part of grpcio that serves calls, `core` or `public`.
+        limits: the limits of requests and responses.
+        operations: the ranks and types that each operation accepts, by the name of the operation.
         features: the optional features.
 
     >>> sorted(client.server_info().operations)
@@ -101,7 +101,7 @@ def describe_operation(operation: Operation, max_rank: int) -> OperationInfo:
 
 
 def encode_server_info(info: ServerInfo) -> bytes:
-    """Returns the ServerInfoResponse."""
+    """Returns an encoded ServerInfoResponse."""
     return reshape_pb2.ServerInfoResponse(
         version=info.version,
         grpc_api=info.grpc_api,

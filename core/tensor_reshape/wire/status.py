@@ -1,7 +1,7 @@
-"""Conversion between errors and `google.rpc.Status` details.
+"""Conversion of errors to the details of a `google.rpc.Status` and back.
 
-All texts are clipped. If the trailing metadata exceeds about 9 KB, gRPC reports RESOURCE_EXHAUSTED instead of the
-error.
+All texts are cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the trailing
+metadata exceeds about 9 KB.
 """
 
 import math
@@ -29,26 +29,28 @@ from tensor_reshape.rules.errors import (
 )
 
 DOMAIN = "tensor_reshape.v1"
-"""The domain of every reason: the reasons of this domain are permanent."""
+"""The domain of all reasons of this project. Reasons in this domain are permanent."""
 
 DETAILS_KEY = "grpc-status-details-bin"
-"""The key of the status in the trailing metadata."""
+"""The key of the encoded `google.rpc.Status` in the trailing metadata."""
 
 PUSHBACK_KEY = "grpc-retry-pushback-ms"
-"""The key of the delay for gRPC's own retries (gRFC A6), if the client's retry policy includes the code."""
+"""The metadata key of the delay for gRPC's own retries (gRFC A6). gRPC retries only if the client's retry policy
+contains the status code.
+"""
 
 RETRY_SECONDS = 0.2
-"""The shortest delay before a retry if the error does not contain one."""
+"""The delay before a retry if the error does not contain a delay."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
-_MAX_RETRY_SECONDS = 1e9  # thirty years; a Duration may be longer
-_MAX_FIELD_CHARACTERS = 128  # with the limits of `rules.errors`, less than 7 KiB in total
+_MAX_RETRY_SECONDS = 1e9  # thirty years; a Duration can contain longer times
+_MAX_FIELD_CHARACTERS = 128  # with the limits of `rules.errors`, a status is below 7 KiB
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
-    """The status of a call, in the form of `grpc.Status`."""
+    """The status of a call, with the attributes of `grpc.Status`."""
 
     code: StatusCode
     details: str
@@ -56,7 +58,7 @@ class Status(NamedTuple):
 
 
 def encode_rejection(error: ReshapeError) -> Status:
-    """Returns the status of an error, in less than 7 KiB."""
+    """Returns the status for an error. The status has less than 7 KiB."""
     code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
@@ -67,7 +69,7 @@ def encode_rejection(error: ReshapeError) -> Status:
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
-        # The SDK reads the detail. gRPC's own retries read only the metadata key.
+        # The SDK reads the delay in the RetryInfo. gRPC's own retries read only the metadata key.
         milliseconds = _count_retry_milliseconds(error)
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
@@ -77,7 +79,7 @@ def encode_rejection(error: ReshapeError) -> Status:
 
 
 def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
-    """Returns the error that a call ended with; None if the status has no details of this service."""
+    """Returns the error with which a call ended; None if the status has no details from this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
@@ -89,26 +91,26 @@ def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, st
 
 
 def _count_retry_milliseconds(error: ReshapeError) -> int:
-    """Returns the delay before a retry, rounded up, because an early retry would fail."""
+    """Returns the delay before a retry in milliseconds, rounded up, because an earlier retry would fail."""
     asked = error.retry_seconds if isinstance(error, LimitError) else None
-    # gRPC reads a signed 32-bit number. It does not retry if the value is larger.
+    # gRPC reads the delay as a signed 32-bit number, and does not retry if the delay is larger.
     return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
 def _choose_code(error: ReshapeError) -> StatusCode:
-    """Returns the code of the reason. For an unknown reason, it is the code of the error's class."""
+    """Returns the status code of the reason, or of the error's class if the reason is unknown."""
     return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 
 def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
-    # A proxy may add other details.
+    # A proxy may add details of other domains, which are ignored.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
     request = BadRequest()
     for detail in status.details:
-        detail.Unpack(request)  # does nothing if the detail has another type
+        detail.Unpack(request)  # `Unpack` does nothing if the detail has another type
     field = request.field_violations[0].field if request.field_violations else ""
     rejection = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
     if isinstance(rejection, LimitError):
@@ -117,11 +119,11 @@ def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeE
 
 
 def _read_retry_seconds(status: StatusMessage) -> float | None:
-    """Returns the delay of the first RetryInfo; None if there is none."""
+    """Returns the delay of the first RetryInfo in seconds; None if the status has no RetryInfo."""
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
-    # The value is clipped, because a faulty server may send a negative or a huge delay.
+    # The delay is limited to a valid range, because a faulty server may send a negative or a huge delay.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

@@ -1,8 +1,8 @@
-"""Encoding and decoding of StreamReshape, where a tensor is a header followed by chunks.
+"""Encoding and decoding of StreamReshape. On a stream, a tensor is sent as a header, followed by chunks.
 
 - A chunk has the same encoding in requests and in responses, so a server can return a received chunk unchanged.
-- A header contains no bytes of its tensor and is measured before it is parsed.
-- A chunk in the form of `encode_chunk` is read without parsing.
+- A header contains no bytes of its tensor. The size of a header is checked before it is parsed.
+- A chunk that `encode_chunk` has written is read without parsing.
 """
 
 from typing import NamedTuple
@@ -25,20 +25,22 @@ from tensor_reshape.wire.reshapes import ReshapeCall, build_request_header, read
 from tensor_reshape.wire.tensors import TensorView, build_tensor_header, decode_tensor
 
 DEFAULT_CHUNK_BYTES = 1024 * 1024
-"""512 KiB to 4 MiB are equally fast. Smaller chunks need more messages, larger ones more memory."""
+"""The default size of a chunk. Sizes from 512 KiB to 4 MiB are equally fast. Smaller chunks need more messages, and
+larger chunks need more memory.
+"""
 
 _OFFSET_TAG = b"\x20"  # field 4, a varint
-_MAX_OFFSET_BYTES = 9  # ten bytes are a negative number
+_MAX_OFFSET_BYTES = 9  # a varint of ten bytes is a negative number
 _NO_BYTES = memoryview(b"")
 
 
 class Chunk(NamedTuple):
-    """Some bytes of a tensor.
+    """A part of the bytes of a tensor.
 
     Attributes:
-        offset: the number of bytes of the tensor before the chunk.
-        payload: the bytes.
-        message: the whole message if it can be returned unchanged; otherwise None.
+        offset: the number of bytes of the tensor that come before the chunk.
+        payload: the bytes of the chunk.
+        message: the whole encoded message, if a server can return it unchanged; otherwise None.
     """
 
     offset: int
@@ -47,7 +49,7 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the message that begins a tensor; `shape` as in `reshapes.encode_reshape_request`."""
+    """Returns the encoded message that begins a tensor. `shape` is described in `reshapes.encode_reshape_request`."""
     header = build_request_header(call.question, shape)
     header.data.CopyFrom(build_tensor_header(call.data))
     message = reshape_pb2.StreamReshapeRequest()
@@ -56,19 +58,19 @@ def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
 
 
 def encode_chunk(offset: int, payload: memoryview) -> bytes:
-    """Returns the message of a chunk, for either direction."""
-    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # protobuf omits 0
+    """Returns the encoded message of a chunk, which is the same in requests and responses."""
+    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # protobuf omits a field with the value 0
     return b"".join((begin, PAYLOAD_TAG, encode_varint(payload.nbytes), payload))
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
-    """Reads a message from the client: a call without the tensor's bytes, or a chunk.
+    """Reads a message from the client, which is a call without the tensor's bytes, or a chunk.
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
         LimitError: HEADER_TOO_LARGE.
     """
-    chunk = find_chunk(raw)  # first, because most messages are chunks
+    chunk = find_chunk(raw)  # chunks are read first, because most messages are chunks
     if chunk is not None:
         return chunk
     check_header_size(measure_header(raw, nested=False))
@@ -83,12 +85,12 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
 
 
 def encode_accept(output: TensorView) -> bytes:
-    """Returns the message that accepts a tensor."""
+    """Returns the encoded message with which a server accepts a tensor."""
     return reshape_pb2.StreamReshapeResponse(output=build_tensor_header(output)).SerializeToString()
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:
-    """Reads a message from the server: the output, without its bytes, or a chunk.
+    """Reads a message from the server, which is the output without its bytes, or a chunk.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -96,7 +98,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    # A malicious server must not exhaust the memory of a client.
+    # The size is checked, because a malicious server must not exhaust the memory of a client.
     check_header_size(measure_header(raw, nested=False))
     message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
@@ -117,21 +119,21 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
 
 
 def find_chunk(raw: bytes) -> Chunk | None:
-    """Returns a chunk in the form of `encode_chunk`; None for all other messages.
+    """Returns a chunk in the form that `encode_chunk` writes; None for all other messages.
 
-    Tags and lengths may be longer than necessary, as protobuf allows.
+    Tags and lengths may be encoded in more bytes than necessary, because protobuf allows such encodings.
     """
     offset, field = 0, read_field(raw, 0)
     if field and field[0] == _OFFSET_TAG[0]:
         offset, field = _read_offset(raw[field[1] : field[2]]), read_field(raw, field[2])
-    # A later chunk or offset would replace the first one, so nothing may follow.
+    # No field may follow the payload, because a second chunk or offset would replace the first one.
     if field is None or field[0] != PAYLOAD_TAG[0] or field[2] != len(raw) or offset < 0:
         return None
     return Chunk(offset, memoryview(raw)[field[1] :], raw)
 
 
 def _read_offset(varint: bytes) -> int:
-    """Returns the offset; -1 if it has more than 9 bytes or more than necessary."""
+    """Returns the offset in a varint; -1 if the varint has more than 9 bytes, or more bytes than necessary."""
     if len(varint) > _MAX_OFFSET_BYTES or varint.endswith(b"\0"):
         return -1
     return sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(varint))

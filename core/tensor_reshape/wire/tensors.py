@@ -1,6 +1,7 @@
-"""Conversion between the message `Tensor` and `TensorView`.
+"""Conversion of the message `Tensor` to `TensorView` and back.
 
-A payload is never copied. It is a view of the received message and keeps that message alive.
+The payload of a tensor is never copied. The payload of a received tensor is a view of the message, and keeps the
+message in memory.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
-# `DataType(number)` is several times slower and raises for unknown numbers.
+# This look-up is several times as fast as `DataType(number)`, which also raises an error for unknown numbers.
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
 
@@ -22,9 +23,9 @@ class TensorView:
     """A tensor with a view of its bytes.
 
     Attributes:
-        data_type: of the elements.
-        dims: the shape.
-        strides: in elements; None for dense row-major.
+        data_type: the type of the elements.
+        dims: the shape of the tensor.
+        strides: the strides in elements. None: the tensor is dense and in row-major order.
         payload: the elements, little-endian, as contiguous bytes.
     """
 
@@ -34,31 +35,31 @@ class TensorView:
     payload: memoryview
 
     def check_layout(self, field: str) -> Self:
-        """Returns the tensor if its payload matches its layout; `rules.layouts.check_layout` lists the errors."""
+        """Returns the tensor if its payload matches its layout, or raises an error of `rules.layouts.check_layout`."""
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
         return self
 
 
 def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
-    """Returns the message without the tensor's bytes."""
+    """Returns the message of a tensor without the bytes of the tensor."""
     return tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
-    """Returns the parts of the message. The last part is the payload, not copied."""
+    """Returns the encoded message in parts. The last part is the payload itself, not a copy."""
     # The generated class would copy the payload twice.
     header = build_tensor_header(tensor).SerializeToString()
     return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:
-    """Returns the tensor of a message whose bytes are `payload`.
+    """Returns the tensor of a message. `payload` contains the bytes of the tensor.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
-    # Empty and absent strides have the same encoding. Both mean dense.
+    # Empty strides and absent strides have the same encoding, and both mean that the tensor is dense.
     return TensorView(data_type, tuple(message.dims), tuple(message.strides) or None, payload)
 
 
@@ -68,10 +69,11 @@ def encode_data_type(data_type: DataType) -> tensor_pb2.DataType.ValueType:
 
 
 def decode_data_type(number: int, field: str) -> DataType:
-    """Returns the data type with that number.
+    """Returns the data type with a number of the protobuf enum.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, also for 0.
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, if no data type has the number. The number 0 means an unspecified
+            type.
     """
     data_type = _DATA_TYPES.get(number)
     if data_type is None:

@@ -1,11 +1,18 @@
-"""The server: sockets, threads, configuration and logs around `wire` and `rules`. Needs the extra `[server]`.
+"""The server, which adds sockets, threads, configuration and logs to `wire` and `rules`.
 
-The server uses threads instead of asyncio. Threads are equally fast for one client and faster for large unary messages,
-and a strided gather of hundreds of milliseconds cannot block an event loop. Requests arrive as bytes. If a request has
-the usual encoding, its payload stays a view of these bytes, and the response is one join.
+The server needs the extra `[server]`.
 
-The layers, from top to bottom: `workers` starts processes, each with a `runner`. `transports` chooses the server of a
-runner: `handlers` on `grpc_core`, or `fallback`. `engine` decides about each call, and `service` computes the response.
-`builtin` has health and reflection. `transport` has listeners and channel arguments. `process` has logs, threads and
-limits of one process.
+The server uses threads instead of asyncio. Threads are as fast as asyncio for one client, and faster for large unary
+messages. A strided gather may take hundreds of milliseconds, which would block an event loop. Requests arrive as bytes.
+If a request has the usual encoding, its payload remains a view of these bytes, and one join creates the response.
+
+The server has these layers, from top to bottom.
+
+- `workers` starts processes, and each process runs a `runner`.
+- `transports` chooses the server of a runner, which is `handlers` on `grpc_core` or `fallback`.
+- `engine` controls the progress of each call.
+- `service` computes the response of a call.
+
+Three more packages support the layers. `builtin` has health checks and reflection. `transport` has listeners and
+channel arguments. `process` has the logs, threads and limits of one process.
 """

@@ -1,9 +1,9 @@
 """The command `tensor-reshape serve`, also available as `python -m tensor_reshape.server`.
 
-- The options are generated from `SETTINGS`.
+- The command-line options are generated from `SETTINGS`.
 - Only this module of the server reads the environment.
-- gRPC's core reads the environment once, when grpc is imported. So this module sets the core's variables first, and
-  does not import grpc at the top.
+- gRPC's core reads the environment once, when grpc is imported. This module therefore sets the variables of the core
+  first, and does not import grpc at the top.
 """
 
 import logging
@@ -28,7 +28,8 @@ from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
-if find_spec("grpc_reflection") is None:  # it is imported later; the command line reports the missing extra now
+# The server imports `grpc_reflection` only later. With this check, the command line reports a missing extra now.
+if find_spec("grpc_reflection") is None:
     message = "No module named 'grpc_reflection'"
     raise ModuleNotFoundError(message, name="grpc_reflection")
 
@@ -40,7 +41,7 @@ _FAULTS = f"{__name__}.faults"
 
 
 class Size(click.IntRange):
-    """A number of bytes with an optional unit; see `rules.sizes`."""
+    """A number of bytes with an optional unit (see `rules.sizes`)."""
 
     name = "size"
 
@@ -54,7 +55,7 @@ class Size(click.IntRange):
 
 
 class SettingOption(click.Option):
-    """The option of a setting. With --check-config, an invalid value is recorded as a fault and becomes the default."""
+    """The option of a setting. With --check-config, an invalid value is recorded, and the default replaces it."""
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
@@ -63,7 +64,7 @@ class SettingOption(click.Option):
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as error:
-            if not ctx.params.get(_CHECK):  # click parses this eager option first
+            if not ctx.params.get(_CHECK):  # already present, because click parses this eager option first
                 raise
             ctx.meta.setdefault(_FAULTS, []).append(error.format_message())
             value = ctx.params[str(self.name)] = self.type_cast_value(ctx, self.get_default(ctx))
@@ -75,12 +76,12 @@ def _build_option(setting: Setting) -> click.Option:
     declared = setting.declaration
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
-        default = format_size(default)  # text, because click parses a default like a flag
+        default = format_size(default)  # a text, because click parses a default like a value on the command line
     return SettingOption(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
         multiple=setting.is_repeatable,
-        # None if the system decides, to distinguish the default from a configured value.
+        # A default that depends on the system is None here, so that it differs from every configured value.
         default=None if declared.system_default else default,
         show_default=declared.system_default or True,
         metavar=declared.metavar or None,
@@ -111,7 +112,7 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
     is_flag=True,
     is_eager=True,
     allow_from_autoenv=False,
-    help="Check the options, their files and the addresses, print every fault, and exit without serving.",
+    help="Check the options, their files and the addresses, print every fault, and exit without serving calls.",
 )
 def serve(*, check_config: bool, **values: Any) -> None:
     """Serve tensor reshape over gRPC until SIGTERM, SIGINT or SIGHUP.
@@ -130,7 +131,7 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints every fault on a line and exits with 1, or prints that the configuration is valid."""
+    """Prints each fault on its own line and exits with status 1, or prints that the configuration is valid."""
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
         values["io_engine"] = _set_engine(values)
@@ -153,7 +154,7 @@ def _check(values: dict[str, Any]) -> None:
 
 
 def _set_engine(values: Mapping[str, Any]) -> str:
-    """Selects the I/O engine of gRPC's core by the settings and the addresses, and returns its name.
+    """Selects the I/O engine of gRPC's core from the settings and the addresses, and returns the engine's name.
 
     Raises:
         ConfigError: the configured engine is not available.
@@ -166,11 +167,12 @@ def _set_engine(values: Mapping[str, Any]) -> str:
 
 
 def _prepare_libraries(engine: Engine) -> None:
-    """Sets the variables that libraries read when they are imported, and that workers inherit.
+    """Sets environment variables that libraries read when they are imported. Workers inherit these variables.
 
-    gRPC's core uses the engine. Its own log is off by default, because its lines have another format, clients can
-    cause any number of them, and they block until the log's reader takes them. numpy's linear algebra, which the server
-    does not use, gets one thread instead of one for each processor.
+    - One variable selects the I/O engine of gRPC's core.
+    - The log of gRPC's core is off by default, because its lines have another format and clients can cause any number
+      of them. A thread that writes such a line would wait for the log's reader.
+    - numpy's linear algebra uses one thread instead of one for each processor, because the server does not need it.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
@@ -188,7 +190,7 @@ def _serve(settings: dict[str, Any]) -> None:
     Raises:
         ConfigError: the settings are invalid, or the system cannot serve them.
     """
-    # Ctrl-C during the imports below ends the process at once instead of printing a traceback.
+    # With the default action of SIGINT, Ctrl-C during the imports below ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
     config = _build_config(settings)
@@ -204,7 +206,7 @@ def _serve(settings: dict[str, Any]) -> None:
 
 
 def _build_config(settings: dict[str, Any]) -> Config:
-    """Returns the configuration, with memory limits that fit the system unless they are configured.
+    """Returns the configuration. If the system has little memory, lowers the memory limits that are not configured.
 
     Raises:
         ConfigError: the settings are invalid.

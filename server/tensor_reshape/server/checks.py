@@ -1,9 +1,10 @@
-"""Finds every fault that would prevent a start, without serving: `serve --check-config`.
+"""The checks of `serve --check-config`, which find every fault that would prevent a start.
 
-- Each subject is checked separately, so one fault does not hide another. Then a server is created on other addresses,
-  and not started, to find faults that only a whole server can find. For example, it checks that the methods in an
-  authorization file exist. Such a fault may be hidden by another one.
-- Every address is bound for a moment, all at the same time. So a server that already listens there is a fault.
+- Each file, identity and address is checked separately, so one fault does not hide another fault.
+- The check also creates a whole server on another address, without starting it. The creation finds further faults, for
+  example a method in the authorization file that does not exist. The creation stops at the first of these faults.
+- All addresses are bound at the same time for a moment. If another server already listens on an address, the check
+  reports a fault.
 - The check leaves no files or sockets, and clients cannot connect.
 """
 
@@ -20,25 +21,25 @@ from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
-_SOMEWHERE = "127.0.0.1:0"  # not a unix socket, whose file would remain
+_SPARE_ADDRESS = "127.0.0.1:0"  # not a unix socket, because its file would remain
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:
-    """Yields faults in files, addresses and other resources of the system. A fault may occur twice.
+    """Yields faults in files, addresses and other resources of the system. A fault may be yielded twice.
 
     Args:
-        settings: the values, each within its bounds.
-        config: the configuration; None if the values conflict.
+        settings: the values of the settings. Each value is within its bounds.
+        config: the configuration, or None if the values conflict.
     """
     for attempt in _list_attempts(settings):
         yield from _collect(attempt)
     yield from find_unbindable([*settings["listen"], *filter(None, map(settings.get, _OTHER_LISTENERS))])
     if config is not None:
-        yield from _collect(partial(Runner, config.for_worker((_SOMEWHERE,))))
+        yield from _collect(partial(Runner, config.for_worker((_SPARE_ADDRESS,))))
 
 
 def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
-    """Yields functions that raise ConfigError if their subject has a fault."""
+    """Yields functions, each of which raises ConfigError if the file or value that it checks has a fault."""
     certificate, key = settings["tls_certificate"], settings["tls_key"]
     if certificate and key:
         yield partial(Certificates, TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"]))

@@ -1,9 +1,9 @@
-"""The server's configuration: all settings, checked together.
+"""The server's configuration, which combines all settings and checks them together.
 
-- To add a setting, add a field to one of the groups in `settings` and use it. Its flag, its environment variable and
-  its documentation are generated. Add a limit of the rules to `limits` as well, and a limit of the whole server to
-  `for_worker`.
-- A `Config` is always consistent. Whether the system can serve it is known when a `Runner` is created.
+- To add a setting, add a field to one of the groups in `settings`. The flag, the environment variable and the
+  documentation of the setting are generated. If the setting limits the rules, also add it to `limits`. If the setting
+  limits the whole server, also add it to `for_worker`.
+- The values of a `Config` never conflict. Creating a `Runner` checks whether the system can serve a `Config`.
 - This module reads nothing from the system. `__main__` reads the flags and the environment.
 """
 
@@ -30,15 +30,15 @@ from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
-"""Copies of a message in memory: the request, the response, and the buffer that the transport sends."""
+"""Number of copies of a message in memory, which are the request, the response, and the transport's send buffer."""
 
 CORE, PUBLIC = "core", "public"
-"""Values of `grpc_api` in logs, ServerInfo and metrics: the server uses gRPC's core, or grpcio's public API."""
+"""Values of `grpc_api` in logs, ServerInfo and metrics. They mean gRPC's core and grpcio's public API."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that stop a server. After it has stopped, it ignores them."""
+"""Signals that stop a server. A stopped server ignores further signals."""
 
-# An IPv6 host is in brackets. Only ASCII digits, because int() accepts others.
+# An IPv6 host is in brackets. The expression admits only ASCII digits, because int() also accepts other digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
@@ -51,24 +51,25 @@ class ConfigError(TensorReshapeError):
     """
 
     def __init__(self, *faults: str) -> None:
-        """Joins the faults to the message of the exception."""
+        """Joins the faults into the message of the exception."""
         super().__init__("\n".join(faults))
         self.faults = faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """PEM files: the server's certificate chain and key, and the authority of client certificates, if any."""
+    """PEM files with the server's certificate chain, the server's key, and the authority of client certificates."""
 
     certificate: Path
     key: Path
     client_ca: Path | None
 
 
-# In reverse order, because a dataclass lists the fields of its last base first, and `--help` uses that order.
+# `--help` has the order of the fields. A dataclass lists the fields of its last base first, so the bases are in reverse
+# order.
 @dataclass(frozen=True, kw_only=True)
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
-    """The settings of one server. The declaration of each field has its meaning and its valid values."""
+    """The settings of one server. The declaration of a field describes its meaning and its valid values."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the values are invalid or conflict."""
@@ -82,9 +83,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """Returns the configuration of one worker, with its share of the server's limits.
 
         Args:
-            listen: `listen` with the bound ports.
-            health_listen: `health_listen` with the bound port.
-            http_listen: `http_listen` with the bound port.
+            listen: the addresses for calls, with their bound ports.
+            health_listen: the address for health checks with its bound port, if there is one.
+            http_listen: the address for HTTP with its bound port, if there is one.
         """
         return replace(
             self,
@@ -94,7 +95,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             metrics_listen=None,  # the supervisor serves the metrics of all workers
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
-            max_calls=-(-self.max_calls // self.workers),  # rounded up, because each worker needs at least one
+            max_calls=-(
+                -self.max_calls // self.workers
+            ),  # rounded up, because each worker must admit at least one call
         )
 
     @property
@@ -109,7 +112,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def tls(self) -> TlsFiles | None:
-        """The files for TLS; None: plain text."""
+        """The files for TLS, or None for plain text."""
         if self.tls_certificate is None or self.tls_key is None:
             return None
         return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
@@ -121,16 +124,17 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def reflects(self) -> bool:
-        """Whether reflection is served. If callers must authenticate, it is off by default."""
+        """Whether the server has reflection. If callers must authenticate, reflection is off by default."""
         return not self.authenticates if self.reflection is None else self.reflection
 
     @property
     def limits(self) -> Limits:
         """The limits for the rules and the backend.
 
-        A dense tensor on a stream has only the fixed limit `MAX_TENSOR_BYTES`, because its bytes pass through.
+        For a dense tensor on a stream, only the fixed limit `MAX_TENSOR_BYTES` applies, because the server does not
+        collect its bytes.
         """
-        # The message of the output has a header, and protobuf limits the message to 2 GiB.
+        # The message with the output also has a header, and protobuf limits the whole message to 2 GiB.
         return Limits(max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES))
 
     def _find_faults(self) -> Iterator[str]:
@@ -140,9 +144,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs --workers 1, because each process has its own registered regions"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
-            yield "set both --tls-certificate and --tls-key; --tls-client-ca needs both"
+            yield "set both --tls-certificate and --tls-key, or neither. --tls-client-ca needs both"
         yield from self._find_caller_faults()
-        # With less, the most expensive call would never succeed, and its client would retry in vain.
+        # With a smaller budget, the most expensive call would never succeed, and its client would retry in vain.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (
@@ -165,18 +169,18 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         for proxy in self.trusted_proxy:
             if not _is_proxy(proxy):
                 yield f"--trusted-proxy is {proxy!r}: use an IP address, a network such as 10.0.0.0/8, or unix:"
-        for what, plain in (("serve metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
+        for action, plain in (("serve metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
-                yield f"cannot {what} on {plain!r}: use host:port"
+                yield f"cannot {action} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields combinations that would admit other callers than the operator intends."""
+        """Yields combinations of settings that would admit other callers than the operator intends."""
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
         if any(identity.startswith("token:") for identity in self.allow_identity):
             yield "--allow-identity is only for certificates. Use --authorization-file for the permissions of tokens"
         if self.authorization_file is not None and not self.authenticates:
-            yield "--authorization-file needs --tls-client-ca or --token-file, so that callers have an identity"
+            yield "--authorization-file needs --tls-client-ca or --token-file: without them, callers have no identity"
         exposed = next((one for one in (*self.listen, self.http_listen) if one and not is_local(one)), None)
         if exposed and self.token_file and self.tls is None and not self.allow_plaintext_tokens:
             yield (
@@ -190,12 +194,13 @@ SETTINGS: tuple[Setting, ...] = list_settings(Config)
 
 
 def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
-    """Returns the default memory budget and the largest message for a system with `available` bytes for calls.
+    """Returns the default memory budget and the maximum message size, in bytes, for the memory of a system.
 
     Args:
-        available: memory of the system that calls may use.
-        workers: number of processes that share it.
-        max_message_bytes: the configured value, which is kept; None: the default, or less if memory is short.
+        available: the memory in bytes that calls may use.
+        workers: the number of processes that share this memory.
+        max_message_bytes: the configured maximum, which is returned unchanged. None returns the default, or less if
+            memory is short.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.
@@ -204,7 +209,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
         message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, available)
-    # Lower the message size only if memory is short. Otherwise too many workers are a mistake, which `Config` reports.
+    # The message size is lowered only if memory is short. If memory is not short, too many workers for the budget are a
+    # mistake, which `Config` reports.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
@@ -226,7 +232,10 @@ def _is_proxy(address: str) -> bool:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Returns whether `getaddrinfo` accepts the host. For others it raises UnicodeError instead of OSError."""
+    """Returns whether `getaddrinfo` accepts the host.
+
+    For other hosts, `getaddrinfo` raises UnicodeError instead of OSError.
+    """
     try:
         host.encode("idna")
     except UnicodeError:

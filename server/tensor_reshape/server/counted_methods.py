@@ -1,4 +1,4 @@
-"""The methods whose calls are counted: those of ReshapeService and of the Open Inference Protocol."""
+"""The methods whose calls are counted, which belong to ReshapeService and the Open Inference Protocol."""
 
 from google.protobuf.descriptor import MethodDescriptor
 

@@ -1,4 +1,4 @@
-"""Optional listeners of a server: a port for health checks only, and a port for JSON over HTTP."""
+"""The optional listeners of a server, which are a port only for health checks and a port for JSON over HTTP."""
 
 import ssl
 import threading
@@ -18,11 +18,11 @@ _POLL_SECONDS = 0.02
 
 
 class ExtraListeners:
-    """The configured optional listeners, which stop with the server.
+    """The optional listeners that are configured. All of them stop together with the server.
 
     Attributes:
-        health_address: the address for health checks, with its bound port; None if it is off.
-        http_address: the address for HTTP, with its bound port; None if it is off.
+        health_address: the address for health checks with its bound port, or None if it is not configured.
+        http_address: the address for HTTP with its bound port, or None if it is not configured.
     """
 
     def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
@@ -30,7 +30,7 @@ class ExtraListeners:
 
         Args:
             config: the configuration of the server, with its bound ports.
-            max_connections: the number of connections that each address accepts.
+            max_connections: the maximum number of connections of each address.
             shares: whether other processes listen on the same ports.
 
         Raises:
@@ -47,20 +47,20 @@ class ExtraListeners:
     def open_gateway(
         self,
         service: Service,
-        answers: ReshapeService,
+        reshapes: ReshapeService,
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext] | None,
     ) -> None:
-        """Binds the port for HTTP if it is configured; see `Gateway`.
+        """Binds the port for HTTP if it is configured (see `Gateway`).
 
         Raises:
-            ConfigError: the extra is not installed, or the address cannot be bound.
+            ConfigError: the extra `[http]` is not installed, or the address cannot be bound.
         """
         if self._config.http_listen is not None:
             self._gateway = import_gateway()(
                 self._config,
                 service,
-                answers,
+                reshapes,
                 is_serving=is_serving,
                 find_context=find_context,
                 shares=self._shares,
@@ -68,17 +68,17 @@ class ExtraListeners:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Services with their own engines, which need `sweep`."""
+        """Services with their own engines. The server must call `sweep` on these engines."""
         return () if self._health_port is None else (self._health_port.service,)
 
     @property
     def http_address(self) -> str | None:
-        """The address for HTTP, with its bound port; None if it is off."""
+        """The address for HTTP with its bound port, or None if it is not configured."""
         return None if self._gateway is None else self._gateway.port.address
 
     @property
     def max_http_connections(self) -> int:
-        """The number of HTTP connections that are accepted."""
+        """The maximum number of HTTP connections."""
         return 0 if self._gateway is None else self._gateway.port.max_connections
 
     def start(self) -> None:
@@ -88,32 +88,32 @@ class ExtraListeners:
         if self._gateway is not None:
             self._gateway.port.start()
 
-    def look(self, now: float, turns: int | None) -> None:
-        """Updates the health status. Call it often, on one thread.
+    def update_health(self, now: float, turns: int | None) -> None:
+        """Updates the health status. Call this method many times a second, on one thread.
 
         Args:
-            now: the time of `time.monotonic`.
-            turns: see `transports.Server`.
+            now: the current time of `time.monotonic`.
+            turns: the value of `transports.Server.turns`.
         """
         if self._health_port is not None:
-            self._health_port.look(now, turns)
+            self._health_port.update(now, turns)
 
     def stop_serving(self) -> None:
         """Reports NOT_SERVING from now on."""
         if self._health_port is not None:
             self._health_port.stop_serving()
 
-    def dismiss(self) -> None:
-        """Closes idle HTTP connections, and others after their current response."""
+    def drain(self) -> None:
+        """Closes idle HTTP connections at once, and other HTTP connections after their current response."""
         if self._gateway is not None:
             self._gateway.port.drain()
 
     def end(self, deadline: float, hurry: threading.Event) -> None:
-        """Waits for running HTTP requests, and then ends everything.
+        """Waits for running HTTP requests, and then closes all listeners.
 
         Args:
-            deadline: time of `time.monotonic` at which HTTP requests are aborted.
-            hurry: event that ends the wait early.
+            deadline: the time of `time.monotonic` at which HTTP requests are aborted.
+            hurry: an event that ends the wait early.
         """
         if self._gateway is not None:
             while not (self._gateway.port.is_idle or hurry.is_set()) and time.monotonic() < deadline:
@@ -127,7 +127,7 @@ def import_gateway() -> "type[Gateway]":
     """Returns the class of the HTTP gateway.
 
     Raises:
-        ConfigError: the extra is not installed.
+        ConfigError: the extra `[http]` is not installed.
     """
     try:
         from tensor_reshape.server.http.gateways import Gateway  # noqa: PLC0415 - an optional extra

@@ -1,11 +1,11 @@
-"""The fallback server, which uses grpcio's public API if gRPC's core cannot be used; see `grpc_core.probes`.
+"""The fallback server, which uses grpcio's public API if gRPC's core cannot be used (see `grpc_core.probes`).
 
-It lacks some guarantees, because grpcio's own server does not offer them:
+The fallback server lacks some guarantees, because grpcio's own server does not offer them.
 
-- A message is received before its call is admitted. Each of 128 threads may receive up to `--max-message-bytes`, and
-  the memory budget counts a message only after its arrival.
-- Each call occupies a thread until its end. So silent clients and slow readers can occupy all threads, which blocks
-  health checks as well. Clients are not served in turns.
+- grpcio receives a message before the engine admits the call. Each of 128 threads may receive up to
+  `--max-message-bytes`, and the memory budget counts a message only after its arrival.
+- A call occupies a thread until the call ends. Clients that send nothing or read slowly can therefore occupy all
+  threads, which also blocks health checks. grpcio does not distribute the threads fairly among clients.
 """
 
 import threading
@@ -31,19 +31,19 @@ _FOREVER = 1e9
 
 
 class FallbackCall:
-    """A call, whose thread waits for the decisions of the engine."""
+    """A call. The thread of the call waits for the decisions of the engine."""
 
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
-        """Creates a call that has not entered the engine."""
+        """Creates a call that has not yet entered the engine."""
         self._engine, self._perform, self._context = service.engine, service.perform, context
         self._info = _build_info(method, context)
         self.life = Lifecycle(self, method)
         self.life.info = self._info
         self._source = service.sources.find(self._info.peer, self._info.metadata)
-        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the call may continue
+        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None means that the call may continue
 
     def enter(self) -> None:
-        """Enters the call and waits until the engine has memory for its message, which has already arrived.
+        """Adds the call to the engine and waits for a reservation of memory. The message has already arrived.
 
         Raises:
             ReshapeError: a gate or the engine rejects the call.
@@ -72,12 +72,12 @@ class FallbackCall:
             ReshapeError: the call ends with this error.
         """
         self.enter()
-        self.take(raw)
+        self.report_message(raw)
         response = method.respond_light(raw)
         if response is None:
             self._perform(self._engine.request_work(self.life))
             self.wait()
-            if not self._engine.take_up(self.life):
+            if not self._engine.begin_work(self.life):
                 self.wait()
             response = method.respond(raw, lambda: self.life.is_over)
         record_response(self._info, response)
@@ -93,7 +93,7 @@ class FallbackCall:
         session = stream.open(lambda size: self._perform(self._engine.reserve(self.life, size)))
         self.enter()
         for raw in requests:
-            self.take(raw)
+            self.report_message(raw)
             responses = list(session.receive(raw))
             record_response(self._info, *responses[:1])
             moved = None if session.is_between_tensors else len(raw)
@@ -102,7 +102,7 @@ class FallbackCall:
                 message = self.life.outbox.popleft()
                 yield message
                 self._perform(self._engine.sent(self.life, len(message)))
-            self.wait()  # for memory for the next message
+            self.wait()  # until there is memory for the next message
         self._engine.message_received(self.life, None)
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
@@ -117,18 +117,18 @@ class FallbackCall:
         if raw is None:
             self._engine.message_received(self.life, None)
             raise reject_empty_call()
-        self.take(b"")  # the message needs no memory any more
+        self.report_message(b"")  # as an empty message, because the received message needs no reserved memory
         changed = threading.Event()
         with closing(method.open(raw)) as watch:
             watch.begin(changed.set, self._source)
             self._perform(self._engine.request_work(self.life, 0))  # releases the memory of the message
             self.wait()
-            if not self._engine.take_up(self.life):
+            if not self._engine.begin_work(self.life):
                 self.wait()
             self._context.add_callback(changed.set)
             try:
                 while True:
-                    changed.clear()  # before the check, so that a change during the check sets it again
+                    changed.clear()  # before the check, so that a change during the check sets the event again
                     latest = watch.find_update() if self._context.is_active() else None
                     if latest is not None:
                         yield latest
@@ -136,10 +136,10 @@ class FallbackCall:
                         break
                     else:
                         changed.wait()
-            finally:  # also if grpcio closes this generator because the client has disconnected
+            finally:  # necessary, because grpcio closes this generator if the client disconnects
                 self._perform(self._engine.end(self.life, OK).effects)
 
-    def take(self, raw: bytes) -> None:
+    def report_message(self, raw: bytes) -> None:
         """Reports an arrived message to the engine.
 
         Raises:
@@ -168,23 +168,24 @@ class FallbackCall:
         _abort(self._context, failure)
 
     def start_read(self) -> None:
-        """Wakes the thread; see `ServedCall`."""
+        """Wakes the thread of the call (see `ServedCall`)."""
         self._signals.put(None)
 
-    start_work = start_read  # one thread waits for both
+    start_work = start_read  # the same thread waits for memory and for its turn to work
 
     def start_send(self) -> None:
-        """Does nothing, because the thread of the call sends; see `ServedCall`."""
+        """Does nothing, because the thread of the call sends the messages (see `ServedCall`)."""
 
     def abort(self, rejection: LimitError, state: State) -> None:
-        """Ends the call with an error; see `ServedCall`."""
+        """Ends the call with an error (see `ServedCall`)."""
         log_failure(self._info, CallResult(rejection.code_name, str(rejection.reason)), self.life.began)
         self._signals.put(rejection)
         if state is State.RECEIVING:
-            self._context.cancel()  # the only way to end a read; the client gets CANCELLED
+            # Only a cancellation ends a read, but the client gets CANCELLED instead of the error.
+            self._context.cancel()
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Ends the call at once; see `ServedCall`."""
+        """Ends the call at once, without a status from the server (see `ServedCall`)."""
         if rejection is not None:
             log_failure(self._info, CallResult("CANCELLED", str(rejection.reason)), self.life.began)
         self._context.cancel()
@@ -198,16 +199,16 @@ class FallbackServer(grpc.GenericRpcHandler):
     """A server with the interface `transports.Server`.
 
     Attributes:
-        is_deaf: always False, because grpcio gives no information about the thread that receives calls.
-        turns: None, for the same reason.
-        on_unknown: function that is called with the name of each unknown method that a client calls.
+        has_stopped_receiving: always False, because grpcio gives no information about the thread that receives calls.
+        turns: always None, because grpcio gives no information about this thread.
+        on_unknown: the function that is called with the name of each unknown method that a client calls.
     """
 
-    is_deaf = False
+    has_stopped_receiving = False
     turns = None
 
     def __init__(self, services: Sequence[Service], options: Sequence[tuple[str, int]]) -> None:
-        """Creates a server without addresses; see `transports.build_server`."""
+        """Creates a server without addresses (see `transports.build_server`)."""
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         for service in services:
@@ -222,13 +223,13 @@ class FallbackServer(grpc.GenericRpcHandler):
                 self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(serve_watch)
         self._stopped: threading.Event | None = None
         most = sum(service.engine.max_calls for service in services) or None
-        # Keyword arguments, because instrumentations add their own.
+        # All arguments are keyword arguments, because instrumentation libraries add further arguments.
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
         )
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        """Returns the handler of a method; None if it is unknown."""
+        """Returns the handler of a method, or None if the method is unknown."""
         method = handler_call_details.method
         if method not in self._handlers:
             self.on_unknown(method)
@@ -249,16 +250,16 @@ class FallbackServer(grpc.GenericRpcHandler):
         self._server.start()
 
     def stop(self) -> None:
-        """Stops listening and rejects new calls. Running calls continue. Further calls have no effect."""
+        """Stops listening and rejects new calls. Running calls continue. Stopping again has no effect."""
         if self._stopped is None:
             self._stopped = self._server.stop(_FOREVER)
 
     def cancel_calls(self) -> None:
         """Cancels the running calls."""
-        self._server.stop(0)  # not None, which would wait without a limit
+        self._server.stop(0)  # not `stop(None)`, which would wait without a limit
 
     def wait(self, seconds: float) -> bool:
-        """Waits up to `seconds` for the end of all calls of a server that stops. Returns whether they have ended."""
+        """Waits up to `seconds` for all calls of a stopping server to end. Returns whether all calls have ended."""
         return self._stopped is not None and self._stopped.wait(seconds)
 
 
@@ -267,7 +268,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
     with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
-            call.enter()  # gates and observers see every call
+            call.enter()  # necessary even without a message, because gates and observers must see every call
             service.engine.message_received(call.life, None)
             raise reject_empty_call()
         return call.respond_unary(method, raw)
@@ -294,6 +295,6 @@ def _build_info(method: str, context: grpc.ServicerContext) -> CallInfo:
 
 
 def _abort(context: grpc.ServicerContext, failure: Failure) -> NoReturn:
-    """Ends a call. `abort` raises an exception that leaves the handler."""
+    """Ends a call with a failure. grpcio's `abort` raises an exception that leaves the handler."""
     context.set_trailing_metadata(failure.status.trailing_metadata)
     context.abort(failure.status.code, failure.status.details)

@@ -1,9 +1,10 @@
-"""A port for health checks only, without TLS, for probes without a certificate such as those of Kubernetes.
+"""A port only for health checks, without TLS, for probes without a certificate such as those of Kubernetes.
 
-- It is a separate server that has only the health methods and accepts only small messages.
-- It has its own thread. To detect a server that hangs, it reports NOT_SERVING while the thread that receives calls
-  makes no turns. That thread makes a turn at least once a second, or somewhat later on a busy machine. The fallback
-  server does not report turns.
+- The port is a separate server that has only the health methods and accepts only small messages.
+- The port has its own thread. While the thread that receives calls makes no turns, the port reports NOT_SERVING, so
+  that probes detect a hanging server.
+- A turn is one iteration of the receiving thread's loop. The thread makes a turn at least once a second, or somewhat
+  later on a busy machine. The port cannot detect hangs of the fallback server, which does not count turns.
 """
 
 import math
@@ -20,7 +21,10 @@ from tensor_reshape.server.transports import build_server
 
 _STOP_SECONDS = 5.0
 SILENT_SECONDS = 5.0
-"""Time without a turn after which the port reports NOT_SERVING. A call on that thread takes only milliseconds."""
+"""Seconds without a turn after which the port reports NOT_SERVING.
+
+A call occupies the receiving thread only for milliseconds.
+"""
 
 
 class HealthPort:
@@ -28,16 +32,16 @@ class HealthPort:
 
     Attributes:
         address: the address with its bound port.
-        service: the health service, whose engine needs `sweep`.
+        service: the health service. The server must call `sweep` on the engine of this service.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:
         """Binds `address`.
 
         Args:
-            config: the configuration of the server; the port applies its limits of connections.
+            config: the configuration of the server. Its limits of connections also apply to the port.
             address: the value of `Config.health_listen`.
-            max_connections: the number of connections that it accepts.
+            max_connections: the maximum number of connections of the port.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -46,7 +50,7 @@ class HealthPort:
         self._health = Health()
         self._is_stopping = False
         self._turns: int | None = 0
-        self._turned_at = math.inf  # when `_turns` last changed; infinite until the first look
+        self._turned_at = math.inf  # the time of the last change of `_turns`, or infinity before the first update
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_service(small, self._health.build_methods({}))
         self._server = build_server((self.service,), build_options(small, max_connections, shares=shares))
@@ -56,12 +60,12 @@ class HealthPort:
         """Starts to accept health checks."""
         self._server.start()
 
-    def look(self, now: float, turns: int | None) -> None:
-        """Updates the reported status. Call it many times a second, on one thread.
+    def update(self, now: float, turns: int | None) -> None:
+        """Updates the reported status. Call this method many times a second, on one thread.
 
         Args:
-            now: the time of `time.monotonic`.
-            turns: the number of turns of the thread that receives calls; None if it is unknown.
+            now: the current time of `time.monotonic`.
+            turns: the number of turns of the thread that receives calls, or None if it is unknown.
         """
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now

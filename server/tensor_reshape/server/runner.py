@@ -65,13 +65,13 @@ from tensor_reshape.server.watchers import Watchers
 _LOGGER = logging.getLogger(__name__)
 _SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
 _POLL_SECONDS = 0.02
-_BEAT_SECONDS = 0.5  # interval of heartbeats
-_REPORT_SECONDS = 1.0  # interval of reports about the log and the receiving thread
-_NUMPY_SECONDS = 1.0  # delay of the import of numpy, so that the server starts sooner
+_BEAT_SECONDS = 0.5  # the interval of heartbeats
+_REPORT_SECONDS = 1.0  # the interval of checks of the receiving thread, and of reports about lost log records
+_NUMPY_SECONDS = 1.0  # the import of numpy is delayed by this time, so that the server starts sooner
 
 
 class Runner:
-    """A server that binds its addresses when created, serves after `start`, and stops gracefully."""
+    """A server that binds its addresses when it is created, serves after `start`, and stops gracefully."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Runner:
             config: the configuration.
             service: a replacement for the service of `config`, for tests.
             shares_ports: whether other workers listen on the same addresses, which the supervisor holds.
-            observers: additional observers of every call; see `engine.observers`.
-            gates: additional gates after authentication, which may reject calls; see `engine.gates`.
+            observers: additional observers of every call (see `engine.observers`).
+            gates: additional gates after authentication, which may reject calls (see `engine.gates`).
 
         Raises:
             ConfigError: an address cannot be bound, or a configured file is invalid.
@@ -107,7 +107,8 @@ class Runner:
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
         self._watchers = Watchers(config)
-        # Quotas are last, because they count calls of identities that other gates have determined and admitted.
+        # Quotas are the last gates, because earlier gates determine the identities whose calls the quotas count. Calls
+        # that an earlier gate rejects must not count.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
         served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
         self._engine, self._pools = served.engine, served.pools
@@ -134,20 +135,20 @@ class Runner:
 
     @property
     def health_address(self) -> str | None:
-        """The address for health checks with its bound port; None if it is off."""
+        """The address for health checks with its bound port, or None if it is not configured."""
         return self._extra_listeners.health_address
 
     @property
     def http_address(self) -> str | None:
-        """The address for HTTP with its bound port; None if it is off."""
+        """The address for HTTP with its bound port, or None if it is not configured."""
         return self._extra_listeners.http_address
 
     def beat(self, send: Callable[[], None]) -> None:
-        """Calls `send` about twice a second while the server serves. Call it before `start`.
+        """Sends heartbeats with `send`, about twice a second, while the server serves. Call this before `start`.
 
-        The thread that receives calls makes a turn at least every second, independent of clients, so no client can stop
-        the heartbeats of a worker that works. The fallback server does not count its turns. With it, a heartbeat only
-        shows that the process runs.
+        A heartbeat needs a new turn of the thread that receives calls. The receiving thread makes a turn at least once
+        a second, independent of clients. Clients therefore cannot stop the heartbeats of a working server. The fallback
+        server does not count turns, so its heartbeats show only that the process runs.
         """
         last: int | None = None
 
@@ -161,7 +162,7 @@ class Runner:
         self._housekeeper.add(_BEAT_SECONDS, check)
 
     def count_into(self, counters: SharedCounters) -> None:
-        """Counts calls into `counters`, which was created with `list_methods()`. Call it before `start`."""
+        """Counts calls in `counters`, which must have been created with `list_methods()`. Call this before `start`."""
         calls, engine = CallCounters(counters, list_methods()), self._engine
         engine.journals = (*engine.journals, calls)
         self._count_unknown = calls.count_other
@@ -177,7 +178,7 @@ class Runner:
 
     def start(self) -> None:
         """Starts to accept calls."""
-        self._server.on_unknown = self._note_unknown
+        self._server.on_unknown = self._record_unknown_method
         self._server.start()
         self._extra_listeners.start()
         self._housekeeper.start()
@@ -186,53 +187,56 @@ class Runner:
         """Reports NOT_SERVING for the drain period, then rejects new calls and waits for running calls to finish.
 
         Args:
-            hurry: event that ends all waits early.
+            hurry: an event that ends all waits early.
         """
         hurry = hurry or threading.Event()
         self._health.stop_serving()
         self._extra_listeners.stop_serving()
         hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
-        self._extra_listeners.dismiss()
+        self._extra_listeners.drain()
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            self._end_open_calls()  # again, because further calls may have started
+            self._end_open_calls()  # again, because further calls may have started since the last time
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._extra_listeners.end(deadline, hurry)
         self._housekeeper.stop()
         self._watchers.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # remaining work has no caller and may take long
+            pool.shutdown(wait=False)  # does not wait, because the remaining work has no caller and may take long
 
     def _end_open_calls(self) -> None:
-        """Ends calls without a natural end, such as health watches, which would use up the grace period.
+        """Ends calls that never end on their own and would use up the grace period, such as health watches.
 
-        A watch whose client does not read its last message still uses it up.
+        If the client of a watch does not read the last message, the watch still uses up the grace period.
         """
         self._health.end_watches()
         for service in self._builtin:
             service.perform(service.engine.close())
 
-    def _note_unknown(self, method: str) -> None:
+    def _record_unknown_method(self, method: str) -> None:
         self._count_unknown()
         log_unknown_method(method)
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # Half of the memory of one of the largest messages, so that a client that sends them in sequence keeps it.
+        # The limit is half of the memory for a message of the maximum size. If a client sends messages of the maximum
+        # size one after the other, the process therefore keeps their memory.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
-        housekeeper.add(_REPORT_SECONDS, self._end_if_deaf)
+        housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
         housekeeper.add(_REPORT_SECONDS, report_lost_records)
-        housekeeper.add(SWEEP_SECONDS, lambda: self._extra_listeners.look(time.monotonic(), self._server.turns))
-        housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
-        housekeeper.add(RELOAD_SECONDS, self._access.look)
+        housekeeper.add(
+            SWEEP_SECONDS, lambda: self._extra_listeners.update_health(time.monotonic(), self._server.turns)
+        )
+        housekeeper.add(CHECK_SECONDS, lambda: memory.check(self._engine.used_bytes, time.monotonic()))
+        housekeeper.add(RELOAD_SECONDS, self._access.reload_changed_files)
         return housekeeper
 
     def _is_resting(self) -> bool:
-        """Whether no call needs frequent checks. Open health watches and idle reflection streams do not need them."""
+        """Returns whether no call needs frequent checks, as is true for health watches and idle reflection streams."""
         return self._engine.is_idle and not any(
             service.engine.has_waiting_calls for service in (*self._builtin, *self._extra_listeners.services)
         )
@@ -242,9 +246,9 @@ class Runner:
             if not service.engine.is_idle:
                 service.perform(service.engine.sweep())
 
-    def _end_if_deaf(self) -> None:
+    def _end_if_receiver_stopped(self) -> None:
         """Ends the process if the thread that receives calls has ended although the server was not stopped."""
-        if self._server.is_deaf:
+        if self._server.has_stopped_receiving:
             end_process("the thread that serves calls has ended")
 
 
@@ -275,7 +279,7 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
     """Returns the shared memory of a server.
 
     Raises:
-        ConfigError: its directory cannot be opened.
+        ConfigError: the directory cannot be opened.
     """
     try:
         return SharedMemory(directory)
@@ -288,7 +292,7 @@ def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
 
     Args:
-        config: the configuration; its `io_engine` is the one that grpc was imported with.
+        config: the configuration, whose `io_engine` must be the engine that was selected before grpc was imported.
 
     Raises:
         ConfigError: an address cannot be bound.
@@ -300,7 +304,7 @@ def serve_until_signal(config: Config) -> None:
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
             announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
             if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
-                _import_numpy()  # on this thread, which is otherwise idle; see `service.backend`
+                _import_numpy()  # on this thread, which is otherwise idle (see `service.backend`)
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -311,7 +315,7 @@ def _await_signal(signals: int, hurry: threading.Event) -> None:
 
 
 def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:
-    """Serves metrics if that is configured, and yields the address.
+    """Serves metrics if `metrics_listen` is configured, and yields the address with its bound port.
 
     Raises:
         ConfigError: the address cannot be bound.
@@ -332,22 +336,23 @@ def _import_numpy() -> None:
     try:
         import_gather()
     except Exception:
-        _LOGGER.exception("bug")  # for example, the installation was replaced; only strided tensors fail
+        # For example, the installation was replaced. The server continues, because only strided tensors need numpy.
+        _LOGGER.exception("bug")
     finally:
         FAST_SWITCHES.end()
 
 
 def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
-    """Stops gracefully.
+    """Stops a server gracefully.
 
     Args:
         runner: the running server.
         cause: the cause for the log.
-        await_hurry: sets an event when running calls must end at once; it is called on its own thread.
+        await_hurry: function that runs on its own thread, and sets an event when running calls must end at once.
     """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    with suppress(RuntimeError):  # no thread can be started
+    with suppress(RuntimeError):  # raised if the system cannot start a thread
         threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")

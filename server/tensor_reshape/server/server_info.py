@@ -1,6 +1,6 @@
 """The description of a server that clients can request with ServerInfo.
 
-Invariant: it has nothing about the machine, such as paths, addresses or the number of processes.
+The description contains nothing about the machine, such as paths, addresses or the number of processes.
 """
 
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, descr
 
 
 def describe_server(config: Config, grpc_api: str) -> ServerInfo:
-    """Returns the response of the method ServerInfo; `grpc_api` is CORE or PUBLIC."""
+    """Returns the response of the method ServerInfo. `grpc_api` must be CORE or PUBLIC."""
     has = {
         Feature.OPEN_INFERENCE: True,
         Feature.REFLECTION: config.reflects,

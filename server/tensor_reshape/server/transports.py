@@ -1,4 +1,4 @@
-"""Chooses the server that receives calls: the one on gRPC's core if possible, otherwise the fallback server."""
+"""Chooses the server that receives calls, which is the server on gRPC's core or, if necessary, the fallback server."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,12 +11,13 @@ from tensor_reshape.server.grpc_core.probes import find_obstacle
 
 
 class Server(Protocol):
-    """Interface of a server; see `grpc_core.servers.Server`.
+    """The interface of a server (see `grpc_core.servers.Server`).
 
     Attributes:
-        is_deaf: whether the thread that receives calls has ended although the server was not stopped.
-        turns: the number of turns of that thread, which makes at least one a second; None if it is unknown.
-        on_unknown: function that is called with the name of each unknown method that a client calls.
+        has_stopped_receiving: whether the thread that receives calls has ended although the server was not stopped.
+        turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. The thread
+            makes at least one iteration a second.
+        on_unknown: the function that is called with the name of each unknown method that a client calls.
     """
 
     on_unknown: Callable[[str], None]
@@ -26,11 +27,11 @@ class Server(Protocol):
         """See above."""
 
     @property
-    def is_deaf(self) -> bool:
+    def has_stopped_receiving(self) -> bool:
         """See above."""
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        """Binds an address and returns its port. Raises RuntimeError if that fails."""
+        """Binds an address and returns its port. Raises RuntimeError if the address cannot be bound."""
 
     def start(self) -> None:
         """Starts to accept calls."""
@@ -39,10 +40,10 @@ class Server(Protocol):
         """Stops listening and rejects new calls. Running calls continue."""
 
     def cancel_calls(self) -> None:
-        """Cancels the running calls of a server that stops."""
+        """Cancels the running calls of a stopping server."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the calls of a server that stops. Returns whether all of them have ended."""
+        """Waits for the calls of a stopping server. Returns whether all calls have ended."""
 
 
 def choose_serving() -> str:

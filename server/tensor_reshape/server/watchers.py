@@ -1,6 +1,6 @@
-"""The configured observers of calls: the access log and tracing.
+"""The observers of calls that can be configured, which are the access log and tracing.
 
-- They start before the server and end after it, so the last calls are logged and traced.
+- The observers start before the server and end after the server, so the last calls are logged and traced.
 - Observers that are not configured are not imported.
 """
 
@@ -19,7 +19,7 @@ class Watchers:
     """The observers of one server.
 
     Attributes:
-        gates: gates that record calls and never reject one; they must come before other gates.
+        gates: gates that record calls and never reject a call. These gates must come before all other gates.
         observers: observers of every call.
     """
 
@@ -27,7 +27,7 @@ class Watchers:
         """Starts the observers that `config` enables.
 
         Raises:
-            ConfigError: the extra for tracing is not installed, or OpenTelemetry's variables are invalid.
+            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
         """
         logs = [AccessLog(config.access_log)] if config.access_log else []
         self._tracing = start_tracing() if config.tracing else None
@@ -44,7 +44,7 @@ def start_tracing() -> "Tracing":
     """Starts to send spans to OpenTelemetry.
 
     Raises:
-        ConfigError: the extra is not installed, or OpenTelemetry's variables are invalid.
+        ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
     """
     try:
         from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an optional extra
@@ -52,6 +52,6 @@ def start_tracing() -> "Tracing":
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
         raise ConfigError(message) from error
     except ValueError as error:  # OpenTelemetry reads some of its variables when it is imported
-        message = f"--tracing: {error}"
+        message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
         raise ConfigError(message) from error
     return Tracing()

@@ -1,4 +1,4 @@
-"""Names of output dims: copied names, products and quotients of names, and equalities."""
+"""Names of output dims: copied names, and products and quotients of names."""
 
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.inference import infer

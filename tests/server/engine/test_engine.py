@@ -99,7 +99,7 @@ def test_work_without_extra_memory_waits_only_for_a_thread():
 
 def test_unused_memory_is_freed_when_the_response_is_known():
     engine = make(4)
-    Caller(engine).arrive(5).work().take_up().end(10)
+    Caller(engine).arrive(5).work().begin_work().end(10)
     assert engine.used_bytes == COST_FACTOR * 10
 
 
@@ -145,7 +145,7 @@ def test_ended_call_is_not_taken_up():
     caller, queued = Caller(engine).end(), Caller(engine, OTHER).arrive().work()
     queued.end()
     assert not engine.message_received(caller.life, 5)
-    assert not engine.take_up(queued.life)
+    assert not engine.begin_work(queued.life)
 
 
 def test_held_and_reserved_bytes_count_with_the_message():
@@ -187,7 +187,7 @@ def test_finished_call_holds_nothing():
     engine = make(2)
     caller = Caller(engine)
     caller.leave()
-    caller.arrive().work().take_up().respond(10).sent(10).reserve(10).end(10)
+    caller.arrive().work().begin_work().respond(10).sent(10).reserve(10).end(10)
     assert (caller.reads, caller.works, engine.used_bytes, engine.is_idle) == (1, 0, 0, True)
 
 
@@ -196,7 +196,7 @@ def test_abandoned_call_frees_memory_when_its_thread_ends(
     tell: Callable[[Caller], object],
 ):
     engine = make(4)
-    caller = Caller(engine).arrive().work().take_up()
+    caller = Caller(engine).arrive().work().begin_work()
     caller.leave()
     assert (engine.used_bytes, engine.is_idle) == (WORK, False)
     tell(caller)

@@ -147,10 +147,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pick_from("granted"))
     @rule(pick=picks)
-    def take_up(self, pick: int) -> None:
+    def begin_work(self, pick: int) -> None:
         call = self.choose("granted", pick)
         call.state = "arrived"
-        assert self.engine.take_up(call.life)
+        assert self.engine.begin_work(call.life)
 
     @precondition(lambda self: self.pick_from("arrived"))
     @rule(pick=picks, size=st.integers(1, MESSAGE))

@@ -10,7 +10,7 @@ import pytest
 
 from tensor_reshape.server.engine import fair_locks
 from tensor_reshape.server.engine.fair_locks import SWITCH_SECONDS, FairLock
-from waiting_threads import wait_for_waiting
+from waiting_threads import await_waiting
 
 TIMEOUT = 20.0
 
@@ -41,7 +41,7 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         threads = []
         for count, name in enumerate(slices, 1):
             threads.append(start(partial(work, name)))
-            wait_for_waiting(turns, count)
+            await_waiting(turns, lambda count=count: count)
     for thread in threads:
         thread.join(TIMEOUT)
     return "".join(steps.get(timeout=TIMEOUT) for _ in range(sum(slices.values())))
@@ -69,7 +69,7 @@ def test_fair_lock_keeps_the_turn_until_the_slice_ends(monkeypatch: pytest.Monke
 
     with turns:
         thread = start(take)
-        wait_for_waiting(turns, 1)
+        await_waiting(turns, lambda: 1)
         turns.give_way()
         assert not done.is_set()
     thread.join(TIMEOUT)

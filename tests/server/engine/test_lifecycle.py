@@ -48,7 +48,7 @@ MOVES: dict[State, dict[State, set[Event]]] = {
     },
     S.QUEUED: {
         S.QUEUED: {E.GRANT, E.SENT},
-        S.WORKING: {E.TAKE_UP},
+        S.WORKING: {E.BEGIN_WORK},
         S.ENDING: {E.END},
         S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
@@ -61,16 +61,16 @@ MOVES: dict[State, dict[State, set[Event]]] = {
         S.DONE: {E.OVER},
     },
     S.ENDING: {
-        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END},
+        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.BEGIN_WORK, E.RESPOND, E.SENT, E.END},
         S.ABORTED: {E.ABORT},
         S.DONE: {E.OVER},
     },
     S.ABORTED: {
-        S.ABORTED: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END, E.ABORT},
+        S.ABORTED: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.BEGIN_WORK, E.RESPOND, E.SENT, E.END, E.ABORT},
         S.DONE: {E.OVER},
     },
     S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.RESPOND, E.END}},
-    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.RESPOND, E.SENT, E.END, E.OVER}},
+    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.BEGIN_WORK, E.RESPOND, E.SENT, E.END, E.OVER}},
 }
 
 

@@ -67,7 +67,7 @@ def test_stream_responses_count_when_sent(recorder: Recorder):
 
 def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
     begin = time.monotonic()
-    Watched(recorder).call().arrive().work().take_up().end(1).leave()
+    Watched(recorder).call().arrive().work().begin_work().end(1).leave()
     seconds = recorder.records[0].seconds
     assert set(seconds) == {State.NEW, State.WAITING, State.RECEIVING, State.WORKING, State.QUEUED, State.ENDING}
     assert min(seconds.values()) >= 0
@@ -105,7 +105,7 @@ def test_client_gone_before_the_status_counts_as_cancelled(
 def test_late_events_are_not_observed(recorder: Recorder):
     caller = Watched(recorder).call().arrive().end(5)
     seen = list(recorder.events)
-    caller.respond(3).take_up().end(7)
+    caller.respond(3).begin_work().end(7)
     assert recorder.events == seen
     caller.leave()
     caller.leave()

@@ -52,7 +52,7 @@ def test_call_without_progress_is_aborted(clock: Clock):
     assert (stalled.reasons, other.reasons) == (STALLED, [])
 
 
-def test_abort_effect_has_the_previous_state(clock: Clock):
+def test_abort_effect_contains_the_state_before_the_abort(clock: Clock):
     engine = make(4, stall_timeout_seconds=5.0, clock=clock)
     caller = Caller(engine)
     clock.now += 5.1

@@ -8,7 +8,14 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 from packaging.requirements import Requirement
 
-from tensor_reshape.server.grpc_core.binding import FIRST_RELEASE, NAMES, NEXT_RELEASE, SeamError, check_release, load
+from tensor_reshape.server.grpc_core.binding import (
+    FIRST_RELEASE,
+    NAMES,
+    NEXT_RELEASE,
+    CoreUnavailableError,
+    check_release,
+    load,
+)
 
 
 @pytest.mark.parametrize("version", ["1.80.0", "1.83.2", "1.85.1", "1.85.0rc1"])
@@ -18,7 +25,9 @@ def test_tested_release_is_accepted(version: str):
 
 @pytest.mark.parametrize("version", ["1.79.3", "1.86.0", "1.86.0rc1", "0.99.0", "2.0.0", "unknown", ""])
 def test_untested_release_is_rejected(version: str):
-    with pytest.raises(SeamError, match=r"was not tested: the tested releases are 1\.80 and newer, below 1\.86"):
+    with pytest.raises(
+        CoreUnavailableError, match=r"was not tested: the tested releases are 1\.80 and newer, below 1\.86"
+    ):
         check_release(version)
 
 
@@ -35,19 +44,19 @@ def test_installed_binding_has_every_name():
 @pytest.mark.parametrize("name", NAMES)
 def test_missing_name_is_reported(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(cygrpc, name)
-    with pytest.raises(SeamError, match=rf"^grpcio {grpc.__version__} has no cygrpc\.{name}$"):
+    with pytest.raises(CoreUnavailableError, match=rf"^grpcio {grpc.__version__} has no cygrpc\.{name}$"):
         load()
 
 
 def test_grpcio_without_the_binding_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr("grpc._cython.cygrpc")
     monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", None)
-    with pytest.raises(SeamError, match=r"has no grpc\._cython\.cygrpc"):
+    with pytest.raises(CoreUnavailableError, match=r"has no grpc\._cython\.cygrpc"):
         load()
 
 
 def test_untested_release_is_rejected_before_its_binding_is_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc, "__version__", "1.79.0")
     monkeypatch.delattr(cygrpc, "Server")
-    with pytest.raises(SeamError, match=r"grpcio 1\.79\.0 was not tested"):
+    with pytest.raises(CoreUnavailableError, match=r"grpcio 1\.79\.0 was not tested"):
         load()

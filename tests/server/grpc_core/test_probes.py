@@ -58,4 +58,4 @@ def test_failed_probe_is_an_obstacle_without_its_text(monkeypatch: pytest.Monkey
 def test_wrong_probe_response_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
     send = Call.send
     monkeypatch.setattr(Call, "send", lambda call, _: send(call, b"another"))
-    assert find_obstacle() == f"a call through grpcio {grpc.__version__} did not arrive as it was made"
+    assert find_obstacle() == f"a test call through grpcio {grpc.__version__} had a wrong response or did not end"

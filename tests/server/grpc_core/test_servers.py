@@ -122,7 +122,7 @@ def test_idle_server_stops_at_once_and_frees_its_port():
         served.server.stop()
         served.server.cancel_calls()
         with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
-            assert not served.server.is_deaf
+            assert not served.server.has_stopped_receiving
 
 
 def test_unstarted_server_stops_and_frees_its_port():
@@ -130,7 +130,7 @@ def test_unstarted_server_stops_and_frees_its_port():
     served.server.stop()
     assert served.server.wait(SECONDS)
     with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
-        assert not served.server.is_deaf
+        assert not served.server.has_stopped_receiving
 
 
 def test_stopping_server_rejects_new_calls_and_awaits_running_ones():
@@ -202,7 +202,7 @@ def fail_to_tell(_event: object) -> None:
     raise ValueError
 
 
-def test_server_is_deaf_after_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
+def test_server_has_stopped_receiving_after_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
@@ -215,5 +215,5 @@ def test_server_is_deaf_after_its_thread_has_ended(monkeypatch: pytest.MonkeyPat
     with Connection(served.address) as connection:
         connection.open(METHOD)
         ended.get(timeout=SECONDS).join()
-    assert served.server.is_deaf
+    assert served.server.has_stopped_receiving
     served.server.stop()

@@ -115,7 +115,7 @@ def fail(*_: object, **__: object) -> None:
         (UNARY, "end", REJECTED),
         (UNARY, "message_received", LONG),
         (UNARY, "request_work", LONG),
-        (UNARY, "take_up", LONG),
+        (UNARY, "begin_work", LONG),
         (UNARY, "end", LONG),
         (STREAM, "enter", b"short"),
         (STREAM, "message_received", b"short"),

@@ -137,7 +137,7 @@ def test_batch_waits_for_a_thread():
         assert post(address, {"items": []}, BATCH_PATH, {"x-request-id": "a"}).code == 200
         watcher.await_any("a", State.DONE)
     assert [event for event, _ in watcher.lives["a"]] == [
-        Event.ENTER, Event.REQUEST, Event.READ, Event.ARRIVE, Event.QUEUE, Event.GRANT, Event.TAKE_UP, Event.END,
+        Event.ENTER, Event.REQUEST, Event.READ, Event.ARRIVE, Event.QUEUE, Event.GRANT, Event.BEGIN_WORK, Event.END,
         Event.OVER,
     ]  # fmt: skip
 
@@ -199,7 +199,7 @@ def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
         for _ in range(8):
             assert turns.arrived.acquire(timeout=WAIT_SECONDS)
         for name in connections:
-            watcher.await_any(name, Event.TAKE_UP, Event.ABORT)
+            watcher.await_any(name, Event.BEGIN_WORK, Event.ABORT)
         (aborted,) = [name for name, life in watcher.lives.items() if Event.ABORT in dict(life)]
         code, body = read_answer(connections[aborted])
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 
@@ -33,12 +34,13 @@ class Waiting:
     def __init__(self) -> None:
         self.arrived = threading.Semaphore(0)
         self.released = threading.Event()
+        self._threads = ThreadPoolExecutor()  # because the event loop waits at its end for its own threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != "/now":
             self.arrived.release()
             with suppress(asyncio.CancelledError):
-                await asyncio.to_thread(self.released.wait, WAIT_SECONDS)
+                await asyncio.get_running_loop().run_in_executor(self._threads, self.released.wait, WAIT_SECONDS)
         await build_response(b"1")(scope, receive, send)
 
 

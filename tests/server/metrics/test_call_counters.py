@@ -135,7 +135,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
         lambda: engine.respond_at_once(life, 7, 40),
         lambda: caller.work(10),
-        caller.take_up,
+        caller.begin_work,
         lambda: caller.respond(rng.randrange(9)),
         lambda: caller.sent(3) if life.unsent else None,
         lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40])).effects),

@@ -80,8 +80,8 @@ def test_index_has_every_model():
 
 def test_statistics_are_of_one_model_or_of_all():
     statistics = Statistics()
-    statistics.note_success("reshape", 0)
-    (stats,) = metadata.tell_statistics(statistics, name("reshape")).model_stats
+    statistics.count_success("reshape", 0)
+    (stats,) = metadata.describe_statistics(statistics, name("reshape")).model_stats
     assert (stats.name, stats.inference_count, stats.execution_count) == ("reshape", 1, 1)
     assert stats.inference_stats.success.ns > 0
-    assert [stats.name for stats in metadata.tell_statistics(statistics, name("")).model_stats] == list(MODELS)
+    assert [stats.name for stats in metadata.describe_statistics(statistics, name("")).model_stats] == list(MODELS)

@@ -5,7 +5,6 @@ import pytest
 from inference_requests import SIX, build_request
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
-from tensor_reshape.server.oip.answer_caches import Spans
 from tensor_reshape.server.oip.raw_contents import (
     MAX_FIELDS,
     Split,
@@ -13,6 +12,7 @@ from tensor_reshape.server.oip.raw_contents import (
     find_header_limit,
     split_message,
 )
+from tensor_reshape.server.oip.response_caches import Spans
 
 RAW = build_request(id="seven").SerializeToString()
 

@@ -11,7 +11,7 @@ from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import find_class
-from tensor_reshape.server.oip.regions import Place, find_place
+from tensor_reshape.server.oip.regions import Location, find_location
 from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 
@@ -19,22 +19,22 @@ REGION, SIZE, OFFSET = "shared_memory_region", "shared_memory_byte_size", "share
 ONE = {"string_param": "one"}
 
 
-def find(**parameters: Any) -> Place | None:
+def find(**parameters: Any) -> Location | None:
     output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message of the pool
-    return find_place(output.parameters, "outputs[0]", DEFAULT_LIMITS)
+    return find_location(output.parameters, "outputs[0]", DEFAULT_LIMITS)
 
 
 def test_tensor_lies_in_the_message_unless_a_region_is_named():
     assert find(**{SIZE: {"int64_param": 1}}) is None
 
 
-def test_place_is_part_of_a_region():
+def test_location_is_part_of_a_region():
     for kind in ("int64_param", "uint64_param"):
-        assert find(**{REGION: ONE, SIZE: {kind: 8}, OFFSET: {kind: 4}}) == Place("one", 4, 8)
-    assert find(**{REGION: ONE, SIZE: {"int64_param": 8}}) == Place("one", 0, 8)
+        assert find(**{REGION: ONE, SIZE: {kind: 8}, OFFSET: {kind: 4}}) == Location("one", 4, 8)
+    assert find(**{REGION: ONE, SIZE: {"int64_param": 8}}) == Location("one", 0, 8)
 
 
-def test_place_of_another_kind_is_rejected():
+def test_location_of_another_kind_is_rejected():
     for parameters in (
         {REGION: ONE},
         {REGION: {"int64_param": 1}, SIZE: {"int64_param": 1}},
@@ -49,9 +49,9 @@ def test_place_of_another_kind_is_rejected():
         assert (caught.value.reason, caught.value.field) == (Reason.PARAMETER_INVALID, "outputs[0].parameters")
 
 
-def test_place_is_at_most_as_large_as_an_output():
+def test_location_is_at_most_as_large_as_an_output():
     most = DEFAULT_LIMITS.max_output_bytes
-    assert find(**{REGION: ONE, SIZE: {"int64_param": most}}) == Place("one", 0, most)
+    assert find(**{REGION: ONE, SIZE: {"int64_param": most}}) == Location("one", 0, most)
     for size in (most + 1, 2**63 - 1):
         with pytest.raises(LimitError) as caught:
             find(**{REGION: ONE, SIZE: {"int64_param": size}})

@@ -107,7 +107,7 @@ REJECTED = [
     ),
     (build(inputs=[DATA, {**SHAPE, "shape": [2, 1]}]), Reason.SHAPE_RANK_INVALID, "shape.dims", "rank 2"),
     (build(raw_input_contents=[SIX, TARGET[:-1]]), Reason.DATA_SIZE_MISMATCH, "shape.data", "15 bytes"),
-    (build(raw_input_contents=[SIX]), INPUT_INVALID, "raw_input_contents", "has 1 entries; 2 inputs"),
+    (build(raw_input_contents=[SIX]), INPUT_INVALID, "raw_input_contents", "has 1 entries; it must have 2"),
     (
         build(inputs=[DATA, {**SHAPE, "contents": {"int64_contents": [3, -1]}}]),
         INPUT_INVALID,
@@ -126,7 +126,7 @@ REJECTED = [
     (build_request(target="[1.0]"), PARAMETER_INVALID, "parameters[shape]", "a list of integers"),
     (build_request(target=f"[{2**63}]"), PARAMETER_INVALID, "parameters[shape]", "fit into INT64"),
     (build_request(target=f"[{-(2**63) - 1}]"), PARAMETER_INVALID, "parameters[shape]", "fit into INT64"),
-    (build_with({"shape": {"int64_param": 6}}), PARAMETER_INVALID, "parameters[shape]", "is a string"),
+    (build_with({"shape": {"int64_param": 6}}), PARAMETER_INVALID, "parameters[shape]", "must be a string"),
     (build_with({"special_zero": {"string_param": "true"}}), PARAMETER_INVALID, "parameters[special_zero]", "bool"),
     (build_with({"special_zero": {}}), PARAMETER_INVALID, "parameters[special_zero]", "no value"),
     (build_request(outputs=[{"name": "probabilities"}]), Reason.OUTPUT_INVALID, "outputs[0].name", "'output'"),

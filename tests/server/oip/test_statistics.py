@@ -7,13 +7,13 @@ import pytest
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 
-def test_answers_and_rejections_are_counted_apart():
+def test_responses_and_rejections_are_counted_separately():
     statistics = Statistics()
     with statistics.measure("reshape") as measured:
-        assert measured.note("answer") == "answer"
+        assert measured.count_response("response") == "response"
     with pytest.raises(ValueError, match="rejected"), statistics.measure("reshape"):
         raise ValueError("rejected")  # noqa: EM101 - any exception
-    with statistics.measure("reshape"):  # which is left to another thread
+    with statistics.measure("reshape"):  # the request is left to another thread
         pass
     count = statistics.read("reshape")
     assert (count.successes, count.failures) == (1, 1)
@@ -21,7 +21,7 @@ def test_answers_and_rejections_are_counted_apart():
     assert statistics.read("static_reshape") == Count()
 
 
-def test_last_answer_has_its_time():
+def test_last_response_has_its_time():
     statistics, before = Statistics(), time.time_ns() // 1_000_000
-    statistics.note_success("reshape", time.perf_counter_ns())
+    statistics.count_success("reshape", time.perf_counter_ns())
     assert before <= statistics.read("reshape").last_ms <= time.time_ns() // 1_000_000

@@ -22,7 +22,7 @@ QUIET_BYTES = 1000
 
 
 def look_at(memory: MemoryReturner, used: list[int]) -> list[bool]:
-    return [memory.look(bytes_now, number * CHECK_SECONDS) for number, bytes_now in enumerate(used)]
+    return [memory.check(bytes_now, number * CHECK_SECONDS) for number, bytes_now in enumerate(used)]
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
 
 def test_limits_of_an_application_are_those_of_a_server():
     assert read_limits({"max_message_bytes": 4096}) == Config(max_message_bytes=4096).limits
-    with pytest.raises(ValueError, match=r"^max_calls, workers: "):  # which would have no effect
+    with pytest.raises(ValueError, match=r"Remove max_calls, workers$"):  # which would have no effect
         read_limits({"max_message_bytes": 4096, "workers": 2, "max_calls": 3})
 
 
@@ -154,6 +154,6 @@ def test_registered_methods_answer_only_through_a_proxy():
                 call = method(iter([b""]), timeout=30)
                 with pytest.raises(grpc.RpcError):
                     next(call)
-                assert "no proxy" in (call.details() or "")
+                assert "only a proxy of Ray Serve" in (call.details() or "")
     finally:
         server.stop(None).wait()

@@ -99,7 +99,7 @@ def test_look_reloads_changed_files(files: dict[str, Path]):
     access = open_access(files, "token_file")
     files["token_file"].write_text(f"web:{TOKEN}")
     assert ask(access, TOKEN) == "token:ci"
-    access.look()
+    access.reload_changed_files()
     assert ask(access, TOKEN) == "token:web"
 
 

@@ -38,7 +38,7 @@ def test_unchanged_files_are_read_once(path: Path):
     counted = Counted(path)
     reloaded = Reloaded("files", [path], counted.load)
     for _ in range(3):
-        reloaded.look()
+        reloaded.reload_if_changed()
     assert (reloaded.value, counted.count) == ([b"one"], 1)
 
 
@@ -46,7 +46,7 @@ def test_written_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO)
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.write_bytes(b"another")
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"another"]
     assert [record.message for record in caplog.records] == ["reloaded"]
 
@@ -58,14 +58,14 @@ def test_file_with_kept_size_and_time_is_read_again(path: Path):
     other.write_bytes(b"two")
     os.utime(other, ns=times)
     other.replace(path)
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"two"]
 
     before = path.stat().st_ctime_ns
     while path.stat().st_ctime_ns == before:  # until the clock by which the system notes changes has gone on
         path.write_bytes(b"six")
         os.utime(path, ns=times)
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"six"]
 
 
@@ -73,7 +73,7 @@ def test_pipe_is_not_read_as_a_file(path: Path):
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.unlink()
     os.mkfifo(path)
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"one"]
     with pytest.raises(ConfigError, match="not a regular file"):
         Counted(path).load()
@@ -90,7 +90,7 @@ def test_symbolic_link_with_a_new_target_is_followed(tmp_path: Path):
     reloaded = Reloaded("files", [path], Counted(path).load)
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").replace(tmp_path / "..data")
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"2"]
 
 
@@ -101,11 +101,11 @@ def test_unusable_file_changes_nothing_and_is_logged_once(
     reloaded = Reloaded("files", [path], Counted(path).load)
     damage(path)
     for _ in range(3):
-        reloaded.look()
+        reloaded.reload_if_changed()
     assert reloaded.value == [b"one"]
     assert [record.message for record in caplog.records] == ["not reloaded"]
     path.write_bytes(b"again")
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == [b"again"]
 
 
@@ -122,7 +122,7 @@ def test_files_that_change_during_reading_are_read_next_time(tmp_path: Path):
 
     reloaded = Reloaded("files", paths, load)
     paths[0].write_text("22")
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == ["1", "1"]
-    reloaded.look()
+    reloaded.reload_if_changed()
     assert reloaded.value == ["22", "22"]

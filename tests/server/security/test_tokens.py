@@ -98,7 +98,7 @@ def test_number_of_tokens_is_limited(path: Path):
 
 
 def test_token_with_two_names_is_rejected(path: Path):
-    with pytest.raises(ConfigError, match="a token twice"):
+    with pytest.raises(ConfigError, match="the same token twice"):
         read(path, f"web:{OLD}", f"ci:sha256:{hash_token(OLD)}")
 
 

@@ -49,6 +49,15 @@ def test_repeated_query_is_not_decoded(asked: Asked):
     assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
 
 
+def test_ten_thousand_results_are_cached():
+    service = ReshapeService(DEFAULT_LIMITS)
+    queries = EncodedQueries(service, lambda _: read_query(QUERIES[b"plain"]).request, lambda _: bytes(40))
+    for _ in range(2):
+        for number in range(10_000):
+            queries.respond(number.to_bytes(60))
+    assert (service.lookups.misses, service.lookups.hits) == (10_000, 10_000)
+
+
 def test_error_is_not_cached(asked: Asked):
     for ask in (asked.queries.respond_light, asked.queries.respond_light, asked.queries.respond):
         with pytest.raises(ValueError, match="divisible"):

@@ -17,7 +17,7 @@ from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
-from waiting_threads import wait_for_waiting
+from waiting_threads import await_waiting
 
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
 KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
@@ -31,17 +31,34 @@ def service() -> ReshapeService:
     return ReshapeService(DEFAULT_LIMITS)
 
 
+class RecordedLock(FairLock):
+    """A fair lock that records the threads that give way. Each thread first waits until all others wait for it.
+
+    Without this wait, a thread that is slow to wait for its next turn could be overtaken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+        self.names: list[str] = []
+
+    def give_way(self) -> None:
+        self.names.append(threading.current_thread().name)
+        await_waiting(self, lambda: sum(thread.is_alive() for thread in self.threads) - 1)
+        super().give_way()
+
+
 @pytest.fixture
-def locks(monkeypatch: pytest.MonkeyPatch) -> list[FairLock]:
-    """The locks of `shared`: of questions, and of batches."""
+def lock(monkeypatch: pytest.MonkeyPatch) -> RecordedLock:
+    """The lock of batches."""
     monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
-    return [FairLock(), FairLock()]
+    return RecordedLock()
 
 
 @pytest.fixture
-def shared(locks: list[FairLock]) -> ReshapeService:
+def shared(lock: RecordedLock) -> ReshapeService:
     """A service whose methods are called from several threads."""
-    return ReshapeService(DEFAULT_LIMITS, make_turns=iter(locks).__next__)
+    return ReshapeService(DEFAULT_LIMITS, make_turns=iter((FairLock(), lock)).__next__)
 
 
 def build_request(query: ShapeQuery) -> bytes:
@@ -68,33 +85,25 @@ def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService
         assert malformed.value.reason == Reason.MESSAGE_MALFORMED
 
 
-def test_batches_take_turns_after_each_item(shared: ReshapeService, locks: list[FairLock]):
-    polls: list[str] = []  # each is made by a thread that has the turn
+def test_batches_take_turns_after_each_item(shared: ReshapeService, lock: RecordedLock):
+    def ask() -> None:
+        shared.infer_batch(build_batch([PLAIN] * 4), lambda: False)
 
-    def ask(name: str) -> None:
-        def poll() -> bool:
-            polls.append(name)
-            # A thread that has given its turn away may be slow to ask for the next: the others would overtake it.
-            wait_for_waiting(locks[1], min(2, 27 - len(polls)))
-            return False
-
-        shared.infer_batch(build_batch([PLAIN] * 4), poll)
-
-    threads = [threading.Thread(target=ask, args=[name], daemon=True) for name in "abc"]
-    with locks[1]:
-        for count, thread in enumerate(threads, 1):
+    lock.threads = [threading.Thread(target=ask, name=name, daemon=True) for name in "abc"]
+    with lock:
+        for count, thread in enumerate(lock.threads, 1):
             thread.start()
-            wait_for_waiting(locks[1], count)
-    for thread in threads:
+            await_waiting(lock, lambda count=count: count)
+    for thread in lock.threads:
         thread.join(TIMEOUT)
-    # Once before the first item, once after each is read, once after each is answered.
-    assert "".join(polls) == "abc" * 9
+    assert len(lock.names) >= 3 * 4
+    assert "".join(lock.names) == "abc" * (len(lock.names) // 3)
 
 
-def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, locks: list[FairLock]):
+def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, lock: RecordedLock):
     answers: SimpleQueue[bytes] = SimpleQueue()
     request = build_request(SEARCHED)
-    with locks[1]:
+    with lock:
         threading.Thread(target=lambda: answers.put(shared.queries.respond(request)), daemon=True).start()
         assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).queries.respond(request)
 

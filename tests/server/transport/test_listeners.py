@@ -37,7 +37,7 @@ def test_used_unix_socket_is_rejected_and_a_stale_one_replaced(server: Server, t
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen()
-        with pytest.raises(ConfigError, match="another server does"):
+        with pytest.raises(ConfigError, match="another server listens on this socket"):
             bind(server, f"unix:{path}", None)
     assert path.exists()
     assert bind(server, f"unix:{path}", None) == f"unix:{path}"

@@ -36,7 +36,7 @@ def test_worker_without_heartbeats_is_killed(room: Room):
     kill(room, HANG_SECONDS)
     room.send(LEAVING + BEAT)  # what it had sent before
     room.wait(10 * HANG_SECONDS)
-    assert (room.process.actions, room.slot.serves, room.slot.silences) == (["SIGKILL"], False, 1)
+    assert (room.process.actions, room.slot.serves, room.slot.hangs) == (["SIGKILL"], False, 1)
 
 
 def test_obstacle_is_kept_and_does_not_count_as_heartbeat():
@@ -63,7 +63,7 @@ def test_worker_that_hangs_at_start_is_killed():
     room = Room()
     assert not room.slot.serves
     kill(room, START_SECONDS)
-    assert room.slot.silences == 0
+    assert room.slot.hangs == 0
 
 
 @pytest.mark.parametrize("sent", [b"", BEAT])

@@ -86,7 +86,10 @@ def test_supervisor_reports_the_rejection_if_no_worker_starts():
 
 
 def test_supervisor_ends_if_a_worker_ends_during_start():
-    with supervise(make_slot(BEAT), make_slot(b"")) as supervisor, pytest.raises(ConfigError, match="before it served"):
+    with (
+        supervise(make_slot(BEAT), make_slot(b"")) as supervisor,
+        pytest.raises(ConfigError, match="before all workers served"),
+    ):
         supervisor.run()
 
 

@@ -1,7 +1,7 @@
 """The command `tensor-reshape`.
 
-Invariant: nothing that only one command needs is imported before the command is known. This includes grpc, because the
-server must make decisions before grpc is imported.
+Invariant: a module that only one command needs is imported only when the command is known. This includes grpc, because
+the command `serve` makes decisions before it imports grpc.
 """
 
 import sys
@@ -56,16 +56,16 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Runs one command. An expected error is printed in one line or drawn, and sets the exit code."""
+    """Runs one command. Prints or draws an expected error, and sets the exit code."""
     texts: dict[str, str] = {}  # the parameter types store the texts of the options here
     try:
-        # Not standalone, because click would print errors in its own form and exit.
+        # The standalone mode is off, because click would print errors in its own form and exit.
         code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=texts)
     except (click.ClickException, TensorReshapeError, OSError) as error:
         report(error, texts)
         code = choose_exit_code(error)
     except click.Abort:
-        code = 130  # interrupted
+        code = 130  # the usual exit code after Ctrl-C
     sys.exit(code)
 
 

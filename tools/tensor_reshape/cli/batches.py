@@ -1,4 +1,4 @@
-"""Many shape queries, one per line, in as few calls as the server's limits allow."""
+"""Answers many shape queries, one per line, in as few calls as the server's limits allow."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.client.question_records import BatchLine, describe_rejection, read_line
+from tensor_reshape.conformance.query_records import BatchLine, describe_rejection, read_line
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # a tag and the length of an item, which is at most 64 KiB and needs three bytes
+_FIELD_BYTES = 4  # one byte for a tag, and three for the length of an item, which is at most 64 KiB
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
@@ -27,8 +27,8 @@ def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[
     """Yields the JSON of the result or the error of each line, in order.
 
     Args:
-        lines: one query each; see `read_line`.
-        client: the client; None: this process infers the shapes.
+        lines: the lines, with one query each; see `read_line`.
+        client: the client. None: this process infers the shapes.
     """
     for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
         yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
@@ -49,7 +49,7 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
     """Yields the result or the error of each line, in order.
 
     Args:
-        lines: one query each; see `read_line`.
+        lines: the lines, with one query each; see `read_line`.
         ask: infers many shapes at once.
     """
     batch = _Batch(ask)
@@ -62,16 +62,16 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
 
 
 class _Batch:
-    """The results so far, and the call that is being filled."""
+    """The results of earlier calls, and the lines of the next call."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._answers: list[Answer] = []  # of all lines so far, because a link may refer to any of them
-        self._call: list[BatchLine] = []  # the queries of the call, and the error of each line that cannot be sent
-        self._bytes = 0  # of the call
+        self._answers: list[Answer] = []  # results of all earlier lines, because `data_from` may refer to any of them
+        self._call: list[BatchLine] = []  # lines of the next call; an invalid line has an error as its query
+        self._bytes = 0  # size of the next call
 
     def take(self, question: BatchLine) -> bool:
-        """Adds a line to the call; returns False if the call is full."""
+        """Adds a line to the next call. Returns False if the call is full."""
         item, size = self._prepare(question.query)
         if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
@@ -81,15 +81,16 @@ class _Batch:
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
         """Makes the call, and yields its lines with their results."""
-        # Cleared before the call, because an exception ends everything and no query may be sent twice.
+        # The batch is cleared before the call, because no query may be sent again after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
-        # A line that cannot be sent keeps its index. The server counts the items and rejects those that depend on it.
+        # A placeholder replaces a line that cannot be sent, so other lines keep their indexes. The server rejects the
+        # placeholder and all items that depend on it.
         queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
-            # The server counts the items of its call, but users count lines.
+            # The error of the server has the index of an item in the call, but users need the number of a line.
             if (
                 isinstance(final, ReshapeError)
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
@@ -100,7 +101,7 @@ class _Batch:
             yield item, final
 
     def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
-        """Returns a line as it is sent, and its size in bytes."""
+        """Returns the query to send, or its error, and the size in bytes."""
         try:
             if isinstance(question, ReshapeError):
                 raise question
@@ -110,16 +111,16 @@ class _Batch:
             return error, _measure(_PLACEHOLDER)
 
     def _link(self, query: ShapeQuery) -> ShapeQuery:
-        """Returns the query with the data shape from an earlier call, or with the index of the item in this call."""
+        """Replaces `data_from` by the data shape from an earlier call, or by the index of an item of this call."""
         data_from, start, index = query.data_from, len(self._answers), len(self._answers) + len(self._call)
         if data_from is None:
             return query
         if query.data_shape is not None or not 0 <= data_from < index:
-            message = f"data_from is {data_from}; line {index} needs the output of an earlier one, or data of its own"
+            message = f"data_from of line {index} is {data_from}; use the number of an earlier line, and no data"
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
-        if data_from >= start:  # in this call, because only the server will have the output shape
+        if data_from >= start:  # the earlier line is in this call, so its output shape is not known yet
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):
@@ -131,8 +132,8 @@ def _measure(query: ShapeQuery) -> int:
     """Returns the size of a query in bytes.
 
     Raises:
-        InvalidRequestError: it cannot be sent.
-        LimitError: HEADER_TOO_LARGE: every server rejects it.
+        InvalidRequestError: the query cannot be sent.
+        LimitError: HEADER_TOO_LARGE, because every server would reject the query.
     """
     try:
         size = len(encode_batch_item(read_query(query)))
@@ -145,7 +146,7 @@ def _measure(query: ShapeQuery) -> int:
 
 
 def _reject_number(query: ShapeQuery) -> ReshapeError:
-    """Returns the error for a number that does not fit into the s64 of the API; the rules find the number."""
+    """Returns the error for a number that does not fit into the s64 of the API. The rules find the number."""
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
         return answer
@@ -153,5 +154,5 @@ def _reject_number(query: ShapeQuery) -> ReshapeError:
 
 
 def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:
-    message = f"line {data_from}, whose output is the data, was rejected"
+    message = f"line {data_from} was rejected, so its output cannot be the data of this line"
     return InvalidRequestError.of(Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=index)

@@ -46,7 +46,7 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         message = f"the server reports no health for the service {service!r}: use {SERVICE}, or '' for the whole server"
         raise click.ClickException(message) from None
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status.name != "SERVING":  # so that a probe only needs the exit code
+    if status.name != "SERVING":  # a probe needs only the exit code
         raise click.exceptions.Exit(1)
 
 
@@ -63,20 +63,20 @@ def info(client: "Client", *, as_json: bool) -> None:
         _draw_facts(console, facts)
 
 
-def _list_facts(told: "ServerInfo") -> dict[str, Any]:
-    """Returns the facts about a server, as in JSON."""
+def _list_facts(server: "ServerInfo") -> dict[str, Any]:
+    """Returns the facts about a server for JSON."""
     return {
-        "version": told.version,
-        "grpc_api": told.grpc_api,
-        **asdict(told.limits),
-        "features": sorted(feature.name.lower() for feature in told.features),
+        "version": server.version,
+        "grpc_api": server.grpc_api,
+        **asdict(server.limits),
+        "features": sorted(feature.name.lower() for feature in server.features),
         "operations": {
             name: {
                 "max_rank": one.max_rank,
                 "data_types": list(map(str, sorted(one.data_types))),
                 "shape_data_types": list(map(str, sorted(one.shape_data_types))),
             }
-            for name, one in told.operations.items()
+            for name, one in server.operations.items()
         },
     }
 
@@ -90,12 +90,12 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         elif name.endswith("_bytes"):
             yield f"{indent}{name}: {format_size(value)}"
         else:
-            told = ", ".join(value) if isinstance(value, list) else str(value)
-            yield f"{indent}{name}: {escape_unprintable(told)}"
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{indent}{name}: {escape_unprintable(text)}"
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws a table with the facts about the server, and one with the operations."""
+    """Draws a table with the facts about the server, and a table with the operations."""
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)

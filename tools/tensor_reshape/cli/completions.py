@@ -1,4 +1,4 @@
-"""Completion of the command line in a shell, with click's scripts, which call this command line."""
+"""Prints click's scripts for completion in a shell. The scripts call this command line."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -17,5 +17,5 @@ def completion(context: click.Context, shell: str) -> None:
     fish: tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
     """
     script = get_completion_class(shell)
-    if script is not None:  # it is not None for any of the choices
+    if script is not None:  # click has a class for each of the choices
         click.echo(script(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

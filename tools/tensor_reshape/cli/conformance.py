@@ -87,7 +87,8 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
     if click.get_current_context().invoked_subcommand is not None:
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
-    expected = {} if expect is None else _read(read_expectation, expect)  # before the run, which takes long
+    # The file is read before the run, because the run takes long.
+    expected = {} if expect is None else _read(read_expectation, expect)
     cases = list_cases(sizes or [Size.CORE], rules or RULES)
     if not cases:
         _reject("no case matches --size and --rule")

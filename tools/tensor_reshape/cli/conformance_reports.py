@@ -1,4 +1,4 @@
-"""The report of a run of the conformance suite, for a terminal, a pipe, or as an HTML page."""
+"""Writes the report of a conformance run for a terminal, for a pipe, or as an HTML page."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 _INDENT = "  "
 _PAGE_COLUMNS = 120
 _PAGE_EXAMPLES = 40
-"""The number of differences of each verdict and rule on a page; the smallest cases are shown."""
+"""The maximum number of differences on a page for each pair of a verdict and a rule.
+
+The page shows the differences with the smallest cases.
+"""
 
 
 def write_report(results: Sequence[Results]) -> Iterator[str]:
@@ -45,7 +48,7 @@ def draw_report(console: "Console", results: Sequence[Results], examples: int = 
     Args:
         console: the console of the terminal.
         results: the results of one run or of several.
-        examples: the number of drawn examples for each verdict and rule.
+        examples: the maximum number of examples for each pair of a verdict and a rule.
     """
     from rich.table import Column  # noqa: PLC0415 - plain output does not need it
     from rich.table import Table as RichTable  # noqa: PLC0415
@@ -81,9 +84,10 @@ def write_title(results: Results) -> str:
 
 
 def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Difference, int]]:
-    """Yields the smallest examples of each verdict and rule, the worst verdict first, with the number of examples.
+    """Yields the smallest examples for each pair of a verdict and a rule, the worst verdict first.
 
-    All examples except the first one of a verdict and rule have the number 1.
+    Each example comes with a number. The first example of a pair has the number of all differences of the pair. Every
+    other example has the number 1.
     """
     for verdict in Verdict:
         for rule in results.list_rules():

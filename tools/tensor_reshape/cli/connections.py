@@ -1,6 +1,6 @@
-"""The client of a command, built from the options of the command line.
+"""Creates the client of a command from the options of the command line.
 
-Invariant: a mistake in the options is an error that names the option, before anything connects.
+Invariant: an error about a wrong option names the option, and is reported before the client connects.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials |
 
 
 def _check_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
-    """Checks the files for TLS with Python's own reader, because gRPC would only report them in its log."""
+    """Checks the files for TLS with Python's `ssl`, because gRPC would report a wrong file only in its log."""
     import ssl  # noqa: PLC0415 - commands without TLS do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -70,7 +70,7 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
         raise click.UsageError(message) from None
     try:
         if certificate is not None:
-            context.load_cert_chain(certificate, key, password="")  # or OpenSSL would ask the terminal for one
+            context.load_cert_chain(certificate, key, password="")  # otherwise OpenSSL would ask for a password
     except ssl.SSLError:
         message = (
             f"--tls-certificate {certificate} and --tls-key {key} are not a certificate chain and its key in PEM "

@@ -1,8 +1,9 @@
 """Decides whether output is drawn with colours, tables and progress bars, or is plain text.
 
-- A pipe, a file and a dumb terminal get plain text, which other programs read. It is the same in every release and does
-  not import rich. FORCE_COLOR draws there as on a terminal.
-- NO_COLOR removes only the colours. rich handles it, and the width of the terminal.
+- Output to a pipe, a file or a dumb terminal is plain text, which other programs read. Plain text is the same in every
+  release, and writing it does not import rich. If FORCE_COLOR is set, output to a pipe or a file is drawn as on a
+  terminal.
+- NO_COLOR removes only the colours. rich handles NO_COLOR and the width of the terminal.
 """
 
 import os
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
 
 
 def find_console(stream: TextIO) -> "Console | None":
-    """Returns the console for a stream; None if its output is plain text."""
-    # Only an environment variable reaches programs that other programs start, for example in CI. An option would not.
+    """Returns the console for a stream. None if the output to this stream is plain text."""
+    # FORCE_COLOR is an environment variable and not an option, because only a variable reaches programs that other
+    # programs start, for example in CI.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above
         return None
     from rich.console import Console  # noqa: PLC0415 - plain output does not need it

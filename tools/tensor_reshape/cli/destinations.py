@@ -1,8 +1,8 @@
 """Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes.
 
-- A file is filled while the response arrives, so it does not have to fit into memory. An `.npz` archive needs its size
-  on the disk twice while it is written, because its checksum stands before the elements. Output for a pipe or a device
-  is kept in memory as a whole.
+- A file is filled while the response arrives, so it does not have to fit into memory. While an `.npz` archive is
+  written, it needs twice its size on the disk, because its checksum is stored before the elements. Output for a pipe or
+  a device is kept in memory as a whole.
 - A file appears only when it is complete.
 """
 
@@ -28,22 +28,25 @@ from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
 
 GiveBack = Callable[[int], None]
 Fill = Callable[[Array | None, GiveBack], Array]
-"""Fills the given array, or makes one if it is None. It also gets a function to report how many bytes have arrived."""
+"""A function that fills the given array, or creates an array if the argument is None.
+
+Its second argument is a function to which it passes the number of bytes that have arrived.
+"""
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array that `fill` makes.
+    """Writes an array that `fill` fills or creates.
 
     Args:
         location: the file or pipe.
         data_type: the type of the elements.
         dims: the shape of the array.
-        fill: makes the array.
+        fill: the function that fills or creates the array.
 
     Raises:
-        click.BadParameter: the name of the file does not say its format.
+        click.BadParameter: the extension of the file does not name a format.
         click.ClickException: the array cannot be written.
-        TensorReshapeError: from `fill`. Nothing is written.
+        TensorReshapeError: `fill` raised it. The file is not written.
     """
     with _report_faults(location):
         header = _build_header(location, data_type, dims)
@@ -51,7 +54,9 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
             array = fill(None, lambda _arrived: None)
             _write_stream(location, header, view_bytes(array).data)
         elif not location.path.endswith(f".{location.format}"):
-            message = f"{location.path} must end in .npy, .npz or .safetensors, which names the format of the output"
+            message = (
+                f"{location.path} must end in .npy, .npz or .safetensors, because the extension selects the format"
+            )
             raise click.BadParameter(message, param_hint="'--output' / '-o'")
         elif location.format == "npz":
             _write_archive(location, header, data_type, dims, fill)
@@ -65,7 +70,7 @@ def write_bytes(location: Location, raw: memoryview) -> None:
     """Writes bytes without a header.
 
     Raises:
-        click.ClickException: they cannot be written.
+        click.ClickException: the bytes cannot be written.
     """
     with _report_faults(location):
         if location.is_pipe or not is_replaceable(location.path):
@@ -92,7 +97,7 @@ def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fil
 def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
     placement = Placement(len(header), DTYPES[data_type], tuple(dims))
     size = len(header) + placement.nbytes
-    # In the directory of the file, not in that of temporary files, because only the former must have enough space.
+    # The temporary file is in the directory of the output, because only this directory must have enough space.
     with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
         reserve(scratch, size)
         mapping = _fill_mapped(scratch, header, placement, fill)
@@ -123,7 +128,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 def _report_faults(location: Location) -> Iterator[None]:
     try:
         yield
-    except TensorReshapeError:  # some of these are also OSError, for example lost connections
+    except TensorReshapeError:  # some of these errors are also OSErrors, for example lost connections
         raise
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

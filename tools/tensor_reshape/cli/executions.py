@@ -1,6 +1,6 @@
 """Reshapes buffers from the lines of a batch, on a server or in this process.
 
-Invariant: the output is always the bytes of the dense row-major array, whatever strides the data had.
+Invariant: the output is always the bytes of the dense row-major array, for data with any strides.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
     Args:
         query: the query, whose shapes are valid.
         data: the elements of the data, from the first byte to the last.
-        client: the client; None: this process reshapes.
+        client: the client. None: this process executes the reshape.
 
     Raises:
         InvalidRequestError: FIELD_MISSING, if data or shape are not fully known, or an error of the layout.
     """
     (question, _, strides), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
-        message = "to reshape bytes, data and shape must consist of numbers"
+        message = "bytes cannot be reshaped unless all dims of data and shape are numbers"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data")
     tensor = TensorView(question.data_type, question.data, strides, memoryview(data)).check_layout("data")
     return bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)

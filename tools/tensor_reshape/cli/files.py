@@ -26,7 +26,7 @@ from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
 
 LEAST_BYTES_PER_SECOND = 4 * 1024 * 1024
-"""Without --timeout, a transfer may be as slow as this, in addition to the default timeout of a call."""
+"""Without --timeout, the timeout is the default timeout of a call plus the time of a transfer at this speed."""
 
 _PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
@@ -36,9 +36,9 @@ class ArrayFiles:
     """The input and the output of a reshape.
 
     Attributes:
-        source: a file, a member of one, or "-" for standard input.
-        output: a file, a member of one, or "-" for standard output.
-        data_type: the type of the elements if the format has none, such as bfloat16 in `.npy`.
+        source: a file, a member of a file, or "-" for standard input.
+        output: a file, a member of a file, or "-" for standard output.
+        data_type: the type of the elements if the format has no name for it, such as bfloat16 in `.npy`.
         as_json: whether to print a description of the result.
         has_timeout: whether the user has set the timeout of the call.
         progress: whether to show a progress bar on a terminal.
@@ -60,7 +60,7 @@ class ArrayFiles:
             message = "an array cannot be printed on a terminal: name a file with --output, or use a pipe"
             raise click.UsageError(message)
         if _are_same(read_location(self.source), self._destination):
-            message = f"{self.output} is the input file: name another one with --output"
+            message = f"{self.output} is the input file: name another file with --output"
             raise click.UsageError(message)
 
     @property
@@ -84,7 +84,8 @@ class ArrayFiles:
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
-            # Before the request is sent, so that space on the disk is reserved before the first byte arrives.
+            # The output shape is planned before the request is sent, so that disk space is reserved before the first
+            # byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
             timeout = None if self.has_timeout else DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
@@ -96,14 +97,14 @@ class ArrayFiles:
         """Returns the tensor whose packed bytes are the whole input.
 
         Raises:
-            click.ClickException: it cannot be read.
+            click.ClickException: the input cannot be read.
             click.UsageError: `data_type` is not a packed type.
         """
         if self.data_type is None or not self.data_type.is_packed:
             message = f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}"
             raise click.UsageError(message)
         if self.output.endswith((".npy", ".npz", ".safetensors")):
-            message = f"with --dims the output is packed bytes, not an array file: {self.output} needs another name"
+            message = f"with --dims the output is packed bytes, not an array file: give {self.output} another extension"
             raise click.UsageError(message)
         with open_bytes(self.source, self.source) as file:
             return PackedTensor(self.data_type, dims, file.read())
@@ -112,7 +113,7 @@ class ArrayFiles:
         """Writes the packed bytes of an output, and its description if requested.
 
         Raises:
-            click.ClickException: they cannot be written.
+            click.ClickException: the output cannot be written.
         """
         write_bytes(Location(self.output), tensor.data)
         self._describe(tensor.dims, tensor.data_type)
@@ -125,7 +126,7 @@ class ArrayFiles:
 def _fill(
     call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
-    """Makes the call. While the response arrives, it returns memory of sent elements and updates the progress bar."""
+    """Makes the call. During the transfer, releases the memory of sent elements and updates the progress bar."""
     progress = (0, 0)
 
     def follow(arrived: int, total: int) -> None:
@@ -145,7 +146,7 @@ def _fill(
 
 
 def _explain_timeout(error: CallTimeoutError, arrived: int, total: int) -> CallTimeoutError:
-    """Returns the error of a transfer that took too long; the error itself if nothing had arrived."""
+    """Returns an error with the number of arrived bytes, or `error` itself if no byte had arrived."""
     if not arrived:
         return error
     message = f"{round_size(arrived)} of {round_size(total)} had arrived when the time was up: set a longer --timeout"
@@ -157,12 +158,12 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    except (OSError, ValueError):  # a file does not exist or is invalid, which opening it will report
+    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error when it is opened
         return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
-    """Gives raw items their type. Items that already have a type must have this one."""
+    """Returns an array of raw items as an array of `data_type`. Rejects items of another type."""
     if array.dtype.kind != "V":  # "V" are raw bytes, which files contain for types without a numpy name
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type"
@@ -170,6 +171,6 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
         return array
     dtype = DTYPES[data_type]
     if array.dtype.itemsize != dtype.itemsize:
-        message = f"the items have {array.dtype.itemsize} bytes; {data_type} has {dtype.itemsize}"
+        message = f"the items of the array have {array.dtype.itemsize} bytes, but {data_type} has {dtype.itemsize}"
         raise click.ClickException(message)
     return array.view(dtype)

@@ -1,4 +1,4 @@
-"""`--help`, drawn by rich-click on a terminal and written by click in a pipe.
+"""Shows `--help`, which rich-click draws on a terminal and click writes to a pipe.
 
 rich-click's own command classes would also draw in pipes, and every command would have to use them. So this module
 draws the help of all commands.
@@ -12,7 +12,7 @@ import click
 from tensor_reshape.cli.consoles import find_console
 
 _LEAST_COLUMNS = 60
-"""Below this width, the description of an option is below the option. A table would be cut off."""
+"""On a narrower terminal, the description of an option is below the option, because a table would be cut off."""
 
 
 class HelpContext(click.Context):
@@ -30,7 +30,7 @@ class HelpContext(click.Context):
 
 
 class _NarrowFormatter(click.HelpFormatter):
-    """Writes the description of an option below it."""
+    """Writes the description of an option below the option."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
         """Writes options or commands with their descriptions."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
-_REJECTED = 3  # the exit code of a single query that is rejected, and of a batch with such a line
+_REJECTED = 3  # the exit code of a rejected query, and of a batch with a rejected line
 _EPILOG = """
 A dim is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as N:1..8, or
 a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8), counts as one
@@ -75,10 +75,10 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
 def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Infer the output shape, without data."""
     if local:
-        _answer(_ask_locally, None, **options)
+        _answer(_infer_locally, None, **options)
         return
     with connection.open() as client:
-        _answer(partial(_ask_server, client), client, **options)
+        _answer(partial(_infer_on_server, client), client, **options)
 
 
 def _answer(
@@ -136,21 +136,21 @@ def _build_query(
 
 
 def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
-    """Returns an error. For a terminal, it contains the accepted shapes."""
-    if find_console(sys.stderr) is None:  # programs request it with --explain
+    """Returns the error of a query. On a terminal, the error also contains the accepted shapes."""
+    if find_console(sys.stderr) is None:  # programs request the accepted shapes with --explain
         return error
     (answer,) = infer_locally([replace(query, explain=True)])
     return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
 
 
-def _ask_locally(query: ShapeQuery) -> InferredShape:
+def _infer_locally(query: ShapeQuery) -> InferredShape:
     (answer,) = infer_locally([query])
     if isinstance(answer, ReshapeError):
         raise answer
     return answer
 
 
-def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
+def _infer_on_server(client: "Client", query: ShapeQuery) -> InferredShape:
     return client.infer_shape(
         query.data_shape,
         query.shape,
@@ -166,14 +166,14 @@ def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
     from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it imports protobuf, which one query does not need
 
     rejected, console = False, find_console(sys.stderr)
-    # Printed as they arrive, because another program may read them at the same time.
+    # Each record is printed at once, because another program may read the output at the same time.
     for line, record in enumerate(answer_records(batch, client), 1):
         click.echo(json.dumps(record))
         error = record.get("error")
         rejected = rejected or error is not None
         if error is not None and console is not None:
-            told = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")
-            console.print(told, style="red", markup=False)
+            text = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")
+            console.print(text, style="red", markup=False)
     if rejected:
         raise click.exceptions.Exit(_REJECTED)
 

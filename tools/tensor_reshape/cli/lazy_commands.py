@@ -1,4 +1,4 @@
-"""Commands that are imported when they run, so that they do not slow down other commands.
+"""Imports commands only when they run, so that they do not slow down other commands.
 
 - The help of the group, its version and an unknown command import no command.
 - The help and the completion of one command import only that command.
@@ -21,15 +21,15 @@ class LazyCommand(click.Command):
         Args:
             name: the name on the command line.
             summary: the first sentence of the command's help.
-            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. It is text,
-                because the server is an extra, which the command line never imports.
+            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The argument
+                is text, because the server is an extra that the command line must not import.
             extra: the extra to install if an import fails.
         """
         super().__init__(name, help=summary)
         self._summary, self._location, self._extra = summary, location, extra
 
     def load(self) -> click.Command:
-        """Returns the command. If its extra is missing, running it is an error, and its help says what to install."""
+        """Returns the command. If its extra is missing, its help and its error name the extra to install."""
         module, _, attribute = self._location.partition(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
@@ -37,7 +37,7 @@ class LazyCommand(click.Command):
             if not self._extra:
                 raise
             command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
-        command.context_class = HelpContext  # also for commands of the server, which do not set it
+        command.context_class = HelpContext  # the server's commands do not set this class
         return command
 
     def _build_substitute(self, error: click.ClickException) -> click.Command:
@@ -50,7 +50,7 @@ class LazyCommand(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group with drawn help, whose commands may be lazy."""
+    """A group whose help is drawn on a terminal and whose commands may be lazy."""
 
     context_class = HelpContext
 

@@ -1,4 +1,4 @@
-"""The location of an array on the command line: a file, a member of one, or a pipe.
+"""Reads the location of an array on the command line: a file, a member of a file, or a pipe.
 
 `FILE.npz:NAME` and `FILE.safetensors:NAME` are members. Every other colon belongs to the file name.
 """
@@ -16,9 +16,9 @@ class Location(NamedTuple):
     """The location of an array.
 
     Attributes:
-        path: the path of the file; "-" is standard input or output.
-        format: the format, by the file extension; .npy in pipes.
-        member: the name of the array in the file; empty: the only array, or an unnamed one.
+        path: the path of the file. "-" means standard input or output.
+        format: the format, which the file extension selects. In pipes, the format is .npy.
+        member: the name of the array in the file. Empty if the user has not named an array.
     """
 
     path: str
@@ -27,7 +27,7 @@ class Location(NamedTuple):
 
     @property
     def is_pipe(self) -> bool:
-        """Whether it is standard input or output."""
+        """Whether the location is standard input or output."""
         return self.path == PIPE
 
 

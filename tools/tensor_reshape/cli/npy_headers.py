@@ -1,4 +1,4 @@
-"""Headers of .npy files: the position, type and shape of the elements.
+"""Reads and writes headers of .npy files, which describe the type and shape of the elements.
 
 Invariants: every value of a header is checked against the size of the file, and no header creates Python objects.
 """
@@ -17,7 +17,7 @@ _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class Placement(NamedTuple):
-    """The position of an array's elements.
+    """The position, type and shape of an array's elements in a file.
 
     Attributes:
         offset: the position of the first element in bytes.
@@ -44,13 +44,16 @@ class Placement(NamedTuple):
         """
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
-            message = f"{end - self.offset} bytes of elements should follow, but {buffer.nbytes - self.offset} do"
+            message = (
+                f"its header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
+                f"{buffer.nbytes - self.offset} follow"
+            )
             raise ValueError(message)
         return np.ndarray(self.dims, self.dtype, buffer, self.offset, order="F" if self.is_fortran else "C")
 
 
 def read_npy(file: IO[bytes]) -> Placement:
-    """Reads a header. Afterwards the file is at the first element.
+    """Reads a header, and leaves the file at the first element.
 
     Raises:
         ValueError: the header is invalid, or the array has Python objects or records.
@@ -62,7 +65,7 @@ def read_npy(file: IO[bytes]) -> Placement:
         raise ValueError(message) from None
     reader = _READERS.get(version)
     if reader is None:
-        message = f"its format {version[0]}.{version[1]} contains records, which are not tensors"
+        message = f"its format version {version[0]}.{version[1]} contains records, which are not tensors"
         raise ValueError(message)
     dims, is_fortran, dtype = reader(file)
     if dtype.hasobject:
@@ -75,28 +78,29 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
     """Reads a whole array, and nothing after it.
 
     Args:
-        placement: the contents of its header.
+        placement: the contents of the header.
         stream: the elements, except `first`.
-        first: the bytes that were already read; possibly more than the array has.
+        first: the bytes that were already read. They may include bytes after the array.
 
     Raises:
         ValueError: the stream ends too early.
         MemoryError: there is not enough memory.
     """
-    # The system provides memory when it is filled. So a header with a wrong size costs only as much as the data that
-    # follows.
+    # The system provides memory only when it is written. So a header with a wrong size uses only as much memory as the
+    # data that follows.
     buffer = np.empty(placement.nbytes, np.uint8).data
     arrived = min(len(first), len(buffer))
     buffer[:arrived] = first[:arrived]
-    while count := stream.readinto(buffer[arrived:]):  # type: ignore[attr-defined] # all byte streams have it
+    while count := stream.readinto(buffer[arrived:]):  # type: ignore[attr-defined] # all byte streams have this method
         arrived += count
     return placement._replace(offset=0).view(buffer[:arrived])
 
 
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
-    """Returns the header of a row-major array that follows it."""
+    """Returns the header of a row-major array."""
     dtype = DTYPES[data_type]
-    # Raw bytes for types without a name in the format. numpy would write a name for f8e5m2 that it cannot read.
+    # A type without a name in the format is written as raw bytes. numpy itself would write a name for f8e5m2 that it
+    # cannot read.
     name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})

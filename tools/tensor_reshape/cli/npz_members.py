@@ -1,4 +1,4 @@
-"""Members of .npz files, which are zip archives of .npy files.
+"""Reads and writes members of .npz files, which are zip archives of .npy files.
 
 `numpy.savez` does not compress, so its members are mapped like files, and their checksums are not verified. Members
 from `savez_compressed` are decompressed and verified as a whole.
@@ -16,23 +16,26 @@ DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and the lengths of the name and of the extra field
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others raise other errors
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compressions
 _SIGNATURE = b"PK\x03\x04"
-_LISTED = 20  # the number of members in an error message, because a model has thousands
+_LISTED = 20  # the maximum number of members in an error message, because a model has thousands
 
 
 class MemberError(ValueError):
-    """A file has no such array, or has several and none is named. The text follows the name of the file."""
+    """A file does not have the named array, or the file has several arrays and the user has named none.
+
+    The text of the error continues the name of the file.
+    """
 
 
 def read_npz(file: IO[bytes], member: str) -> Placement | Array:
     """Returns the position of a member, or the array itself if it is compressed.
 
     Raises:
-        MemberError: the member does not exist, or is not named.
+        MemberError: the member does not exist, or the user has named none of several members.
         ValueError: the member is not an array.
         zipfile.BadZipFile: the file is not a zip archive.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
         NotImplementedError: Python does not support this kind of archive.
     """
     with zipfile.ZipFile(file) as archive:
@@ -51,10 +54,10 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the named member, or the only one.
+    """Returns the named member, or the only member.
 
     Raises:
-        MemberError: there is none, or there are several. The message lists them.
+        MemberError: the member does not exist, or the user has named none of several members. The message lists them.
     """
     if member in names:
         return member

@@ -1,6 +1,6 @@
 """The options and arguments that several commands have.
 
-Invariant: nothing here imports numpy or grpc before an option needs it, so help and completion do not.
+Invariant: this module imports numpy and grpc only when an option needs them. Help and completion import neither.
 """
 
 import functools
@@ -54,7 +54,7 @@ JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 
 class Connection(NamedTuple):
-    """The connection options of a command. Nothing is opened before `open`.
+    """The connection options of a command. Only `open` creates a client.
 
     Attributes:
         server: the address of the server.
@@ -101,7 +101,7 @@ _SERVER_OPTION = _build_server_option(ServerAddress(), ["TENSOR_RESHAPE_SERVER"]
 LOCAL_SERVER_OPTION = _build_server_option(
     ListenAddress(), ["TENSOR_RESHAPE_SERVER", "TENSOR_RESHAPE_HEALTH_LISTEN", "TENSOR_RESHAPE_LISTEN"]
 )
-"""Without --server, the server on this machine that the same variables configure, as in a container."""
+"""The option --server with another default: the server that the environment configures, as in a container."""
 
 
 def connection_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
@@ -109,7 +109,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
-        # A command gets only its own options.
+        # The connection options are removed, because a command accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         command(Connection(server, timeout, connection), *arguments, **options)
 
@@ -154,14 +154,14 @@ def server_options(command: _Command, server_option: Callable[[_Command], _Comma
 
 
 def array_options(command: _Command) -> _Command:
-    """Adds the options of commands that reshape an array. The command gets its files as a positional argument."""
+    """Adds the options of commands that reshape an array. The command gets an `ArrayFiles` as its first argument."""
 
     @functools.wraps(command)
     def prepared(**options: object) -> None:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
 
         names = ("source", "output", "data_type", "as_json", "progress")
-        given: dict[str, Any] = {name: options.pop(name) for name in names}  # click has converted them
+        given: dict[str, Any] = {name: options.pop(name) for name in names}  # click has converted the values
         has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
         files = ArrayFiles(**given, has_timeout=has_timeout)
         command(files, **options)
@@ -195,7 +195,7 @@ def array_options(command: _Command) -> _Command:
 
 
 def _build_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
-    # Not TENSOR_RESHAPE_TLS_..., because these are the server's files, and a container may have both.
+    # TENSOR_RESHAPE_TLS_... is not used, because it names the server's files, and a container may have both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(flag, type=_FILE, envvar=variable, help=text)
 

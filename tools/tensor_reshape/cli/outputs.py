@@ -1,9 +1,9 @@
-"""Files that are written completely or not at all.
+"""Writes files completely or not at all.
 
 - The file has another name until it is complete. Then it replaces the old file in one step.
 - Disk space is reserved before the first byte arrives, so a full disk is an error at the start instead of SIGBUS later.
-- However the work ends, including SIGTERM and SIGHUP, no incomplete file remains. Only signals that end a process at
-  once, such as SIGKILL, SIGQUIT and SIGBUS, leave a `.part` file.
+- No incomplete file remains after an error, SIGTERM or SIGHUP. Only signals that end a process at once, such as
+  SIGKILL, SIGQUIT and SIGBUS, leave a `.part` file.
 """
 
 import errno
@@ -21,7 +21,7 @@ from typing import IO
 
 import click
 
-_FILE_MODE = 0o666  # before the umask is applied, like every new file
+_FILE_MODE = 0o666  # the mode of a new file before the umask is applied
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """SIGHUP is sent when a terminal is closed or its connection is lost."""
 
@@ -30,10 +30,10 @@ def is_replaceable(path: str) -> bool:
     """Whether a path is or will be a regular file. Devices, FIFOs and terminals are written directly.
 
     Raises:
-        OSError: it is a directory, or cannot be accessed.
+        OSError: the path is a directory, or cannot be accessed.
     """
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - it may not exist
+        mode = os.stat(path).st_mode  # noqa: PTH116 - the file may not exist
     except FileNotFoundError:
         return True
     if stat.S_ISDIR(mode):
@@ -48,7 +48,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
     Raises:
         OSError: there is not enough space, or no permission.
     """
-    target = Path(path).resolve()  # the target of a link, so the link remains
+    target = Path(path).resolve()  # a symbolic link is resolved, so that the link remains
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
@@ -69,7 +69,7 @@ def write_file(path: Path, raw: bytes) -> None:
     """Writes a file. A FIFO or a device is written directly.
 
     Raises:
-        click.FileError: it cannot be written.
+        click.FileError: the file cannot be written.
     """
     try:
         if is_replaceable(str(path)):
@@ -97,7 +97,7 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Makes signals that request the end of the process raise an exception in the block, so that it can clean up."""
+    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can clean up."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)

@@ -1,6 +1,6 @@
 """The types of the parameters of the command line.
 
-Invariant: nothing here imports numpy or grpc before a parameter needs it, so help and completion do not.
+Invariant: this module imports numpy and grpc only when a parameter needs them. Help and completion import neither.
 """
 
 import re
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     _Type = click.ParamType[Any]
 else:
-    _Type = click.ParamType  # a generic in newer releases only
+    _Type = click.ParamType  # generic only in newer releases of click
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts at most 4,300 digits
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
@@ -40,7 +40,7 @@ class Dims(_Type):
         self._unknown = unknown
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
-        """Returns the dims, with None for an unknown one."""
+        """Returns the dims, with None for each unknown dim."""
         text = _record(value, param, ctx)
         items = split_items(text)
         if items is None or not all(self._is_dim(item.text) for item in items):
@@ -58,10 +58,12 @@ class Dims(_Type):
 
 
 class PartialShape(NamedTuple):
-    """A partial shape. The value None of an option means that it was not given.
+    """A partially known shape.
+
+    Options need this class, because the value None means that an option was not given.
 
     Attributes:
-        dims: the dims; None: the rank is unknown.
+        dims: the dims. None means that the rank is unknown.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -78,7 +80,8 @@ class _Notation(_Type):
         try:
             return self._parse(_record(value, param, ctx), self.name)
         except InvalidRequestError as error:
-            raise click.BadParameter(error.message, ctx, param) from error  # its field is the index of the item
+            # The field of `error` contains the index of the wrong item.
+            raise click.BadParameter(error.message, ctx, param) from error
 
 
 class PartialDims(_Notation):
@@ -91,7 +94,7 @@ class PartialDims(_Notation):
 
 
 class Strides(_Notation):
-    """Strides."""
+    """Strides as numbers separated by commas."""
 
     name = "strides"
 
@@ -113,7 +116,7 @@ class Target(_Type):
             from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
 
             return read_array(text.removeprefix("@"))
-        # none is None; this is for type checkers
+        # No dim is None here. The condition is for type checkers.
         return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
 
 
@@ -130,7 +133,7 @@ class DataTypeName(_Type):
         return data_type
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the names with this beginning."""
+        """Returns the names that begin with `incomplete`."""
         return _complete(DataType, incomplete)
 
 
@@ -147,7 +150,7 @@ class OperationName(_Type):
         return operation.name
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the names with this beginning."""
+        """Returns the names that begin with `incomplete`."""
         return _complete(OPERATIONS, incomplete)
 
 
@@ -181,7 +184,7 @@ class ListenAddress(ServerAddress):
 
 
 class ArrayPath(_Type):
-    """A file, a member of one, or - for a pipe."""
+    """A file, a member of a file, or - for a pipe."""
 
     name = "file"
 

@@ -1,4 +1,4 @@
-"""Progress bars for transfers and runs of queries, on terminals only."""
+"""Draws progress bars for transfers and runs of queries, only on terminals."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from tensor_reshape.cli.consoles import find_console
 
 Advance = Callable[[int, int], None]
-"""Receives the number of bytes that have arrived, and the total number."""
+"""A function that takes the number of bytes that have arrived, and the total."""
 
 LEAST_BYTES = 16 * 1024 * 1024
-"""Smaller transfers end before a bar could be read."""
+"""The smallest transfer with a bar. Smaller transfers end before a user could read the bar."""
 
 
 @contextmanager
 def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
-    """Draws a bar on standard error during the block, and yields a function that updates it; None without a bar.
+    """Draws a bar on standard error during the block. Yields a function that updates it, or None without a bar.
 
     Args:
         size: the number of bytes of the transfer.
-        wanted: False: no bar.
+        wanted: whether to draw a bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
-    # FORCE_COLOR does not make a log a terminal
+    # A log file gets no bar, even if FORCE_COLOR is set.
     if console is None or not console.is_terminal or not sys.stderr.isatty():
         yield None
         return
@@ -43,13 +43,13 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
 def count_replies(size: int) -> Iterator[Callable[[], object]]:
     """Draws a bar on standard error during the block, and yields a function that counts one reply.
 
-    Any thread may call it.
+    Any thread may call the function.
 
     Args:
         size: the number of queries.
     """
     console = find_console(sys.stderr)
-    if console is None or not sys.stderr.isatty():  # FORCE_COLOR does not make a log a terminal
+    if console is None or not sys.stderr.isatty():  # a log file gets no bar, even with FORCE_COLOR
         yield bool
         return
     from rich import progress  # noqa: PLC0415 - plain output does not need it

@@ -1,7 +1,7 @@
 """Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
 
-- Nothing of grpc or the SDK is imported to report an error.
-- Control characters in messages, which may come from a file or a server, are shown and never sent to the terminal.
+- Reporting an error imports neither grpc nor the SDK.
+- Messages may contain control characters from a file or a server. They are escaped and never sent to the terminal.
 """
 
 import io
@@ -37,7 +37,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     UnauthenticatedError: 6,
     PermissionDeniedError: 6,
 }
-# The option of a field in an error, if it has another name than the field.
+# The options that have another name than the field of an error.
 _OPTIONS = {
     "data.dims": "--data",
     "data.strides": "--strides",
@@ -45,23 +45,23 @@ _OPTIONS = {
     "expected_shape.dims": "--expect",
     "expected_shape": "--expect",
 }
-# What to do about an error of the connection, by a part of its text.
+# The advice for a connection error, by a part of its text.
 _HINTS = {
     "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
     "is not trusted": "Name the file of the authority with --tls-ca",
     "may require TLS": "Add --tls or --tls-ca",
     "may require a client certificate": "Add --tls-certificate and --tls-key",
 }
-_BARE = "NoArgsIsHelpError"  # of newer releases of click; its message is the help
+_BARE = "NoArgsIsHelpError"  # an error of newer releases of click, whose message is the help
 _INDENT = "  "
-_LEAST_WIDTH = 7  # of a shape; the dots around an item need six
+_LEAST_WIDTH = 7  # width of the shortest shape, because the dots around an item need six characters
 
 
 def choose_exit_code(error: Exception) -> int:
     """Returns the exit code for an error."""
     if isinstance(error, click.ClickException):
         return error.exit_code
-    if not isinstance(error, TensorReshapeError):  # an error of the system, such as a file or a closed pipe
+    if not isinstance(error, TensorReshapeError):  # an error of the system, for example a closed pipe
         return 1
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
@@ -74,7 +74,7 @@ def report(error: Exception, texts: Mapping[str, str]) -> None:
         texts: the text of each shape option, by parameter name.
     """
     console = find_console(sys.stderr)
-    if "--json" in sys.argv:  # not click's parsed option, because parsing may have failed
+    if "--json" in sys.argv:  # click may have failed to parse the options
         click.echo(_format_json(error), err=True)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, texts)
@@ -91,8 +91,9 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
     Args:
         text: the shape.
-        index: the index of the item; None: all of it.
-        width: the number of characters. If the shape is longer, only the item is returned, with dots around it.
+        index: the index of the item. None underlines the whole shape.
+        width: the available width in characters. If the shape is longer, only the item is returned, with dots around
+            it.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
@@ -107,10 +108,10 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns the text of an error, with the option to use if there is one."""
+    """Returns the text of an error, with advice on which option to use, if there is any."""
     if isinstance(error, click.ClickException):
         return error.format_message()
-    # The status of gRPC only repeats that there was no response.
+    # The status of gRPC is left out, because it only repeats that the call has no response.
     text = str(getattr(error, "message", error)) if isinstance(error, ConnectionError | TimeoutError) else str(error)
     if isinstance(error, UnauthenticatedError):
         return f"{text}. Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
@@ -156,7 +157,7 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
 
 def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the entered text and a line with carets under the wrong item; nothing if the error has no such item."""
+    """Returns the entered text and a line with carets under the wrong item. Empty without such an item."""
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)

@@ -1,7 +1,9 @@
-"""Headers of .safetensors files: eight bytes with a length, JSON of that length, then the elements of all tensors.
+"""Reads and writes headers of .safetensors files.
 
-The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats there. The header is
-short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
+A file contains eight bytes with a length, JSON of that length, and then the elements of all tensors.
+
+The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. The header
+is short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
 """
 
 import json
@@ -42,12 +44,12 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
-        message = f"its header has {length} bytes, above {_MAX_HEADER_BYTES}"
+        message = f"its header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
         raise ValueError(message)
     header = json.loads(_read(file, length))
     if not isinstance(header, dict):
         message = "its header is not a JSON object"
-        raise ValueError(message)  # noqa: TRY004 - of the file, not of an argument
+        raise ValueError(message)  # noqa: TRY004 - the file is wrong, not an argument
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     return _place(record, _LENGTH.size + length)
 
@@ -59,7 +61,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
         ValueError: the format does not have the type.
     """
     if data_type not in NAMES:
-        message = f".safetensors has no type {data_type}; use .npy, which stores the bytes"
+        message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"
         raise ValueError(message)
     size = prod(dims) * DTYPES[data_type].itemsize
     record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
@@ -90,6 +92,6 @@ def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an
         raise ValueError(message)
     placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
     if last - first != placement.nbytes:
-        message = f"its header has {last - first} bytes for {placement.nbytes} bytes of elements"
+        message = f"its header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
         raise ValueError(message)
     return placement

@@ -1,7 +1,7 @@
 """Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
 - Files are mapped instead of read. Compressed members and pipes are read into memory as a whole.
-- A damaged or malicious file causes only an error with its name. Pickled data is never loaded.
+- A damaged or malicious file causes only an error that names the file. Pickled data is never loaded.
 """
 
 import io
@@ -72,7 +72,7 @@ class Source:
         """Checks that the file has not changed since it was opened.
 
         Raises:
-            click.ClickException: it has changed.
+            click.ClickException: the file has changed.
         """
         if self._file is not None and _find_state(self._file) != self._state:
             message = f"{self._file.name} changed while it was read, so nothing was written"
@@ -84,7 +84,7 @@ def open_source(text: str) -> Iterator[Source]:
     """Opens the array that a text names.
 
     Raises:
-        click.ClickException: it cannot be read, or is not an array.
+        click.ClickException: the input cannot be read, or is not an array.
     """
     location = read_location(text)
     with open_bytes(text, location.path) as file:
@@ -105,7 +105,7 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
     """Opens a file, or standard input ("-").
 
     Raises:
-        click.ClickException: it cannot be opened.
+        click.ClickException: the file cannot be opened.
     """
     if path == "-":
         yield sys.stdin.buffer
@@ -124,14 +124,14 @@ def read_array(text: str) -> Array:
     """Reads a whole small array, such as a requested shape.
 
     Raises:
-        click.ClickException: it cannot be read, or is not an array.
+        click.ClickException: the input cannot be read, or is not an array.
     """
     with open_source(text) as source:
         return np.array(source.array)
 
 
 def is_regular(file: IO[bytes]) -> bool:
-    """Whether it is a file on a disk, and not a pipe or a device."""
+    """Whether `file` is a file on a disk, and not a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except io.UnsupportedOperation:  # raised by replacements of standard input in tests
@@ -156,7 +156,8 @@ def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "an .npz or .safetensors input must be a file, not a pipe"
         raise ValueError(message)
-    # Enough for the longest header that numpy reads, because a pipe cannot be read twice and has no position.
+    # A pipe has no position and cannot be read twice. So the first read is long enough for the longest header that
+    # numpy accepts.
     head = file.read(_HEAD_BYTES)
     placement = read_npy(io.BytesIO(head))
     return Source(read_elements(placement, file, head[placement.offset :]))

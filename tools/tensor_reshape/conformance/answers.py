@@ -1,13 +1,17 @@
-"""The answers of implementations, read from JSON.
+"""Reads the answers of implementations from JSON.
 
-Invariants: every record is an answer or an `InvalidAnswerError`. A null counts as a missing key, except for the shape,
-because the serializers of many languages write it. A shape with more dims than any rank is not read.
+Invariants:
+
+- A record that is not an answer raises an `InvalidAnswerError`.
+- A null counts as a missing key, because the serializers of many languages write it. Only the shape may be null, which
+  means that its rank is unknown.
+- A shape with more than _MAX_DIMS dims is not read.
 """
 
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.client.queries import read_dims
-from tensor_reshape.client.question_records import read_shape
+from tensor_reshape.conformance.query_records import read_shape
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json
@@ -17,16 +21,16 @@ _MAX_DIMS = 4096
 
 
 class InvalidAnswerError(Exception):
-    """A record is not an answer; the text says why."""
+    """A record is not an answer. The text describes the fault."""
 
 
 class ShapeAnswer(NamedTuple):
     """An output shape.
 
     Attributes:
-        dims: the dims; None: the rank is unknown.
-        view: whether the output can be a view, and its strides; None: not stated.
-        data: the bytes of the output in hexadecimal; None: nothing was executed.
+        dims: the dims. None if the rank is unknown.
+        view: the object about the view, with its possibility and its strides. None if the answer has no such object.
+        data: the bytes of the output in hexadecimal. None if the answer has no bytes.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -38,7 +42,7 @@ class Rejection(NamedTuple):
     """A rejection.
 
     Attributes:
-        reason: the reason; empty: not stated.
+        reason: the reason. Empty if the answer has no reason.
     """
 
     reason: str
@@ -61,11 +65,11 @@ def read_answer(record: Json) -> Answer:
     """Returns the answer of a record.
 
     Raises:
-        InvalidAnswerError: it is not an answer.
+        InvalidAnswerError: the record is not an answer.
     """
     parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
     if len(parts) > 1:
-        message = f"it has both {parts[0]} and {parts[1]}"
+        message = f"the answer has both {parts[0]} and {parts[1]}, but only one of them is allowed"
         raise InvalidAnswerError(message)
     if parts == ["unsupported"]:
         return Unsupported(str(record["unsupported"])[:MAX_TEXT_CHARACTERS])
@@ -73,11 +77,11 @@ def read_answer(record: Json) -> Answer:
         error = record["error"]
         return Rejection(str(error.get("reason") or "")[:MAX_TEXT_CHARACTERS] if isinstance(error, dict) else "")
     if "shape" not in record:
-        message = "it has neither shape, error nor unsupported"
+        message = "the answer has none of the keys shape, error and unsupported"
         raise InvalidAnswerError(message)
     view, data = record.get("view"), record.get("bytes")
     if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
-        message = "its view is not an object, or its bytes are not text"
+        message = "view must be a JSON object and bytes must be text"
         raise InvalidAnswerError(message)
     return ShapeAnswer(_read_dims(record["shape"]), view, data)
 
@@ -85,10 +89,10 @@ def read_answer(record: Json) -> Answer:
 def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     if isinstance(value, list):
         if len(value) > _MAX_DIMS:
-            message = f"its shape has {len(value)} dims"
+            message = f"the shape has {len(value)} dims, but at most {_MAX_DIMS} are allowed"
             raise InvalidAnswerError(message)
         if any(isinstance(dim, str) for dim in value):  # a name is written as {"min", "max", "name"}
-            message = "a dim of its shape is text"
+            message = 'a dim of the shape is text, but a name must be {"min", "max", "name"}'
             raise InvalidAnswerError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
     try:
@@ -96,7 +100,7 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     except InvalidRequestError as error:
         raise InvalidAnswerError(str(error)) from None
     if any(find_bounds(dim).is_empty for dim in dims or ()):
-        message = "a dim of its shape contains no value"
+        message = "a dim of the shape has bounds that contain no value"
         raise InvalidAnswerError(message)
     return dims
 

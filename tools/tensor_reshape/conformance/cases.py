@@ -12,15 +12,15 @@ from typing import NamedTuple
 from tensor_reshape.rules.json_format import Json
 
 _PACKAGE = Path(__file__).parent
-# A wheel contains the suite in this package. An editable installation reads it from the repository. A link would be a
-# text file on systems where git makes no links, such as Windows.
+# A wheel contains the suite in this package. An editable installation reads the suite from the repository. The package
+# contains no symbolic link to the suite, because git writes such a link as a text file on systems such as Windows.
 SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
 FOLDER = SUITE / "cases"
 RULES = (
     *("admitted", "target", "inferred", "copies", "volume", "expected"),
     *("partial", "symbols", "layouts", "packed", "errors"),
 )
-"""The rules in the order in which the README of the suite explains them. Each has one file."""
+"""The rules in the order in which the README of the suite explains them. Each rule has one file."""
 
 _NOT_IN_QUERY = {"id", "rule", "operations", "answer", "because", "recorded"}
 
@@ -69,7 +69,7 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: P
 
 
 def _read_file(path: Path) -> Iterator[Case]:
-    if path.exists():  # no size has cases of every rule
+    if path.exists():  # a size may have no cases of a rule
         for line in path.read_text(encoding="utf-8").splitlines():
             yield from split_line(json.loads(line))
 

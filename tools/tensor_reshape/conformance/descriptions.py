@@ -1,4 +1,4 @@
-"""Queries and answers of the suite in words, for the readers of a report."""
+"""Describes queries and answers of the suite in words, for the readers of a report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def describe_query(query: Json) -> str:
 
 
 def describe_answer(answer: Json | None) -> str:
-    """Returns an answer in one line: `[2, N (1..8)]`, or why it has no shape; "-" if there is no answer."""
+    """Returns an answer in one line, such as `[2, N (1..8)]` or a rejection. "-" without an answer."""
     if answer is None:
         return "-"
     if "unsupported" in answer:
@@ -43,7 +43,7 @@ def describe_answer(answer: Json | None) -> str:
 
 
 def describe_shape(dims: object) -> str:
-    """Returns a shape as people write it: `[2, ?, 1..8, N]`; `[...]` if its rank is unknown."""
+    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`. `[...]` if its rank is unknown."""
     if dims is None:
         return "[...]"
     if not isinstance(dims, Sequence) or isinstance(dims, str):

@@ -1,7 +1,7 @@
-"""The expected differences of an implementation, in a file next to it. A run succeeds if it has exactly these.
+"""Compares the differences of a run with the expected differences of an implementation, which a file contains.
 
-Invariant: a run fails if a difference is new, or if an expected one is gone, so the file stays correct. Cases that were
-not run count as neither.
+Invariant: a run fails if a difference is new, or if an expected difference is gone. So the file stays correct. The
+differences of cases that were not run are neither new nor gone.
 """
 
 import json
@@ -36,7 +36,7 @@ def write_expectation(results: Results) -> str:
 
 
 def read_expectation(path: Path) -> dict[str, str]:
-    """Returns the verdicts of such a file.
+    """Returns the verdicts in a file of expected differences.
 
     Raises:
         ValueError: the file has another format.
@@ -45,7 +45,7 @@ def read_expectation(path: Path) -> dict[str, str]:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
         return {str(name): str(verdict) for name, verdict in verdicts.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        message = f"{path} does not contain expected differences, as --write-expect writes them"
+        message = f"{path} is not a file of expected differences: create one with --write-expect"
         raise ValueError(message) from None
 
 

@@ -1,9 +1,10 @@
-"""A Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
+"""Runs a Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
-The function takes a query and returns an answer without `id`, both dicts. A ValueError is a rejection, and a
-NotImplementedError means `unsupported`. Any other exception ends the program, which the runner reports as a crash.
+The function takes a query as a dict, and returns an answer as a dict without `id`. A ValueError becomes a rejection,
+and a NotImplementedError becomes `unsupported`. Any other exception ends the program, which the runner reports as a
+crash.
 
-Invariant: only answers reach standard output, whatever the function prints.
+Invariant: only answers reach standard output. All other output of the function goes to standard error.
 """
 
 import json
@@ -41,8 +42,8 @@ def answer(function: _Function, query: Json) -> Json:
 def main() -> None:
     """Answers the queries of standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # C libraries print to the file descriptor
-        sys.path.insert(0, "")  # the working directory, as with `python -m`, if this file is started by its path
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # because C libraries print to the file descriptor
+        sys.path.insert(0, "")  # imports from the working directory, as with `python -m`
         function = load_function(sys.argv[1])
         for line in sys.stdin:
             query = json.loads(line)

@@ -1,12 +1,14 @@
-"""Instances of partial queries: shapes that consist of numbers, and the output shapes that follow from the rules.
+"""Finds instances of partial queries.
+
+An instance has a number for each unknown of the query, and the output shape that follows from the rules.
 
 The search gives a value to one unknown after the other. After each value, the rules decide whether an instance is still
-possible. So the search finds an instance that contradicts an answer among very many.
+possible. So the search can find an instance that contradicts an answer, even if the query has very many instances.
 
 Invariants:
 
-- The rules accept everything that is found. If nothing is found, an instance may still exist, because the search tries
-  few values of each unknown and a limited number of queries.
+- The rules accept every instance that is found. If no instance is found, there may still be one, because the search
+  tries few values of each unknown and a limited number of queries.
 - The same query has the same instances on every machine.
 """
 
@@ -17,7 +19,7 @@ from math import prod
 from typing import NamedTuple
 
 from tensor_reshape.client.queries import read_query
-from tensor_reshape.client.question_records import read_question
+from tensor_reshape.conformance.query_records import read_record
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
@@ -36,7 +38,7 @@ class Instance(NamedTuple):
 
     Attributes:
         data: the data shape.
-        target: the items of the target. The number of a length is a `Dim`, so that a 0 is not a copy.
+        target: the items of the target. A length is a `Dim`, so that a length of 0 does not count as a copy.
         names: the value of each name.
         output: the output shape.
     """
@@ -52,7 +54,7 @@ class Instance(NamedTuple):
         return f"{format_dims(self.data)} to {format_dims(target)} gives {format_dims(self.output)}"
 
     def evaluate(self, expression: Expression, value: int) -> bool:
-        """Whether an expression has this value here."""
+        """Whether an expression has the value `value` in this instance."""
         return _compute(expression, self.names) == value
 
 
@@ -61,7 +63,7 @@ class _Search:
     """The state of a search.
 
     Attributes:
-        hints: values that may matter, in order.
+        hints: values that are worth trying, in ascending order.
         left: the number of queries that may still be tried.
     """
 
@@ -78,7 +80,7 @@ class _Search:
         return True
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns values within bounds: those near the ends, and hints."""
+        """Returns the values to try within bounds, which are values near the ends and hints."""
         low, high = bounds
         ends = {*range(low, low + _NEAR), *(() if high is None else range(max(high - _NEAR, low), high + 1))}
         values = sorted(value for value in {*ends, *self.hints} if bounds.holds(value))
@@ -89,10 +91,10 @@ def read_rules_query(query: Json) -> AnyQuestion:
     """Returns the query of a case in the form of the rules.
 
     Raises:
-        InvalidRequestError: it is not valid, so the right answer is a rejection.
+        InvalidRequestError: the query is not valid, so the right answer is a rejection.
     """
     record = {key: value for key, value in query.items() if key not in {"id", "bytes"}}
-    return read_query(read_question(record)).request.question
+    return read_query(read_record(record)).request.question
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:
@@ -108,7 +110,7 @@ def list_instances(question: AnyQuestion) -> Iterator[Instance]:
 
 
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
-    """Returns an instance with an output dim within bounds; None: none was found.
+    """Returns an instance with an output dim within bounds. None if no such instance was found.
 
     Args:
         question: the query, whose output has a known rank.
@@ -121,7 +123,7 @@ def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance 
 
 
 def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
-    """Returns the query with an expected output dim, so that the rules leave few values to try."""
+    """Returns the query with bounds for an output dim, so that the rules leave few values to try."""
     expected = tuple(question.expected if question.expected is not None else (None,) * len(question.target or ()))
     if index >= len(expected) or expected[index] is not None:
         return question
@@ -133,7 +135,7 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
 
 
 def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields the query with each possible rank of an unknown shape."""
+    """Yields the query once for each rank that an unknown shape may have."""
     expected = question.expected
     lengths = _RANKS if expected is None else range(len(expected), len(expected) + 1)
     datas = [question.data] if question.data is not None else [(None,) * rank for rank in _RANKS]
@@ -155,7 +157,7 @@ def _solve(question: AnyQuestion, search: _Search) -> Iterator[Instance]:
 
 
 def _list_alternatives(question: AnyQuestion, search: _Search) -> Iterator[Iterator[AnyQuestion]]:
-    """Yields, for each unknown, the query with each value of it."""
+    """For each unknown, yields the queries in which the unknown has one of its values."""
     data, target = tuple(question.data or ()), tuple(question.target or ())
     for name, bounds in _find_names(question).items():
         if bounds.min != bounds.max:
@@ -189,7 +191,7 @@ def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
 
 
 def _compute(expression: Expression, names: Mapping[str, int]) -> int | None:
-    """Returns the value of an expression; None if it is not a whole number."""
+    """Returns the value of an expression. None if the value is not a whole number."""
     above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
     below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
     return above // below if below and above % below == 0 else None
@@ -201,7 +203,7 @@ def _list_dims(question: AnyQuestion) -> Iterator[AnyDim]:
 
 
 def _find_names(question: AnyQuestion) -> dict[str, Interval]:
-    """Returns the bounds of each name, which may stand in several places."""
+    """Returns the bounds of each name. A name may occur in several dims."""
     names = dict[str, Interval]()
     for dim in _list_dims(question):
         if isinstance(dim, Dim) and dim.expression is not None:
@@ -211,7 +213,7 @@ def _find_names(question: AnyQuestion) -> dict[str, Interval]:
 
 
 def _set_name(question: AnyQuestion, name: str, value: int) -> AnyQuestion:
-    """Returns the query with a value for a name."""
+    """Returns the query in which a name has a value."""
     known = Symbol(name, Interval(value, value))
 
     def set_symbols(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
@@ -243,14 +245,14 @@ def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
     stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
-    multiple = -(-part.min // volume) * volume  # the first one; it is the volume if the output has only this dim
+    multiple = -(-part.min // volume) * volume  # the smallest multiple of the volume within the bounds
     for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)
 
 
 def _list_hints(question: AnyQuestion) -> Sequence[int]:
-    """Returns the ends of all bounds, their products and quotients. Most instances consist of these."""
+    """Returns the ends of all bounds, and their products and quotients. Most instances consist of such numbers."""
     ends = {0, 1, 2}
     for dim in _list_dims(question):
         low, high = find_bounds(dim)

@@ -1,8 +1,11 @@
-"""The results of a run as JUnit XML for CI services: a suite for each rule, and a test case for each case.
+"""Writes the results of a run as JUnit XML for CI services.
 
-A difference fails. An expected difference and an unsupported case are skipped. A crash, a hang and garbage are errors.
-Characters that XML does not allow, such as control characters and lone surrogates, are escaped. The format is that of
-Ant's JUnit task. It has no specification, so these are the elements that its readers understand.
+The XML has a suite for each rule, and a test case for each case.
+
+A difference is a failure, but a crash, a hang and garbage are errors. An expected difference and an unsupported case
+are skipped. Characters that XML does not allow, such as control characters and lone surrogates, are escaped. The format
+is that of Ant's JUnit task, which has no specification. This module writes only elements that common readers
+understand.
 """
 
 from collections import Counter
@@ -15,7 +18,7 @@ from tensor_reshape.rules.errors import escape_unprintable
 
 _ERRORS = {Verdict.CRASH, Verdict.HANG, Verdict.GARBAGE}
 _ATTRIBUTES = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-"""The attribute that counts each element."""
+"""The attribute that contains the number of each element."""
 
 
 def build_junit(

@@ -1,10 +1,10 @@
-"""A child process that reads lines and writes lines.
+"""Exchanges lines of text with a child process.
 
 Invariants:
 
-- `exchange_lines` always ends. If the program is silent for too long, writes too much that is not an answer, or if the
-  call is cancelled, the program and all processes that it has started are killed.
-- At most one line and the end of the standard error are kept in memory.
+- `exchange_lines` always ends. It kills the program, and all processes that the program has started, in three cases: if
+  the program is silent for too long, if it writes too much that is not an answer, and if the call is cancelled.
+- At most one line of output and the end of the standard error are kept in memory.
 - The program's input is closed after the last line, so a program may read everything before it answers.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 MAX_LINE_BYTES = 1 << 20
 MAX_STRAY_BYTES = 4 << 20
 MAX_STRAY_LINES = 4096
-"""The number of lines in a row that are not answers. Libraries that print write fewer."""
+"""The maximum number of lines in a row that are not answers. Libraries that print write fewer lines."""
 
 _READ_BYTES = 1 << 16
 _TAIL_BYTES = 4096
@@ -28,7 +28,7 @@ _EXIT_SECONDS = 5.0
 
 
 class End(Enum):
-    """Why an exchange ended."""
+    """The reason why an exchange ended."""
 
     ANSWERED = auto()
     """All lines are answered."""
@@ -47,8 +47,8 @@ class Outcome(NamedTuple):
     """The end of an exchange.
 
     Attributes:
-        end: why it ended.
-        code: the exit code, or -N for signal N; None: the program had not ended by itself.
+        end: the reason why the exchange ended.
+        code: the exit code, or -N for signal N. None if the program had not ended by itself.
         tail: the end of the program's standard error.
     """
 
@@ -72,29 +72,29 @@ class Timeouts(NamedTuple):
 async def exchange_lines(
     command: Sequence[str], lines: Sequence[bytes], receive: Callable[[bytes], bool], timeouts: Timeouts
 ) -> Outcome:
-    """Runs a program until it has answered each line, or fails to.
+    """Runs a program until it has answered each line or has failed.
 
     Args:
         command: the program and its arguments.
-        lines: its input.
-        receive: is called with each line of output; returns whether the line answers one of `lines` for the first time.
+        lines: the lines of its input.
+        receive: a function that takes a line of output, and returns whether it is the first answer to one of `lines`.
         timeouts: the longest silence of the program.
 
     Raises:
         OSError: the program cannot be started.
     """
-    # In a session of its own, so that all processes of the program can be killed, and Ctrl-C reaches only this process.
+    # The program has its own session, so that all its processes can be killed, and Ctrl-C reaches only this process.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
     )
-    assert process.stdin is not None  # noqa: S101 - for type checkers: all are pipes
+    assert process.stdin is not None  # noqa: S101 - for type checkers, because all three are pipes
     assert process.stdout is not None  # noqa: S101
     assert process.stderr is not None  # noqa: S101
     tail = bytearray()
     reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
-        process.stdin.close()  # after everything is written; a program may read less
+        process.stdin.close()  # asyncio closes the input when all lines are written
         end = await _receive_all(process.stdout, len(lines), receive, timeouts)
         if end is End.EXITED:
             await _await_exit(process, reading)
@@ -110,7 +110,7 @@ async def _receive_all(
 ) -> End:
     now = asyncio.get_running_loop().time
     deadline = now() + timeouts.start
-    stray_bytes = stray_lines = 0  # since the last answer
+    stray_bytes = stray_lines = 0  # counted since the last answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):
@@ -129,7 +129,7 @@ async def _receive_all(
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
             return End.FLOODED
-        if now() >= deadline:  # the timeout does not expire while there are lines to read
+        if now() >= deadline:  # the timeout does not expire while lines are ready to be read
             return End.SILENT
     return End.ANSWERED
 
@@ -140,7 +140,7 @@ async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
 
 
 async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
-    """Waits for the program and the end of its standard error, but not for long: a child of it may hold the pipe."""
+    """Waits for the program and the end of its standard error, but not for long, because a child may keep the pipe."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_EXIT_SECONDS):
             await process.wait()

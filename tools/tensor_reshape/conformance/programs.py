@@ -1,17 +1,18 @@
-"""An implementation as a program. It is started again after each failure, and every case gets a reply.
+"""Runs an implementation as a program. It is started again after each failure, and every case gets a reply.
 
-All queries are written to the program at once. It may answer one by one or after it has read all of them, in order or
-by id. So a failure does not show which query has caused it. The first query without an answer is sent again, as the
-only one, to a new process. If the program fails again, this failure is the reply. If it answers, it had read ahead
-before, and the next process gets fewer queries.
+All queries are written to the program at once. The program may answer each query at once or after it has read all
+queries, and in order or by id. So a failure does not show which query has caused it. The first query without an answer
+is sent again to a new process, without other queries. If the program fails again, this failure is the reply. If the
+program answers, a later query has caused the failure, and the next process gets fewer queries.
 
 Invariants:
 
-- Each case has one reply, whatever the program does. A failure is the reply of a case on which the program failed
-  without other cases.
-- A program that fails on everything ends the run. After several failures in a row it must answer a query that it has
-  answered before. If it fails, its last failure is the reply of all remaining cases. If it has never answered anything,
-  this is an error, and so is silence to all queries and then to a single one.
+- Each case always has one reply. A failure is the reply to a case only if the program has failed on this case without
+  other cases.
+- A program that fails on everything ends the run. After several failures in a row, the program must answer a query that
+  it has answered before. If it fails, its last failure is the reply to all remaining cases. If it has never answered a
+  query, a ProgramError is raised. A ProgramError is also raised if the program is silent for all queries, and then for
+  a single query.
 """
 
 import json
@@ -26,22 +27,22 @@ from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.rules.json_format import Json
 
 START_SECONDS = 30.0
-"""The timeout of a program's first answer, until the real time is known. Libraries are slow to load."""
+"""The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # of the JSON of an answer; the format needs 4
+_MAX_DEPTH = 16  # the maximum depth of the JSON of an answer; the format needs 4
 _MAX_QUOTED = 200
 
 
 class ProgramError(Exception):
-    """The program has not answered anything; the text says what it did instead."""
+    """The program has not answered any query. The text describes its failure."""
 
 
 class Reply(NamedTuple):
     """The reply to a case.
 
     Attributes:
-        record: the JSON of the answer; None: there is no answer.
+        record: the JSON of the answer. None without an answer.
         failure: a crash, a hang or garbage, if there is no answer.
         why: a description of the failure.
     """
@@ -52,17 +53,17 @@ class Reply(NamedTuple):
 
 
 class _Collector:
-    """Assigns each line of output to a case: by its id or, if the first answer has none, by the order of the cases."""
+    """Assigns each line of output to a case by its id, or by the order of the cases if the first answer has no id."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
         self.stray = ""  # the last line that was not an answer
-        self._waiting = {case.id: None for case in cases}  # in order
-        self._has_ids: bool | None = None  # None: not known yet
+        self._waiting = {case.id: None for case in cases}  # the cases without a reply, in order
+        self._has_ids: bool | None = None  # None before the first answer
 
     def receive(self, line: bytes) -> bool:
-        """Takes a line; returns whether it is the reply to a case."""
+        """Takes a line. Returns whether it is the reply to a case."""
         record = _parse(line)
         if isinstance(record, dict) and isinstance(record.get("implementation"), dict) and "id" not in record:
             self.introduction = record["implementation"]
@@ -77,11 +78,11 @@ class _Collector:
         if isinstance(record, dict):
             self.replies[name] = Reply(record)
         else:
-            self.replies[name] = Reply(None, why=f"no JSON object: {_quote(line)}")
+            self.replies[name] = Reply(None, why=f"the answer is not a JSON object: {_quote(line)}")
         return True
 
     def _find_case(self, record: object) -> str | None:
-        if self._has_ids is False:  # the order decides, whatever the line contains
+        if self._has_ids is False:  # every line is the answer to the next case
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None
@@ -91,7 +92,7 @@ class ProgramRunner:
     """Runs one program on cases.
 
     Attributes:
-        introduction: the program's description of itself: `{"name", "versions"}`, both optional.
+        introduction: the program's description of itself. It may have the keys "name" and "versions".
     """
 
     def __init__(self, command: Sequence[str], seconds: float, on_reply: Callable[[], object] = bool) -> None:
@@ -100,20 +101,20 @@ class ProgramRunner:
         Args:
             command: the program and its arguments.
             seconds: the timeout of an answer.
-            on_reply: is called after each reply.
+            on_reply: a function that is called after each reply.
         """
         self.introduction: Json = {}
         self._command, self._seconds, self._on_reply = command, seconds, on_reply
         self._start_seconds = max(START_SECONDS, seconds)
         self._answered: Case | None = None  # a case that the program has answered
-        self._failures = 0  # in a row
+        self._failures = 0  # number of failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
         """Returns the reply to each case by its id.
 
         Raises:
             OSError: the program cannot be started.
-            ProgramError: the program fails on everything.
+            ProgramError: the program fails on every query.
         """
         replies, waiting, size = dict[str, Reply](), list(cases), len(cases)
         while waiting:
@@ -124,7 +125,7 @@ class ProgramRunner:
             await self._check_silence(failure, waiting)
             if len(received) < len(part):
                 suspect = next(case for case in part if case.id not in received)
-                # Without other queries, this one shows whether it has caused the failure.
+                # The suspect is sent without other queries, which shows whether it has caused the failure.
                 alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
@@ -148,7 +149,7 @@ class ProgramRunner:
 
         lines = [json.dumps(case.query).encode() for case in cases]
         outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
-        if first:  # four times as long, because the machine may be busier the next time
+        if first:  # four times the measured start, because the machine may be busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - start)
             self._answered = next(case for case in cases if case.id in collector.replies)
         self.introduction = collector.introduction or self.introduction
@@ -196,7 +197,7 @@ def _describe_code(code: int) -> str:
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Returns the value of a line; None if it is not JSON, or too deep to be written again."""
+    """Returns the value of a line. None if the line is not JSON, or has too many levels to be written again."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""The results of a run and their JSON. Cases that agree are counted, and differences are stored in full.
+"""The results of a run, and their JSON. Cases that agree are only counted, but differences are stored in full.
 
-Invariant: the same answers make the same JSON, except for the date, and reading the JSON restores the results.
+Invariants: the same answers result in the same JSON, except for the date. Reading the JSON restores the results.
 """
 
 import json
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class Difference(NamedTuple):
-    """A case whose answer is not the right one.
+    """A case whose answer is not the right answer.
 
     Attributes:
         id: the id of the case.
@@ -29,7 +29,7 @@ class Difference(NamedTuple):
         why: a short description of the difference.
         query: the query.
         right: the right answer.
-        answer: the answer; None: there was none.
+        answer: the answer. None without an answer.
         because: the sentence that decides the right answer.
     """
 
@@ -55,7 +55,8 @@ class Results:
         sizes: the sizes that were run.
         counts: the number of cases for each rule and verdict.
         unsupported: the number of unsupported cases for each explanation.
-        other_reasons: the number of rejections with another reason than the suite's, for each "theirs, not ours".
+        other_reasons: the number of rejections with another reason than in the suite, by a text "REASON, not REASON OF
+            THE SUITE".
         differences: the cases that neither agree nor are unsupported, in the order of the suite. They include tighter
             answers.
     """
@@ -71,7 +72,7 @@ class Results:
     differences: Sequence[Difference] = ()
 
     def count(self, verdict: Verdict, rule: str | None = None) -> int:
-        """Returns the number of cases with a verdict, of one rule or of all."""
+        """Returns the number of cases with a verdict, for one rule or for all rules."""
         rows = self.counts.values() if rule is None else [self.counts.get(rule, {})]
         return sum(row.get(verdict, 0) for row in rows)
 
@@ -85,13 +86,13 @@ class Results:
         return [rule for rule in RULES if rule in self.counts]
 
     def list_differences(self, rule: str, verdict: Verdict) -> list[Difference]:
-        """Returns the differences of a rule with a verdict, the shortest query first."""
+        """Returns the differences for a rule and a verdict, the shortest query first."""
         found = (one for one in self.differences if (one.rule, one.verdict) == (rule, verdict))
         return sorted(found, key=measure_query)
 
     def write(self) -> str:
         """Returns the JSON, with a line for each difference."""
-        # Without asdict, which would copy every number of every answer.
+        # `asdict` is not used, because it would copy every number of every answer.
         names = [one.name for one in fields(self) if one.name != "differences"]
         head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
@@ -114,7 +115,7 @@ def read_results(path: Path) -> Results:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.pop("format") != FORMAT:
-            message = "another format"
+            message = f"its format is not {FORMAT}"
             raise ValueError(message)  # noqa: TRY301 - reported like the other errors
         rows = [Difference(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
         return Results(**record, differences=rows)
@@ -140,7 +141,7 @@ def count_results(
         cases: the cases of the run.
         replies: the reply to each case, by its id.
         judgements: the judgement of each reply, by the id of its case.
-        make: makes the results from the counts and the differences.
+        make: a function that creates the results from the counts and the differences.
     """
     counts: dict[str, Counter[str]] = {}
     unsupported, other_reasons, differences = Counter[str](), Counter[str](), list[Difference]()

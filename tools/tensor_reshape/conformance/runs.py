@@ -1,7 +1,7 @@
-"""A run of the suite, by one process of a program or by several at the same time.
+"""Runs the suite with one process of a program, or with several processes at the same time.
 
-Invariants: if a program answers each query independently, the results do not depend on the number of processes. However
-a run ends, also by Ctrl-C, SIGTERM or SIGHUP, no process of the program remains.
+Invariants: if a program answers each query independently, the results do not depend on the number of processes. No
+process of the program remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
 """
 
 import asyncio
@@ -61,17 +61,17 @@ def run_program(
     Args:
         program: the program.
         cases: the cases.
-        on_reply: is called after each reply.
+        on_reply: a function that is called after each reply.
 
     Returns:
         The reply to each case by its id, and the program's description of itself.
 
     Raises:
         OSError: the program cannot be started.
-        ProgramError: the program fails on everything.
+        ProgramError: the program fails on every query.
     """
     runners = [ProgramRunner(program.command, program.seconds, on_reply) for _ in range(program.jobs)]
-    # In turns, because slow cases are next to each other in the suite.
+    # The processes get the cases in turns, because slow cases are next to each other in the suite.
     parts = [cases[job :: program.jobs] for job in range(program.jobs)]
 
     async def run() -> list[dict[str, Reply]]:
@@ -82,9 +82,9 @@ def run_program(
 
 
 def _run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `work`. A signal that ends processes cancels it, so that it can clean up, and then raises SystemExit.
+    """Runs `work`. SIGTERM and SIGHUP cancel `work`, so that it can clean up, and then raise SystemExit.
 
-    asyncio does the same with SIGINT. An exception from a signal handler would break the event loop.
+    asyncio handles SIGINT in the same way. An exception from a signal handler would break the event loop.
     """
     received: list[int] = []
 

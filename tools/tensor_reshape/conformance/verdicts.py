@@ -1,10 +1,10 @@
-"""The comparison of an answer with the right one.
+"""Compares an answer with the right answer.
 
 Invariants:
 
 - A wider answer is weaker, but not wrong. A narrower answer is wrong if an instance of the query contradicts it, and
   tighter if no such instance was found.
-- Only the fact of a rejection is compared, not its reason.
+- Two rejections agree even if their reasons differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class Judgement(NamedTuple):
 
     Attributes:
         verdict: the verdict.
-        why: a short description of the difference; empty if there is none.
+        why: a short description of the difference. Empty without a difference.
     """
 
     verdict: Verdict
@@ -91,7 +91,7 @@ def _judge_answer(case: Case, answer: Answer) -> Judgement:
 
 
 def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
-    """Yields a judgement of each part of an answer. The worst one counts."""
+    """Yields a judgement of each part of an answer. The worst judgement counts."""
     yield AGREES
     yield from _judge_bytes(right.data, answer.data)
     if right.dims is None or answer.dims is None:
@@ -136,7 +136,7 @@ def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator
 
 
 def _find_other_view(case: Case, possibility: object) -> str | None:
-    """Returns an instance with another possibility of a view; None if none was found."""
+    """Returns an instance that contradicts `possibility`, as text. None if no such instance was found."""
     question, strides = read_rules_query(case.query), case.query["strides"]
     for instance in islice(list_instances(question), _MAX_INSTANCES):
         if infer_view(instance.data, strides, instance.output, ()).possibility.value != possibility:
@@ -145,7 +145,7 @@ def _find_other_view(case: Case, possibility: object) -> str | None:
 
 
 def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bool:
-    """Whether strides are equal. The stride of a dim of 1 does not matter, nor do those of an empty tensor."""
+    """Whether strides are equal. The strides of dims of 1 and of empty tensors do not count."""
     if not isinstance(want, list) or have is None or 0 in dims:
         return True
     if not isinstance(have, list) or len(have) != len(want):
@@ -197,14 +197,14 @@ def _describe(dim: AnyDim) -> str:
 
 
 def _list_excluded(ours: Interval, theirs: Interval) -> Iterator[Interval]:
-    """Yields the parts of our bounds below and above theirs."""
+    """Yields the parts of `ours` that are below or above `theirs`."""
     below = Interval(ours.min, theirs.min - 1).meet(ours)
     above = None if theirs.max is None else Interval(theirs.max + 1, None).meet(ours)
     yield from (part for part in (below, above) if part is not None and not part.is_empty)
 
 
 def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:
-    """Returns the name of a dim; None if it has none, or contains a name that the query does not."""
+    """Returns the name of a dim. None if it has no name, or uses a name that the query does not contain."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return None
     names = {symbol.name for symbol in (*dim.expression.factors, *dim.expression.divisors)}
@@ -223,12 +223,12 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # otherwise both names are right
+    if want is None:  # if the right answer has a name too, both names are right
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 
 def find_other_reason(case: Case, record: Json) -> str:
-    """Returns the reason of a rejection if it is not that of the suite; otherwise an empty text."""
+    """Returns the reason of a rejection if the suite has another reason, otherwise an empty text."""
     try:
         right, answer = read_answer(case.right), read_answer(record)
     except (InvalidAnswerError, InvalidRequestError):

@@ -1,4 +1,4 @@
-"""Queries as pictures, for notebooks and pages."""
+"""Draws queries as pictures for notebooks and pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
@@ -31,7 +31,7 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     True
 
     Raises:
-        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID: the query cannot be drawn.
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID, because such a query cannot be drawn.
         ValueError: the data is the output of another query (`data_from`).
     """
     item = read_query(query)

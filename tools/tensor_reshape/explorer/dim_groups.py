@@ -1,11 +1,14 @@
-"""Groups of neighbouring input dims and the neighbouring output dims that they become.
+"""Finds groups of neighbouring input dims, and the neighbouring output dims that they become.
 
-Row-major order stays. If a product of first dims is equal on both sides, no element crosses from before this place to
-after it: (2, 3, 4) to (6, 4) is 2*3 to 6, and 4 to 4.
+A reshape keeps the elements in row-major order. If the product of some first input dims is equal to the product of some
+first output dims, there is a boundary after these dims, which no element crosses. For example, (2, 3, 4) to (6, 4) has
+the groups (2, 3) to (6), and (4) to (4).
 
-Invariants: groups cover all dims of both sides in order, and only the group of a scalar has no dims. Groups are
-separated by numbers and names, so an unknown dim joins its neighbours. Groups describe how elements move, so they mean
-nothing for an empty tensor.
+Invariants:
+
+- The groups cover all input dims and all output dims in order. Only the group of a scalar has no dims.
+- Boundaries are found only with numbers and names, so an unknown dim is in a group with its neighbours.
+- Groups describe how elements move, so they have no meaning for an empty tensor.
 """
 
 from collections import Counter, defaultdict
@@ -21,8 +24,8 @@ class DimGroup(NamedTuple):
     """Neighbouring input dims and the output dims that they become.
 
     Attributes:
-        data: the indices in the data; empty if it is a scalar.
-        output: the indices in the output; empty if it is a scalar.
+        data: the indices of the input dims. Empty if the input is a scalar.
+        output: the indices of the output dims. Empty if the output is a scalar.
     """
 
     data: range
@@ -30,14 +33,14 @@ class DimGroup(NamedTuple):
 
 
 _Factor: TypeAlias = tuple[Fraction, dict[Hashable, int]]
-"""A number, and the power of each name or unknown."""
+"""A dim as a number, and the power of each name or unknown dim."""
 
 _Boundary: TypeAlias = tuple[int, int]
 """The number of data dims and of output dims before a boundary."""
 
 
 def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[DimGroup]:
-    """Returns the smallest groups that can be separated.
+    """Returns the groups, which are as small as possible.
 
     Args:
         data: the data dims.
@@ -47,7 +50,8 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
     left = [_factor(dim, ("data", index)) for index, dim in enumerate(data)]
     right = [left[index] if index in copied else _factor(dim, ("output", index)) for index, dim in enumerate(output)]
     boundaries = _find_boundaries(left, right)
-    # Something unknown, or the end, follows the last boundary. More boundaries are found from the end.
+    # If an unknown dim follows the last boundary, the products after it cannot be compared. So the other boundaries are
+    # found with products of last dims, from the ends of both shapes.
     before, after = boundaries[-1]
     backwards = _find_boundaries(left[before:][::-1], right[after:][::-1])
     boundaries += [(len(left) - below, len(right) - above) for below, above in reversed(backwards)]
@@ -55,7 +59,7 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
 
 
 def _factor(dim: AnyDim, token: Hashable) -> _Factor:
-    # A 0 counts as unknown, because all products with it are equal and say nothing about the elements.
+    # A 0 counts as an unknown dim, because all products with a 0 are equal and mark no boundary.
     if isinstance(dim, int) and dim != 0:
         return Fraction(dim), {}
     if not isinstance(dim, Dim) or dim.expression is None:
@@ -67,8 +71,9 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 
 def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
-    """Returns the beginning, and all places inside where the products before them are equal."""
-    known = defaultdict[Hashable, list[int]](list)  # a product has several places if it is followed by dims of 1
+    """Returns the boundary at the beginning, and all inner boundaries. The products before a boundary are equal."""
+    # Dims of 1 leave a product unchanged, so a product may belong to several counts of dims.
+    known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
         known[product].append(count)
     boundaries = [(0, 0)]
@@ -80,7 +85,7 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
 
 
 def _multiply(factors: Sequence[_Factor]) -> list[Hashable]:
-    """Returns the product of the first factor, of the first two, and so on, in a form that can be compared."""
+    """Returns the products of the first one, two, three and more factors, in a form that can be compared."""
     number, powers = Fraction(1), Counter[Hashable]()
     products = list[Hashable]()
     for own, names in factors:

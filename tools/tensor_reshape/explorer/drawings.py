@@ -1,9 +1,9 @@
-"""Answers and rejections as pictures: data, target and output as rows of boxes, with lines that show each dim's origin.
+"""Draws answers and rejections. Data, target and output are rows of boxes, and lines show the origin of each dim.
 
-There are three kinds of lines. A solid line leads from data dims to the dims that they become (`dim_groups`), through a
-dot if there are several. A dashed line leads from a data dim to the 0 that copies it. From each item of the target, a
-line leads to the output dim below it. The equation at the bottom is that of rules 3 and 4, in which the dims that leave
-both sides are struck out.
+There are three kinds of lines. Solid lines lead from data dims to the dims that they become (`dim_groups`). If a group
+has several dims, its lines meet in a dot. A dashed line leads from a data dim to the 0 that copies it. A third line
+leads from each target item to the output dim below it. The equation at the bottom is that of rules 3 and 4. The copied
+dims, which these rules remove from both sides, are struck out.
 
 Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
 drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
@@ -42,13 +42,16 @@ _LEAST_WIDTH_PIXELS = 76
 _GAP_PIXELS = 14
 _EDGE_PIXELS = 10
 _DEPTHS_PIXELS = {"target": 64}
-"""The distance of a row from the row above it. Lines cross above the target."""
+"""The distance of a row from the row above it. The target needs more space, because lines cross above it."""
 _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
 _NARROW_CHARACTERS, _WIDE_CHARACTERS = 46, 90
-"""The limits of the width of a text, which is otherwise that of the boxes: a narrow screen, and a readable line."""
+"""The minimum and maximum width of a text, for a narrow screen and for a readable line.
+
+Between these limits, a text is as wide as the boxes.
+"""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
@@ -99,9 +102,9 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
 
     Args:
         question: the query.
-        answer: its answer, with or without explanations.
-        is_standalone: whether the drawing becomes a file. It then has a background and a style sheet with colours for
-            light and dark schemes, which the content security policy of a page may forbid.
+        answer: the answer to the query, with or without explanations.
+        is_standalone: whether the drawing is for a file. Only a drawing for a file has a style sheet, with a background
+            and with colours for light and dark schemes. The content security policy of a page may forbid style sheets.
     """
     target = _read_items(question, answer.dims)
     rows = [*_list_rows(question, target), _Row("output", "", _make_boxes(answer.dims))]
@@ -125,7 +128,7 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
     Args:
         question: the query.
         error: the rejection. If it was explained, the drawing shows the accepted values.
-        is_standalone: see `draw_answer`. The drawing then also contains the text of the rejection.
+        is_standalone: see `draw_answer`. A drawing for a file also contains the text of the rejection.
     """
     target = _read_items(question, None)
     rows = _list_rows(question, target)
@@ -133,10 +136,11 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_wrong(row, error.field) for row in rows]
     accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
-    # Some messages already end with the accepted values. They get a line of their own, because readers look for them.
+    # Some messages already end with the accepted values. These values are moved to a separate line, because readers
+    # look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page shows this text next to the drawing, with line breaks for its width.
+    # A page shows the text of the rejection next to the drawing, with line breaks for the width of the page.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
@@ -150,7 +154,7 @@ def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
-    """Returns the target; None if its length is unknown."""
+    """Returns the target. None if its length is unknown."""
     if question.target is not None:
         return read_target(question, question.target[:MAX_RANK])
     return None if output is None else read_target(question, [None] * len(output))
@@ -162,17 +166,18 @@ def _describe(question: AnyQuestion) -> str:
 
 
 def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Row]:
-    """Returns the rows of every drawing: the data, and the target with the kinds of its items."""
+    """Returns the rows that every drawing has, which are the data, and the target with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    kinds = () if target is None else target.kinds  # of a rejected target: the kinds of the items before the wrong one
+    # After a rejection, the target has only the kinds of the items before the wrong item.
+    kinds = () if target is None else target.kinds
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
     return [_Row("data", "data", _make_boxes(question.data)), _Row("target", "shape", boxes)]
 
 
 def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
-    """Returns a box for each dim; one box for a scalar and for an unknown rank."""
+    """Returns a box for each dim, or one box for a scalar or an unknown rank."""
     if dims is None:
         return [_Box("...", "any rank")]
     if not dims:
@@ -182,14 +187,14 @@ def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
 
 
 def _show_bounds(dim: AnyDim) -> str:
-    """Returns the bounds of a dim with a name; empty if there are none."""
+    """Returns the bounds of a dim with a name. Empty if the dim has no name or no bounds."""
     if not isinstance(dim, Dim) or dim.expression is None or dim.bounds == ANY:
         return ""
     return str(Dim(dim.bounds))
 
 
 def _mark_wrong(row: _Row, field: str) -> _Row:
-    """Returns the row with the boxes marked that a rejection names."""
+    """Returns the row. The boxes of the items that a rejection names are marked."""
     match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
@@ -217,7 +222,7 @@ def _lay_out(rows: Sequence[_Row]) -> _Grid:
 def _find_shown_groups(
     question: AnyQuestion, answer: ShapeAnswer, target: Target[AnyDim] | None
 ) -> list[tuple[list[int], list[int]]]:
-    """Returns the groups as columns of data and output. A scalar and an unknown rank have one box, in column 0."""
+    """Returns the data columns and the output columns of each group. A scalar and an unknown rank have column 0."""
     data, output = question.data or (), answer.dims or ()
     if question.data is None or answer.dims is None:
         groups = [DimGroup(range(len(data)), range(len(output)))]
@@ -244,7 +249,7 @@ def _draw_groups(
 
 
 def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Grid) -> Iterable[str]:
-    """Yields a line from the data to each copy, unless the copy is a group of its own and already has a line."""
+    """Yields a line from the data to each copy, except for copies in `kept`, which already have a line."""
     for index in () if target is None else target.copied:
         if index not in kept:
             start = grid.find_bottom(min(index, grid.data_count - 1), 0)
@@ -263,7 +268,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation of the numbers of elements, or of the -1 if there is one."""
+    """Returns the equation of the -1, or of the numbers of elements without a -1."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:

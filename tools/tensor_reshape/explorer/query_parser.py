@@ -1,7 +1,7 @@
-"""Queries as text, from the inputs of the page or from a link.
+"""Parses queries from text, which comes from the inputs of the page or from a link.
 
-Invariants: only `rules.shape_parser` parses shapes, as on the command line. An invalid text is rejected with the field
-that a server would name. `find_wrong_item` returns the text and the item of such a field.
+Invariants: only `rules.shape_parser` parses shapes, as on the command line. The rejection of an invalid text names the
+same field as a server. `find_wrong_item` returns the text and the item that belong to the field.
 """
 
 import re
@@ -16,7 +16,7 @@ from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
 MAX_TEXT_CHARACTERS = 4096
-"""The longest text of one input. Parsing it takes at most a millisecond, before any limit of the server applies."""
+"""The maximum length of one text. Parsing it takes at most a millisecond, and no limit of the server applies to it."""
 
 _FIELDS = {
     "data": "data.dims",
@@ -27,7 +27,7 @@ _FIELDS = {
     "special_zero": "special_zero",
     "server": "",
 }
-"""The name of each text in a rejection."""
+"""The field of each text in a rejection."""
 
 _TEXTS = {**{field: name for name, field in _FIELDS.items() if field}, "expected_shape": "expected"}
 _PATH = re.compile(r"([a-z_.]+)(?:\[(\d+)\])?")
@@ -38,12 +38,12 @@ class QueryText(NamedTuple):
     """The texts of a query.
 
     Attributes:
-        data: the data shape; empty: a scalar.
-        shape: the requested shape; empty: a scalar.
-        operation: the name of the operation; empty: static_reshape.
-        special_zero: true or false; empty: not given, which the rules reject.
-        expected: the expected output shape; empty: none, and `[]` is a scalar.
-        strides: the strides of the data in elements; empty: none, and `[]` is a scalar.
+        data: the data shape. Empty means a scalar.
+        shape: the requested shape. Empty means a scalar.
+        operation: the name of the operation. Empty means static_reshape.
+        special_zero: true or false. Empty means that the flag is missing, which the rules reject.
+        expected: the expected output shape. Empty means no expected shape, and `[]` means a scalar.
+        strides: the strides of the data in elements. Empty means no strides, and `[]` means those of a scalar.
         server: the address of the page in the browser, for the snippets.
     """
 
@@ -57,9 +57,9 @@ class QueryText(NamedTuple):
 
     @classmethod
     def of(cls, query: bytes) -> "QueryText":
-        """Returns the query of a link, the part after its question mark.
+        """Returns the query of a link. `query` is the part of the link after the question mark.
 
-        Unknown names are ignored. If a name occurs twice, the last one counts, as in a form.
+        Unknown names are ignored. If a name occurs twice, its last value counts, as in a form.
         """
         parameters = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
         return cls(**{name: parameters[name] for name in cls._fields if name in parameters})
@@ -69,8 +69,8 @@ class WrongItem(NamedTuple):
     """The position of a rejected item.
 
     Attributes:
-        name: the text, a field of `QueryText`; empty: no particular one.
-        start: the first position of the item in the text; None: no particular item.
+        name: the field of `QueryText` that contains the item. Empty if the rejection is not about one field.
+        start: the first position of the item in the text. None if the rejection is not about one item.
         end: the position after the item.
     """
 

@@ -1,7 +1,7 @@
-"""The data that the page shows for a query: the answer or the rejection, the drawing, and the query as code.
+"""Builds the data that the page shows for a query: the answer or rejection, the drawing, and the query as code.
 
-Invariants: all decisions are those of the rules. The service answers through `ask`, as it answers every other call. A
-rejected query is shown. A rejected call, for example by a busy server, is an exception as everywhere else.
+Invariants: only the rules decide. The service answers through `ask`, as it answers every other call. The rejection of a
+query is a part of the data. The rejection of a call, for example by a busy server, is raised as an exception.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tensor_reshape.wire.inference import build_infer_request
 Json: TypeAlias = dict[str, Any]
 
 Ask: TypeAlias = Callable[[ShapeRequest], ShapeAnswer]
-"""Answers a query, or raises the rejection of the service."""
+"""A function that answers a query, or raises the rejection of the service."""
 
 
 def build_response(text: QueryText, ask: Ask, listen: Sequence[str]) -> Json:
@@ -28,11 +28,11 @@ def build_response(text: QueryText, ask: Ask, listen: Sequence[str]) -> Json:
 
     Args:
         text: the query.
-        ask: queries the service.
+        ask: the function that sends a query to the service.
         listen: the gRPC addresses of the service.
 
     Raises:
-        ReshapeError: the call is rejected, independently of the query.
+        ReshapeError: the call is rejected for a cause other than the query.
     """
     try:
         request = parse_query(text)
@@ -58,7 +58,7 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
 
 
 def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
-    answer = ask(request)  # no dim is above 2^63 - 1, and the rules name one that is
+    answer = ask(request)  # the rules reject a dim above 2^63 - 1, and name it
     if not is_sendable:
         text = "the query contains a number above 2^63 - 1"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
@@ -85,13 +85,14 @@ def _describe_answer(answer: ShapeAnswer) -> Json:
 
 def _describe_dim(dim: AnyDim, origins: Sequence[Origin]) -> Json:
     record: Json = {"text": format_dim(dim)}
-    for origin in origins:  # one; none if the rank was unknown before the answer
+    for origin in origins:  # the origin of this dim, unless the rank was unknown before the answer
         record.update(kind=origin.kind.value, origin=origin.text)
     return record
 
 
 def _describe_view(view: View) -> Json:
-    strides = None if view.strides is None else list(map(str, view.strides))  # JavaScript's numbers are doubles
+    # Strides are text, because JavaScript's numbers are doubles.
+    strides = None if view.strides is None else list(map(str, view.strides))
     return {"possibility": view.possibility.value, "strides": strides}
 
 
@@ -99,7 +100,8 @@ def _describe_rejection(error: ReshapeError, text: QueryText) -> Json:
     accepted = error.metadata.get("accepted", "")
     return {
         "reason": str(error.reason),
-        "message": error.message.removesuffix(f"; accepted: {accepted}"),  # the page shows it separately
+        # The page shows the accepted values separately.
+        "message": error.message.removesuffix(f"; accepted: {accepted}"),
         "accepted": accepted,
         "blamed": find_wrong_item(text, error)._asdict(),
     }

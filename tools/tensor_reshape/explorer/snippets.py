@@ -1,4 +1,4 @@
-"""Queries as code to copy: Python, a command, and JSON for the HTTP port.
+"""Writes queries as code to copy: Python, a command, and JSON for the HTTP port.
 
 Invariants: a snippet runs without changes and makes exactly the given query. Any text in a snippet is one Python
 literal or one word of a shell, and consists of printable characters.
@@ -29,7 +29,7 @@ _PAGE = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?/
 
 
 class Snippet(NamedTuple):
-    """Code.
+    """A piece of code with a title.
 
     Attributes:
         title: the language, and what the code needs.
@@ -51,7 +51,7 @@ def write_snippets(
     Args:
         text: the query as text, which is valid.
         request: the parsed query.
-        message: the query as a message of the API; None: one of its numbers does not fit into a message.
+        message: the query as a message of the API. None if one of its numbers does not fit into a message.
         listen: the gRPC addresses of the server, with their real ports.
     """
     arguments = list(_list_arguments(text, request))
@@ -80,7 +80,7 @@ def _list_arguments(text: QueryText, request: ShapeRequest) -> Iterator[tuple[st
 
 
 def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: str) -> str | None:
-    """Returns a call of the SDK; None if the server has no port for it."""
+    """Returns a call of the SDK. None if the server has no port for gRPC."""
     match = _PAGE.fullmatch(page)
     scheme, host = match.groups() if match else ("http", "localhost")
     target = _find_target(listen, host)
@@ -101,10 +101,10 @@ def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: s
 
 
 def _find_target(listen: Sequence[str], host: str) -> str | None:
-    """Returns the gRPC target for the user of a page at this host. Other machines cannot use a unix socket."""
+    """Returns the gRPC target for a user of the page at `host`. Unix sockets are ignored, as users may be remote."""
     ports = [address for address in listen if not address.startswith("unix:")]
     exposed = [address for address in ports if not is_local(address)]
-    # An address for all interfaces cannot be called, but the host of the page can.
+    # A client cannot connect to the address of all interfaces, but it can connect to the host of the page.
     return f"{host}:{exposed[0].rpartition(':')[2]}" if exposed else next(iter(ports), None)
 
 
@@ -119,7 +119,7 @@ def _write_local_call(arguments: list[tuple[str, str]]) -> str:
 
 
 def _join(words: list[str], *, indent: int) -> str:
-    """Returns arguments on one line if they fit, otherwise on a line each."""
+    """Returns arguments on one line if they fit, otherwise one per line."""
     if sum(len(word) + len(", ") for word in words) <= _LINE_CHARACTERS:
         return ", ".join(words)
     margin = "\n" + " " * indent
@@ -141,7 +141,7 @@ def _write_command(text: QueryText, request: ShapeRequest) -> str:
 
 
 def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
-    # In ASCII and without blanks, like browsers write it, because other programs may send other texts.
+    # The URL is written in ASCII and without blanks, as in browsers, because other programs may send other text.
     url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
     return _join_words(
@@ -150,7 +150,7 @@ def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
 
 
 def _join_words(words: list[str]) -> str:
-    """Returns a command on one line if it fits, otherwise on several."""
+    """Returns a command on one line if it fits, otherwise on several lines."""
     line = " ".join(words)
     return f"{line if len(line) <= _COMMAND_CHARACTERS else _CONTINUED.join(words)}\n"
 
@@ -169,12 +169,12 @@ def _write_dim(text: str) -> str:
 def _write_option(name: str, text: str) -> str:
     items = split_items(text)
     plain = _UNKNOWN if items is None else ",".join(_show(item.text) for item in items)
-    # The equals sign separates a value that begins with a dash from an option.
+    # Without an equals sign, a value that begins with a dash would count as an option.
     return f"--{name}{'=' if plain.startswith('-') else ' '}{shlex.quote(plain)}"
 
 
 def _show(text: str) -> str:
-    """Returns the text of a dim in printable characters. Others only separate its parts, so they become blanks."""
+    """Returns the text of a dim. Unprintable characters only separate its parts, so they become blanks."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

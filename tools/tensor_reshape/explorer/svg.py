@@ -1,4 +1,4 @@
-"""Boxes, lines and texts as SVG elements.
+"""Draws boxes, lines and texts as SVG elements.
 
 Invariants: the output is well-formed XML for any text. Unprintable characters are escaped, and special characters of
 XML become entities. Colours are attributes, so a page with a strict content security policy shows them, and its style
@@ -17,7 +17,8 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# At least 3:1 against a white and a black page, which WCAG requires of graphics. Texts have currentColor.
+# The contrast of these colours is at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
+# have currentColor.
 _STROKES = {
     "plain": "currentColor",
     "copied": "#2f7fd0",
@@ -36,8 +37,8 @@ class Span(NamedTuple):
 
     Attributes:
         text: the text, not escaped.
-        is_struck: whether it is struck through.
-        is_strong: whether it is bold.
+        is_struck: whether the text is struck through.
+        is_strong: whether the text is bold.
     """
 
     text: str
@@ -57,7 +58,7 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, cut if it is long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # so that few characters are removed one by one
+    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes few characters
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"
@@ -69,7 +70,7 @@ def draw_text(
     """Returns a line of text.
 
     Args:
-        place: the position of its baseline.
+        place: the position of the line's baseline.
         spans: the parts of the line.
         anchor: the part of the line at this position: start, middle or end.
         is_small: whether the line is a caption.
@@ -92,7 +93,7 @@ def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: 
 
 
 def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_dashed: bool = False) -> str:
-    """Returns a line from one row to the next, whose ends are vertical."""
+    """Returns a curve from one row to the next. Both ends of the curve are vertical."""
     (x, y), (to_x, to_y) = start, end
     middle = (y + to_y) / 2
     dashes = ' stroke-dasharray="5 4"' if is_dashed else ""

@@ -1,4 +1,4 @@
-"""The shapes of Reshape outputs in a model: reading, removing and writing them."""
+"""Reads, removes and writes the shapes of Reshape outputs in a model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -14,7 +14,7 @@ Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
 
 def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields a graph and all graphs in its nodes, each with the path of `ReshapeNode.graph`."""
+    """Yields a graph and all graphs in its nodes, each with its path, as in `ReshapeNode.graph`."""
     yield path, graph
     for node in graph.node:
         for attribute, inner in list_subgraphs(node):
@@ -35,8 +35,8 @@ def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[An
 def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> None:
     """Adds a suffix to the names that onnx has made for unknown dims.
 
-    onnx numbers them again in each inference, and ignores the names in graphs in nodes. Without a suffix, two dims
-    could have the same name.
+    onnx numbers these names from the beginning in each inference, and ignores the names in graphs inside of nodes.
+    Without a suffix, two dims could have the same name.
     """
     for _, graph in list_graphs(model.graph):
         for _, shape in list_shapes(graph):
@@ -85,7 +85,7 @@ def _list_types(graph: onnx.GraphProto) -> dict[str, int]:
 
 
 def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
-    """Writes the unknown dims, and leaves the declared ones unchanged."""
+    """Writes the unknown dims, and leaves the declared dims unchanged."""
     if not tensor.HasField("shape"):
         tensor.shape.CopyFrom(shape)
         return

@@ -1,4 +1,4 @@
-"""Arithmetic of partially known dims, for the computations of a target shape in a model.
+"""Calculates with partially known dims, as models do to compute a target shape.
 
 Invariants: None is an unknown number. A result is right for all values of the names with which the model can run. A
 name stands for a dim, so it is not negative.
@@ -26,7 +26,7 @@ def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def divide(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the quotient of an integer Div, rounded toward 0. For dims this means down, as they are not negative."""
+    """Returns the quotient of an integer Div, rounded toward 0. Dims are not negative, so they are rounded down."""
     if isinstance(one, int) and isinstance(other, int):
         return None if other == 0 else abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
     left, right = _express(one), _express(other)
@@ -55,14 +55,14 @@ def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def _express(dim: AnyDim) -> Expression | None:
-    """Returns the expression of a dim; None if it has none, or is a number that cannot be a coefficient."""
+    """Returns the expression of a dim. None without an expression, or for a number that cannot be a coefficient."""
     if isinstance(dim, int):
         return make_legal_expression(dim, ()) if dim > 0 else None
     return None if dim is None else dim.expression
 
 
 def _divide_exactly(one: Expression, other: Expression) -> AnyDim:
-    """Returns the quotient if it has no remainder for any values of the names; otherwise None."""
+    """Returns the quotient if it has no remainder for any values of the names, otherwise None."""
     if other.divisor != 1 or other.divisors or one.divisor != 1 or one.divisors or one.coefficient % other.coefficient:
         return None
     factors = list(one.factors)
@@ -90,7 +90,7 @@ def _write(expression: Expression) -> str:
 
 
 def _describe(dim: AnyDim, expression: Expression) -> str:
-    """Returns the text of an operand of a sum. It needs no parentheses, because no name binds weaker than a sum."""
+    """Returns the text of an operand of a sum. It needs no parentheses, because no operand is weaker than a sum."""
     if isinstance(dim, int):
         return str(dim)
     return expression.symbol.name if isinstance(expression.symbol, Symbol) else str(expression)

@@ -1,14 +1,14 @@
-"""The check of a model: a batch of queries for all Reshape nodes, and the comparison of the answers with the model.
+"""Checks a model with a batch of queries for all Reshape nodes, and compares the answers with the model.
 
 Invariants:
 
-- Data shapes are those that onnx infers. If onnx leaves a dim unknown and the data is the output of another Reshape,
-  the query uses the answer for that node. The answers are written into the model and onnx infers again, until nothing
-  new is known. So knowledge about one node serves all nodes after it.
+- The data shapes are those that onnx infers. If onnx leaves a dim unknown and the data is the output of another
+  Reshape, the query uses the answer for the other node. Then the answers are written into the model and onnx infers
+  again, until no new dim is found. So an answer for one node improves the shapes of all later nodes.
 - The declared shape of a Reshape output is never used for inference, because the answer is compared with it.
-- A target item that the model computes from dims is a length, unless it is 0 in some run of the model and then copies
-  another dim. Such an item is unknown in the query. onnx treats it as a length, so its shape for this output is not
-  used either.
+- A target item that the model computes from dims is usually a length. But if the item can be 0, it may copy another dim
+  in some runs of the model. Such an item is unknown in the query. onnx treats the item as a length, so the shape that
+  onnx infers for this output is not used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +39,12 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each one finds at least one dim, and needs an inference by onnx
+_MAX_ROUNDS = 8  # each round finds at least one dim, and needs an inference by onnx
 _MAX_ALL_ROUNDS = 64
 
 
 class _Round(NamedTuple):
-    """One round: the nodes and their answers."""
+    """The nodes and their answers in one round."""
 
     nodes: list[ReshapeNode]
     answers: list[Answer]
@@ -59,7 +59,7 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.
-        ReshapeError: the batch as a whole is above a limit of the server.
+        ReshapeError: the whole batch exceeds a limit of the server.
 
     >>> model = onnx.parser.parse_model('''
     ...     <ir_version: 10, opset_import: ["": 21]>
@@ -80,7 +80,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.
-        ReshapeError: the batch as a whole is above a limit of the server.
+        ReshapeError: the whole batch exceeds a limit of the server.
 
     >>> model = onnx.parser.parse_model('''
     ...     <ir_version: 10, opset_import: ["": 21]>
@@ -136,13 +136,14 @@ def _list_params(model: onnx.ModelProto) -> set[str]:
 
 
 def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
-    """Infers the shapes in rounds, with onnx's inference after each. `model` has no shapes of Reshape outputs."""
+    """Infers the shapes in rounds. onnx infers again after each round. `model` has no shapes of Reshape outputs."""
     least, corrected = None, set[Key]()
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        # If onnx may be wrong about a node, its inference after this node counts only when it has used our answer.
+        # onnx may be wrong about the output of a node that copies. The shapes that onnx infers for later nodes count
+        # only after onnx has used our answer.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last
@@ -152,7 +153,10 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
         rename_params(inferred, params, f"_onnx{turn}")
-    message = f"targets are computed from dims of each other, more than {_MAX_ALL_ROUNDS} times over"
+    message = (
+        f"the check needs more than {_MAX_ALL_ROUNDS} rounds, because too many targets are computed from the outputs "
+        "of other Reshape nodes"
+    )
     raise ModelError(message)
 
 
@@ -169,7 +173,7 @@ def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
 
 
 def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
-    """Infers in as few calls as a server allows. A link to an earlier call is replaced by the shape from its answer."""
+    """Infers in as few calls as possible. A `data_from` of an earlier call is replaced by the shape from its answer."""
     answers: list[Answer] = []
     for start in range(0, len(queries), MAX_CALL_QUERIES):
         call = [_relink(query, start, answers) for query in queries[start : start + MAX_CALL_QUERIES]]
@@ -197,7 +201,7 @@ def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
 
 
 def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
-    """Returns the shapes of the answers. Unknown dims of nodes in `corrected` get names, so that onnx makes none."""
+    """Returns the shapes of the answers. Unknown dims of nodes in `corrected` get names, so that onnx invents none."""
     return {
         key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
         for node, answer in zip(last.nodes, last.answers, strict=True)

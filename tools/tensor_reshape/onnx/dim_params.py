@@ -1,9 +1,9 @@
-"""Conversion between the dims of ONNX models and the dims of the rules.
+"""Converts between the dims of ONNX models and the dims of the rules.
 
 Invariants:
 
 - A `dim_param` is a name without further meaning. It is a product or a quotient only if each of its names is also a dim
-  of the model: `batch*heads`, but not `Add/Add_output_0_dim_1`.
+  of the model. For example, `batch*heads` is a product, but `Add/Add_output_0_dim_1` is a single name.
 - An unknown dim of a tensor gets the name `TENSOR_dim_INDEX`, which the model does not use. So the check recognizes the
   dim in later computations of the model.
 """
@@ -18,9 +18,9 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_product
 
 Key: TypeAlias = tuple[str, str]
-"""The graph that a tensor is in, and its name."""
+"""The graph of a tensor, and the name of the tensor."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write them for unknown dims
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # names that exporters write for unknown dims
 
 
 class DimParams:
@@ -38,7 +38,7 @@ class DimParams:
         return param in self._params or param in self._names or self._read_product(param) is not None
 
     def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor. Each is a number or has a name."""
+        """Returns the dims of a tensor. Each dim is a number or has a name."""
         return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
 
     def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
@@ -49,7 +49,7 @@ class DimParams:
         )
 
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the declared dims, with None for an unknown one."""
+        """Returns the declared dims, with None for each unknown dim."""
         return tuple(map(self._read_dim, shape.dim))
 
     def is_open(self, dim: AnyDim) -> bool:
@@ -71,7 +71,7 @@ class DimParams:
         return shape
 
     def _write(self, expression: Expression) -> str:
-        """Returns an expression in the form of a model; empty if one of its names is different in the model."""
+        """Returns an expression in the form of a model. Empty if one of its names has another spelling in the model."""
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
         symbols = (*expression.factors, *expression.divisors)
@@ -80,7 +80,7 @@ class DimParams:
 
     def _read_dim(self, dim: onnx.TensorShapeProto.Dimension) -> AnyDim:
         if dim.HasField("dim_value"):
-            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None  # exporters write -1 for an unknown one
+            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None  # exporters write -1 for an unknown dim
         param = dim.dim_param.strip()
         if param in _NO_NAMES:
             return None
@@ -88,7 +88,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # New names count as well, because annotated models contain them.
+        # The names that this class has created count as well, because annotated models contain them.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
@@ -98,7 +98,7 @@ class DimParams:
         return None if expression is None or not (above or below) else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
-        """Returns the name of a dim in the rules: its own name if it is valid, otherwise a new one."""
+        """Returns the name of a dim in the rules. This is its own name if that is valid, otherwise a new name."""
         if param not in self._names:
             name = param if is_name(param) else self._choose_name(f"dim_{len(self._names)}")
             self._names[param], self._params_by_name[name] = name, param
@@ -106,7 +106,7 @@ class DimParams:
 
     def _make_name(self, tensor: Key, place: int) -> AnyDim:
         if (tensor, place) not in self._made:
-            # Two graphs may both have a tensor with this name.
+            # The name may be in use, because two graphs may have tensors with the same name.
             param = f"{tensor[1]}_dim_{place}"
             while param in self._params or param in self._names:
                 param += "_"

@@ -1,4 +1,4 @@
-"""ONNX models: reading, expansion of functions, and onnx's own shape inference.
+"""Reads ONNX models, expands their functions, and runs onnx's own shape inference.
 
 Invariants:
 
@@ -40,7 +40,7 @@ class ModelError(TensorReshapeError, ValueError):
 
 
 def load_model(source: ModelLike) -> onnx.ModelProto:
-    """Returns the model of a path or of the bytes of a file. A loaded model is returned unchanged.
+    """Returns the model from a path or from the bytes of a file. A loaded model is returned unchanged.
 
     Raises:
         ModelError: the input is not a model.
@@ -72,7 +72,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
-        copy.opset_import.add(version=1)  # the meaning of a model without opsets
+        copy.opset_import.add(version=1)  # a model without opsets uses version 1
     _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
@@ -144,7 +144,7 @@ def _check_size(model: onnx.ModelProto) -> None:
         # A chain of calls that is longer than the number of functions contains a function that calls itself. Real
         # models nest less than 100 calls, which is also safe for Python's stack.
         if depth > min(len(functions), 100):
-            message = "the functions of the model call themselves, or each other more than 100 deep"
+            message = "the functions of the model call themselves, or call each other more than 100 levels deep"
             raise ModelError(message)
         return sum(measure_call((node.domain, node.op_type), depth) for node in nodes)
 

@@ -1,4 +1,4 @@
-"""The result of a check: a finding for each Reshape node."""
+"""The result of a check, with a finding for each Reshape node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ class Verdict(Enum):
     """onnx infers the same output, and each dim is a number or a name in the model."""
 
     CLOSED = "closed"
-    """onnx leaves dims of the output unknown. This check knows each as a number or a product of names in the model."""
+    """onnx leaves dims unknown. This check infers each dim as a number or a product of names in the model."""
 
     NARROWED = "narrowed"
-    """onnx leaves dims of the output unknown. This check knows some of them."""
+    """onnx leaves dims unknown. This check infers some of these dims."""
 
     OPEN = "open"
-    """This check knows no more dims than onnx. It may know fewer, because onnx treats each item as a length."""
+    """This check infers no more dims than onnx. It may infer fewer, because onnx treats each item as a length."""
 
     DISAGREES = "disagrees"
     """The model or onnx states another output shape."""
@@ -45,7 +45,7 @@ class Finding:
     Attributes:
         node: the node.
         answer: the output shape, or the rejection.
-        declared: the output shape in the model, with None for an unknown dim; None: the model declares no shape.
+        declared: the output shape in the model, with None for an unknown dim. None if the model declares no shape.
         inferred: the output shape that onnx infers without the declared shape.
         disagreements: a sentence for each contradiction.
         verdict: the verdict.
@@ -140,7 +140,7 @@ class ModelReport:
 
 
 def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:
-    """Returns the contradiction between the shape of `source` and ours; None if both can be right, ignoring names."""
+    """Returns the contradiction between the shape of `source` and ours, apart from names. None if both can be right."""
     if stated is None or have.dims is None:
         return None
     if len(stated) != len(have.dims):

@@ -1,7 +1,7 @@
-"""The Reshape nodes of a model, with the known parts of their data and target shapes.
+"""Finds the Reshape nodes of a model, with the known parts of their data and target shapes.
 
-Nodes are read in the order of the file, which is the order of execution. Graphs in nodes (If, Loop, Scan) see the names
-outside of them. A name has its latest value, so a cycle in a model does not cause an endless loop.
+Nodes are read in the order of the file, which is the order of execution. A graph inside of a node (If, Loop, Scan) can
+use the names outside of it. A name has its latest value, so a cycle in a model does not cause an endless loop.
 """
 
 from collections import ChainMap
@@ -51,15 +51,16 @@ class ReshapeNode:
 
     Attributes:
         name: the name of the node, which may be empty.
-        graph: the graph of the node; empty: the main graph. Otherwise the nodes and attributes around it, for example
-            `y.then_branch`.
-        output: the name of its output.
-        data: the known part of the data shape; None: the rank is unknown.
-        target: the known part of the target; None: its length is unknown.
-        copying: the indices of target items that the model computes, and that copy another dim if they are 0. These
-            items are unknown as lengths.
-        special_zero: whether a 0 copies a dim: the opposite of `allowzero`.
-        data_from: the index of the Reshape node whose output has the data shape; None: there is none.
+        graph: the path of the graph with the node, which names the outer nodes and their attributes, for example
+            `y.then_branch`. Empty for the main graph.
+        output: the name of the node's output.
+        data: the known part of the data shape. None if the rank is unknown.
+        target: the known part of the target. None if its length is unknown.
+        copying: the indices of target items that the model computes, and that copy another dim if they are 0. The query
+            treats these items as unknown.
+        special_zero: whether a 0 copies a dim. This is the opposite of `allowzero`.
+        data_from: the index of an earlier Reshape node whose output has the shape of the data. None without such a
+            node.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -85,19 +86,19 @@ class ReshapeNode:
 
 @dataclass(slots=True)
 class _Scope:
-    """The known values of the names that a node sees."""
+    """The known values of the names that a node can use."""
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
     makers: ChainMap[str, int]  # for each tensor, the Reshape node whose output has its shape
-    replaceable: frozenset[str]  # constants that are the defaults of inputs
+    replaceable: frozenset[str]  # constants that are only the defaults of inputs
 
     def nest(self) -> "_Scope":
         return _Scope(self.shapes.new_child(), self.values.new_child(), self.makers.new_child(), self.replaceable)
 
 
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
-    """Returns the Reshape nodes in order, with the shapes in the model, declared or inferred."""
+    """Returns the Reshape nodes in order, with the declared or inferred shapes of the model."""
     nodes: list[ReshapeNode] = []
     # Before IR version 4, every constant also had to be an input, so such an input is still a constant.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
@@ -119,7 +120,7 @@ def is_reshape(node: onnx.NodeProto) -> bool:
 
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
-    """Returns the name of a graph in a node, from the outermost graph to the innermost."""
+    """Returns the path of a graph inside of a node, from the outermost node to the innermost."""
     output = next(filter(None, node.output), node.name)  # an unused output has no name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own

@@ -1,4 +1,4 @@
-"""The known integers that a model computes. Models compute the targets of Reshape from shapes, node by node.
+"""Computes the known integers of a model. Models compute the targets of Reshape from shapes, node by node.
 
 onnx's own inference computes these values as well, but does not return them. This module supports the operators that
 exporters use for shapes. The result of any other operator is unknown. A value is a scalar, or a list of at most
@@ -16,7 +16,7 @@ from tensor_reshape.onnx.arithmetic import add, divide, multiply, subtract
 from tensor_reshape.rules.dims import AnyDim
 
 MAX_ITEMS = 256
-"""The longest list. A target has at most 64 items."""
+"""The maximum length of a list. A target has at most 64 items."""
 
 
 class ShapeValue(NamedTuple):
@@ -24,7 +24,7 @@ class ShapeValue(NamedTuple):
 
     Attributes:
         items: the elements.
-        is_scalar: whether the rank is 0, with one item; otherwise it is 1.
+        is_scalar: whether the tensor is a scalar, with one item. Otherwise its rank is 1.
     """
 
     items: tuple[AnyDim, ...]
@@ -32,7 +32,7 @@ class ShapeValue(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The items if all of them are numbers; otherwise None."""
+        """The items if all of them are numbers, otherwise None."""
         numbers = tuple(item for item in self.items if isinstance(item, int))
         return numbers if len(numbers) == len(self.items) else None
 
@@ -41,8 +41,8 @@ class Operand(NamedTuple):
     """An input of a node.
 
     Attributes:
-        value: the elements; None: unknown.
-        dims: the shape; None: the rank is unknown.
+        value: the elements. None if they are unknown.
+        dims: the shape. None if the rank is unknown.
     """
 
     value: ShapeValue | None
@@ -54,20 +54,20 @@ Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant; None if it has too many, has another type, or stores them in a file."""
+    """Returns the integers of a constant. None if it has too many, has another type, or stores them in a file."""
     if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
         return None
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # the number of elements is wrong
+    except (TypeError, ValueError):  # the constant has a wrong number of elements
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
 
 def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
-    """Returns the first output of a node; None: unknown."""
+    """Returns the first output of a node. None if it is unknown."""
     compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
     if compute is None:
         return None
@@ -96,7 +96,8 @@ def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | No
     value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
     if value is None or to not in _INTEGERS:
         return None
-    # A number outside the type becomes another number. Exporters write the end of a Slice as 2^63 - 1.
+    # A number that does not fit into the type is unknown, because Cast changes it. For example, exporters write the end
+    # of a Slice as 2^63 - 1.
     narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
     return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
 
@@ -116,7 +117,7 @@ def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | N
 
 
 def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    # A list has only one axis.
+    # The attribute axis is not read, because a list has only one axis.
     data, indices = _find_value(operands, 0), _find_value(operands, 1)
     numbers = None if indices is None else indices.numbers
     if data is None or data.is_scalar or indices is None or numbers is None:
@@ -133,7 +134,8 @@ def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue |
         if operand.value is not None and not operand.value.is_scalar:
             items += operand.value.items
         elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
-            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)  # at least their number is known
+            # The items are unknown, but their number is known.
+            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)
         else:
             return None
         if len(items) > MAX_ITEMS:
@@ -150,8 +152,10 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        return None  # ONNX starts at the first item, but its reference evaluator returns nothing
-    # Slices of Python are like those of ONNX, except that a negative step needs None for an end before the first item.
+        # By the text of the ONNX standard, the slice starts at the first item, but the reference evaluator of ONNX
+        # returns no items.
+        return None
+    # Python's slices are like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
 
 
@@ -176,7 +180,7 @@ def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue |
 
 
 def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
-    """Returns the number of axes, which are an attribute before opset 13; None: unknown."""
+    """Returns the number of axes, which are an attribute before opset 13. None if it is unknown."""
     if "axes" in attributes:
         return len(attributes["axes"].ints)
     axes = _find_value(operands, 1)
@@ -240,7 +244,7 @@ def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
 
 
 def _hold(item: AnyDim, numbers: range) -> AnyDim:
-    """Returns the item if the type can hold it; otherwise it is unknown."""
+    """Returns the item if the type can hold it, otherwise None."""
     return None if isinstance(item, int) and item not in numbers else item
 
 

@@ -1,7 +1,8 @@
-"""Target items that a model computes from dims, and that copy another dim in runs in which they are 0.
+"""Finds target items that a model computes from dims, and that copy another dim in runs in which they are 0.
 
-Invariant: an item that is not listed is a length in every run. If it is 0, the copied dim is 0 as well, or the node
-fails, because the numbers of elements differ or because the -1 would divide by 0.
+Invariant: an item that is not listed counts as a length in every run. In a run in which such an item is 0, the dim that
+it copies is 0 as well, or the node fails. A node fails if the numbers of elements differ, or if the -1 would divide by
+0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +12,18 @@ from itertools import combinations
 from tensor_reshape.rules.dims import AnyDim, Dim
 
 _MAX_NAMES = 8
-"""Up to this number of names, all combinations of zeros are tried. Beyond it, each item that can be 0 is listed."""
+"""The maximum number of names for which all combinations of zeros are tried.
+
+With more names, each item that can be 0 is listed.
+"""
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that copy a dim which is not 0, in a run in which the node does not fail.
+    """Returns the indices of items that copy a dim other than 0 in a run in which the node does not fail.
 
     Args:
         target: the target of a node in which a 0 copies a dim, with None for an unknown item.
-        data: the known part of the data shape; None: the rank is unknown.
+        data: the known part of the data shape. None if the rank is unknown.
     """
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
@@ -33,7 +37,7 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 
 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
-    """Returns the names that make dims 0. A quotient is 0 if its dividend is."""
+    """Returns the names that make a dim 0 if they are 0. A quotient is 0 if its dividend is 0."""
     return frozenset(
         factor.name
         for dim in dims
@@ -52,7 +56,7 @@ def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
 
 
 def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
-    """Returns the items that copy a dim which is not 0, if exactly these names are 0; none if the node fails."""
+    """Returns the items that copy a dim other than 0 if exactly these names are 0. Empty if the node fails."""
     copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
     if not copies <= set(range(len(data))):
         return set()

@@ -1,10 +1,10 @@
-"""Clients without a server. They are the SDK's clients, except that this process answers the calls by the same rules.
+"""Clients that need no server. They are the SDK's clients, but this process answers their calls by the same rules.
 
 Invariants:
 
-- A call has the same result or error as with a server with default limits. Nothing connects.
-- A requested failure ends the next call that would be sent. A request that the SDK rejects locally is not sent. There
-  are no retries and no waiting.
+- A call has the same result or error as with a server with default limits. No connection is opened.
+- A requested failure ends the next call that the SDK would send. A call that the SDK rejects locally does not use up
+  the failure. A fake neither retries nor waits.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.hints import hint_size
+from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_infer_shapes
@@ -30,13 +30,13 @@ from tensor_reshape.client.sync import Client
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.testing.responses import INFO, respond, respond_to_stream
+from tensor_reshape.testing.responses import respond, respond_to_stream
 
 
 class FakeClient(Client):
     """A `Client` that needs no server, because it applies the server's rules itself.
 
-    It accepts the same arguments, and ignores those about connections.
+    It accepts the same arguments, and ignores arguments about connections.
 
     >>> client = FakeClient()
     >>> client.reshape([[1, 2], [3, 4]], [4], special_zero=False)
@@ -54,7 +54,7 @@ class FakeClient(Client):
         """Makes the next calls fail.
 
         Args:
-            error: the error; None: an `UnavailableError`, as without a server.
+            error: the error. Default: an `UnavailableError`, as without a server.
             times: the number of calls.
 
         >>> from tensor_reshape.client import LimitError, Reason
@@ -133,10 +133,10 @@ class _FakeCalls(SyncCalls):
             try:
                 return call.decode(respond(call.method, call.request))
             except TensorReshapeError as error:
-                raise hint_size(error, call.method, len(call.request), INFO) from error.__cause__
+                raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # even without queries
+        self._endpoint.require_open()  # also checked for a batch without queries
         return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
@@ -147,7 +147,7 @@ class _FakeCalls(SyncCalls):
                 transfer.receive(raw)
             return transfer.finish()
 
-    def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+    def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
         return self.run(call, context)
 
     def wait_until_ready(self, seconds: float | None) -> None:
@@ -158,12 +158,12 @@ class _FakeCalls(SyncCalls):
         self._endpoint.require_open()
         if self._failures:
             failure = self._failures.popleft()
-            # A copy, because a call writes its request id into its error.
+            # The error is copied, because a call writes its request id into its error.
             raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 
 class _AsyncFakeCalls(AioCalls):
-    """The same for asyncio. Each call lets other tasks run once, like a call that is sent."""
+    """The calls of one fake for asyncio. Each call lets other tasks run once, like a call that is sent."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.fakes = _FakeCalls(endpoint)
@@ -183,7 +183,7 @@ class _AsyncFakeCalls(AioCalls):
         await asyncio.sleep(0)
         return self.fakes.stream(make_transfer, context)
 
-    async def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+    async def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
         return await self.run(call, context)
 
     async def wait_until_ready(self, seconds: float | None) -> None:

@@ -1,6 +1,6 @@
 """The pytest plugin. pytest finds it by its entry point.
 
-Invariant: a session that uses none of these fixtures does not import gRPC or numpy for them.
+Invariant: if a session uses none of these fixtures, this module imports neither gRPC nor numpy.
 """
 
 from collections.abc import Iterator

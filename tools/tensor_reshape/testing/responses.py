@@ -1,4 +1,4 @@
-"""The responses of a server with default limits, computed in this process with the same rules and the same codec.
+"""Computes the responses of a server with default limits in this process, with the same rules and the same codec.
 
 Invariants: a request and a response are bytes, as in a server. A request that a server rejects is rejected with the
 same reason, field and values. Calls are not admitted, queued or counted, so there are no concurrency limits.
@@ -48,7 +48,7 @@ INFO = ServerInfo(
     },
     features=frozenset(),
 )
-"""The server info of a fake."""
+"""The server info of a fake client."""
 
 _NO_BYTES = memoryview(b"")
 

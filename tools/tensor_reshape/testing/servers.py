@@ -1,6 +1,7 @@
-"""Servers in their own processes, each on a free port of this machine.
+"""Runs servers in their own processes, each on a free port of this machine.
 
-Invariant: a server ends with the process that started it, even if that process is killed. This needs a shell.
+Invariant: a server ends with the process that started it, even if that process is killed. This only works on systems
+with a shell.
 """
 
 import json
@@ -71,19 +72,19 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
 def _guard(pid: int) -> Iterator[None]:
     """Starts a shell that ends the server if this process is killed during the block.
 
-    The kernel's PR_SET_PDEATHSIG would already end the server with the thread that started it.
+    The kernel's PR_SET_PDEATHSIG is not used, because it would end the server with the thread that started it.
     """
     shell = shutil.which("sh")
     if shell is None:
         yield
         return
-    # The shell's standard input ends when this process, which has the other end of the pipe, has ended.
+    # This process has the other end of the pipe, so the shell's standard input ends when this process ends.
     command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - a constant command
         try:
             yield
         finally:
-            guard.kill()  # before the server ends, because another process may then get its number
+            guard.kill()  # ends before the server, because another process may get the server's number
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
@@ -93,14 +94,14 @@ def _read_address(process: subprocess.Popen[str]) -> str:
         message = "the log of the server is not captured"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    timer = Timer(_START_SECONDS, process.kill)  # the log then ends
+    timer = Timer(_START_SECONDS, process.kill)  # the log ends if the server does not start in time
     timer.start()
     try:
         for line in log:
             lines.append(line)
             address = _find_address(line)
             if address:
-                # Otherwise the server would block when the pipe is full.
+                # A thread reads the log, because the server would block when the pipe is full.
                 Thread(target=_discard, args=(log,), name="tensor-reshape log", daemon=True).start()
                 return address
     finally:

@@ -1,23 +1,24 @@
-"""Case splits of the general solver, and the ranges of the output's variables over all cases.
+"""The cases of the general solver, and the ranges of the output variables over all cases.
 
-If the volume is 0, the equation says nothing: 0 * N = 0 * M for any N and M. An unknown item can be a length, a copy if
-it is a 0 with special_zero, or the -1. The accepted instances are therefore split into cases in which the equation is
-meaningful. Each case is a function here, and the result is the join of their ranges. A case without instances is None,
-and a query is rejected if all its cases are None.
+If the volume is 0, the equation does not restrict other variables: 0 * N = 0 * M holds for any N and M. An unknown item
+can be a length, a copy if its value is 0 and special_zero is true, or the -1. The accepted instances are therefore
+split into cases in which the equation is meaningful. Each case has a function in this module. The result contains the
+ranges of all cases. The function of a case without instances returns None. A query is rejected if all functions return
+None.
 
 solve
     no item is known to be the -1
         _solve_nonempty             the tensor has elements
         _solve_empty_copies
-            _solve_empty            it has none, and no item is the -1
-        _solve_supposed             an unknown item is the -1: each of them in turn, by `solve`
+            _solve_empty            the tensor has no elements, and no item is the -1
+            _solve_supposed         each unknown item in turn is the -1, by a call of `solve`
     an item is the -1
-        _solve_cancelled_zeros      for each subset of the unknown items that may copy a 0; Reshape-1 cancels those
+        _solve_cancelled_zeros      for each subset of the unknown items that may copy a 0, which Reshape-1 cancels
             _solve_inferred         the divisor of the -1 is not 0
-            _solve_inferred_zero    and the -1 itself is 0
+            _solve_inferred_zero    the divisor of the -1 is not 0, and the -1 becomes 0
 
-The result is sound in any case: if there would be too many cases, the ranges are those of the query. If no steps are
-left, they are the ranges clipped so far, or those of the query.
+The result is always sound. If there would be too many cases, the result has the ranges of the query. If no steps are
+left, the result has the ranges that have been clipped so far, or the ranges of the query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,22 +32,22 @@ from tensor_reshape.rules.solvers.propagation import narrow_ranges
 from tensor_reshape.rules.targets import Target
 
 Solution: TypeAlias = dict[int, Range]
-"""The range of each variable of the output, by its key."""
+"""The range of each output variable, by the key of the variable."""
 
-_MAX_ZERO_COPIES = 3  # each doubles the number of cases
-_MAX_UNKNOWN = 4  # each is a case that contains all other ones
+_MAX_ZERO_COPIES = 3  # each item that may copy a 0 doubles the number of cases
+_MAX_UNKNOWN = 4  # each unknown item is a case, which in turn has cases for the other items
 
 
 class Case:
-    """A system with one interpretation of its target.
+    """A query with one interpretation of the items of its target.
 
     Attributes:
-        system: the variables.
-        target: the kinds of the items; an unknown item may have a supposed kind.
+        system: the variables and the monomials of the query.
+        target: the target, in which an unknown item may be supposed to be a copy or the -1.
         budget: the step budget, shared by all cases of the query.
-        wanted: the variables of the output.
+        wanted: the keys of the output variables.
         equation: the equation of the volumes.
-        remainder: the same after cancelling.
+        remainder: the equation after common factors have been cancelled.
     """
 
     def __init__(self, system: System, target: Target[AnyDim], budget: StepBudget) -> None:
@@ -54,13 +55,14 @@ class Case:
         self.system = system
         self.target = target
         self.budget = budget
-        # Only these are narrowed, because each moved end is a search, and the ranges of the data are not needed.
+        # Only the output variables are narrowed. Moving an end of a range takes a search, and the ranges of other
+        # variables are not needed.
         self.wanted = {key for monomial in system.output for key in monomial.variables}
         self.equation = system.equate(target)
         self.remainder = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
-        """Returns the case with another interpretation."""
+        """Returns the case with another interpretation of the target."""
         return Case(self.system, target, self.budget)
 
     def find_variable(self, index: int) -> int:
@@ -68,7 +70,7 @@ class Case:
         return self.system.output[index].variables[0]
 
     def keep_ranges(self) -> Solution:
-        """Returns the ranges of the query, which contain every instance."""
+        """Returns the ranges of the output variables in the query. These ranges contain every instance."""
         return {key: self.system.ranges[key] for key in self.wanted}
 
 
@@ -79,7 +81,8 @@ def solve(case: Case) -> Solution | None:
     """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
-    # The most common case first. The result is as wide as its widest case, so each case has a share of the budget.
+    # The most common case is solved first. The result contains the ranges of all cases, so it would be wide if one case
+    # had no steps left. Each case therefore gets a share of the budget.
     with case.budget.hold(len(case.target.may_copy)):
         solution = _solve_nonempty(case)
     return _join_all([solution, _solve_empty_copies(case)])
@@ -88,8 +91,8 @@ def solve(case: Case) -> Solution | None:
 def _solve_nonempty(case: Case) -> Solution | None:
     """Solves the case without -1 in which the tensor has elements.
 
-    Every variable is then at least 1, so factors on both sides cancel, and the volumes are equal if the remainders are.
-    [N, 4] -> [N, M, 2]: 4 = 2 * M, so M is 2.
+    Every variable is then at least 1, so equal factors of both sides can be cancelled. For [N, 4] -> [N, M, 2], the
+    cancelled equation is 4 = 2 * M, so M is 2.
 
     Lemmas: cancel-nonzero, nonempty-dims.
     """
@@ -99,8 +102,9 @@ def _solve_nonempty(case: Case) -> Solution | None:
 def _solve_empty_copies(case: Case) -> Solution | None:
     """Solves the case of an empty tensor without a known -1, in which unknown items may be copies.
 
-    A 0 of an unknown item that may copy is a copy of a data dim that may be 0, and never a length of 0. [N, 3] -> [?,
-    5]: the item is 0 only if N is. [2, N] -> [?, 5] has no such case, because the item would copy the 2.
+    With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. Such an item gives a dim of
+    0 only if its data dim is 0. For [N, 3] -> [?, 5], the dim is 0 only if N is 0. For [2, N] -> [?, 5], the dim cannot
+    be 0, because the item would copy the 2.
     """
     unknown = {case.find_variable(index): index for index in case.target.may_copy}
     copies = {case.find_variable(index): source for index, source in _find_zero_copies(case)}
@@ -108,46 +112,50 @@ def _solve_empty_copies(case: Case) -> Solution | None:
 
 
 def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]) -> Solution | None:
-    """Solves the case of an empty tensor without -1: a dim of the data is 0, and a dim of the output is 0.
+    """Solves the case of an empty tensor without -1, in which a data dim and an output dim are 0.
 
-    The volumes are then equal for all values of the other dims. [N, 4] -> [M, 2]: N and M are both 0, or both are not.
-    A variable can be 0 if its range contains 0. It can be another value if the data has another dim that can be 0, and
-    so has the output.
+    Both volumes are then 0 for all values of the other dims. For [N, 4] -> [M, 2], N and M are both 0 in this case. A
+    variable can be 0 if its range contains 0. A variable can have another value if both the data and the output have
+    another dim that can be 0.
 
     Lemma: empty-dims.
 
     Args:
         case: the query.
-        unknown: the variables that are 0 only as copies.
-        copies: those whose data dim may be 0, with the variable of that dim; None: it is one of several.
+        unknown: the variables of the unknown items, which can be 0 only as copies.
+        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. None: the data
+            dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.left if system.can_be_zero(key)}
     sinks = {key for key in equation.right if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
-    # Each variable by itself: another variable may be the 0 on either side, or this one may be it on both.
+    # Each variable is examined separately. If the variable is not 0, another data variable and another output variable
+    # must be 0. If the variable is 0, both sides can be 0, because each side has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        copied = any(key not in pair for pair in copies.items())  # a copied 0 that does not involve this variable
+        copied = any(key not in pair for pair in copies.items())  # whether a 0 can be copied without this variable
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
-        # If both are impossible, the case has no instance, and the sizes below differ.
+        # If the variable can be neither 0 nor another value, the case has no instance. `solution` then has no range for
+        # the variable, so the function returns None.
         if zero or nonzero:
             solution[key] = Range(0 if zero else max(1, own.min), own.max if nonzero else 0)
     return solution if len(solution) == len(case.wanted) else None
 
 
 def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
-    """Joins the cases in which an unknown item is the -1 to `solution`.
+    """Adds the cases in which an unknown item is the -1 to `solution`.
 
-    With special_zero a 0 is a copy, so the item may be 0 as the -1 even if it cannot be 0 as a length: [2, 0] -> [?, 5]
-    is only (0, 5). Without special_zero, the -1 adds no value that a length does not have.
+    With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For [2, 0] -> [?, 5],
+    the only output is therefore (0, 5). Without special_zero, a length can have every value that a -1 can become, so
+    these cases add no values.
     """
     for number, index in enumerate(unknown.values(), 1):
         if solution is not None and solution == case.keep_ranges():
-            break  # it already contains everything
+            break  # `solution` already contains all values that the query allows
         if len(unknown) > _MAX_UNKNOWN:
             return case.keep_ranges()
         with case.budget.hold(len(unknown) - number):
@@ -157,36 +165,37 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
 
 
 def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
-    """Solves the cases with a -1 in which unknown items may copy a 0, which Reshape-1 removes from both sides.
+    """Solves the cases with a -1. In Reshape-1, unknown items may copy a 0, which is removed from both sides.
 
-    [N, M, 6] -> [?, ?, -1] with special_zero and items u, v and x. As lengths: N * M * 6 = u * v * x. If u copies N =
-    0: M * 6 = v * x. If v also copies M = 0: 6 = x. Each subset of items that may be such copies is a case. In the
-    graph operations, a copied 0 does not allow a -1.
+    An example is [N, M, 6] -> [?, ?, -1] with special_zero, whose items are called u, v and x here. If u and v are
+    lengths, the equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M
+    = 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
+    reject a -1 next to a copied 0, so they have no such cases.
 
     Lemma: copies-leave.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
-    # First without a copied 0, because the common case should get the budget before the rare ones.
+    # The case without a copied 0 is solved first, because this common case should get the budget before the rare cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in _list_subsets(copies):
         ranges = list(system.ranges)
         for index in subset:
             for key in (case.find_variable(index), copies[index]):
-                if key is not None:  # a 0 among several variables says nothing about one of them
+                if key is not None:  # if the key is None, the dim is not a single variable
                     ranges[key] = ZERO
         solutions.append(_solve_inferred(case.suppose(case.target.suppose_copied(subset)), inferred, ranges))
     return _join_all(solutions)
 
 
 def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solution | None:
-    """Solves the case with a -1: it is the quotient of the two sides, and its divisor is not 0.
+    """Solves the case in which the -1 is the quotient of the two sides, and its divisor is not 0.
 
-    If the quotient has elements, every variable of the equation is at least 1. Cancelled variables are not in it and
-    keep their ranges. [N, 6] -> [0, -1] in Reshape-1: x = 6, and N is anything. In StaticReshape: N * 6 = N * x, so N
-    is at least 1.
+    If the quotient is not 0, every variable of the equation is at least 1. Cancelled variables are not in the equation
+    and keep their ranges. For [N, 6] -> [0, -1], the equation of Reshape-1 is 6 = x, and N can have any value. The
+    equation of StaticReshape is N * 6 = N * x, so N is at least 1.
 
     Lemma: quotient-of-elements.
     """
@@ -198,15 +207,16 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
 
 
 def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> Solution | None:
-    """Solves the case in which the -1 is 0: a dim of the data is 0, and the divisor of the -1 is not.
+    """Solves the case in which the -1 becomes 0, because a data dim is 0 and the divisor is not 0.
 
-    The dim must not also be on the right side. [N, 4] -> [-1, 2]: N = 0 gives x = 0. [N, 4] -> [0, -1] in
-    StaticReshape: N is a divisor, so x is not 0.
+    The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N, 4] ->
+    [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
 
     Lemma: inferred-zero.
     """
     equation = case.equation
-    # The -1 is there twice if the expected shape gives it the name of another item. It then divides itself.
+    # The variable of the -1 is on the right side twice if the expected shape gives the -1 the name of another item. The
+    # -1 is then a factor of its own divisor and cannot be 0.
     positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
     if (
@@ -221,13 +231,16 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
         if key in positive:
             solution[key] = ranges[key].meet(POSITIVE)
         else:
-            # If only one variable can be the 0 of the data, it is 0. Otherwise any of them may be.
+            # If only one data variable can be 0, this variable is 0. Otherwise, any of the variables may be 0, and they
+            # keep their ranges.
             solution[key] = ZERO if sources == {key} else ranges[key]
     return solution
 
 
 def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
     """Yields the indices of the unknown items that may copy a dim of 0, each with the variable of that dim.
+
+    The variable is None if the dim is not a single variable.
 
     Lemma: nonzero-copy-is-a-length.
     """
@@ -249,7 +262,7 @@ def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _join_all(solutions: Iterable[Solution | None]) -> Solution | None:
-    """Returns the smallest ranges that contain those of all solutions; None if there is no solution.
+    """Returns the smallest ranges that contain the ranges of all solutions; None if all solutions are None.
 
     Lemma: join-holds-both.
     """

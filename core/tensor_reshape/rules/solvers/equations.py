@@ -1,16 +1,18 @@
-"""A query as one equation of two volumes, in variables.
+"""Translates a query into variables and one equation of two volumes.
 
-A symbol is a variable wherever it occurs, and so is each dim without a name. Every dim of data and output is a
-monomial: a number times variables, divided by a number times variables. The volume of the data equals that of the
-output, so multiplying by all divisors leaves two products of numbers and variables:
+Each symbol is one variable, even if it occurs in several dims. Each dim without a name is also a variable. Every dim of
+data and output is written as a monomial, which is a number times variables, divided by a number times variables. The
+volume of the data equals the volume of the output. Both volumes are multiplied by the divisors of all dims, which
+leaves an equation without divisions. In this example, both volumes are multiplied by 3:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
 
 Invariants:
 
 - The range of a variable follows from the query and holds in every case of the solver.
-- All solvers encode "unbounded" in the same way: an upper end of MAX_DIM or more. No dim exceeds MAX_DIM, so for a dim
-  this is also its bound. The product of the dims of data of unknown rank has the upper end UNBOUNDED.
+- In all solvers, a range without an upper bound has an upper end of MAX_DIM or more. MAX_DIM is also a correct upper
+  end for every dim, because no dim exceeds MAX_DIM. If the rank of the data is unknown, the product of its dims may
+  exceed MAX_DIM and has the upper end UNBOUNDED.
 """
 
 from collections import Counter
@@ -32,24 +34,24 @@ from tensor_reshape.rules.rejections import (
 from tensor_reshape.rules.targets import Target
 
 UNBOUNDED = 1 << 2**16
-"""More than any product: a query has a few hundred dims and MAX_SYMBOLS symbols, each below 2^63."""
+"""A number above every product in a query. A query has a few hundred dims and MAX_SYMBOLS symbols, each below 2^63."""
 
 
 class Range(NamedTuple):
-    """The range of a variable, including both ends; open if `max` is MAX_DIM or more."""
+    """The range of a variable, including both ends. The range is open if `max` is MAX_DIM or more."""
 
     min: int
     max: int
 
     def meet(self, other: "Range") -> "Range":
-        """Returns the intersection; empty if `max < min`.
+        """Returns the intersection of two ranges. An intersection whose `max` is below its `min` is empty.
 
         Lemma: meet-is-both.
         """
         return Range(max(self.min, other.min), min(self.max, other.max))
 
     def join(self, other: "Range") -> "Range":
-        """Returns the smallest range that contains both.
+        """Returns the smallest range that contains both ranges.
 
         Lemma: join-holds-both.
         """
@@ -80,12 +82,12 @@ class Monomial(NamedTuple):
     """One dim of the data or the output: `coefficient * variables / (divisor * divisors)`.
 
     Attributes:
-        dim: the dim as given.
+        dim: the dim as it is in the query.
         coefficient: the numeric factor.
-        variables: the keys of the variable factors, repeated for each power.
+        variables: the keys of the variables that are multiplied. A key is repeated for each power.
         divisor: the numeric divisor.
-        divisors: the keys of the variable divisors; they are not 0.
-        variable: the variable, if the dim is a single one; None for a number or an expression.
+        divisors: the keys of the variables that are divided by. The values of these variables are not 0.
+        variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 
     dim: AnyDim
@@ -97,7 +99,7 @@ class Monomial(NamedTuple):
 
     @property
     def is_expression(self) -> bool:
-        """Whether it is more than a number or one variable."""
+        """Whether the dim is neither a number nor a single variable."""
         return self.variable is None and bool(self.variables or self.divisors)
 
 
@@ -105,10 +107,10 @@ class Equation(NamedTuple):
     """Two equal products.
 
     Attributes:
-        left: the variables of the left product, repeated for each power.
-        right: the variables of the right product.
-        constants: the numbers in both.
-        cancelled: the variables that were cancelled from both sides.
+        left: the keys of the variables in the left product. A key is repeated for each power.
+        right: the keys of the variables in the right product.
+        constants: the numeric factors of the left and of the right product.
+        cancelled: the keys of the variables that were cancelled from both sides.
     """
 
     left: list[int]
@@ -117,14 +119,14 @@ class Equation(NamedTuple):
     cancelled: tuple[int, ...] = ()
 
     def cancel(self) -> "Equation":
-        """Returns the equation without common factors.
+        """Returns the equation without the factors that both sides have in common.
 
-        It is equivalent if these are not 0.
+        Both equations are equivalent if the removed factors are not 0.
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
-        # One for one: N * N = N * M keeps one N. The order of the left side is kept, because the search follows it, and
-        # a query must always get the same result.
+        # Each factor cancels only one equal factor, so N * N = N * M becomes N = M. The left side keeps its order,
+        # because the search follows this order, and a query must always get the same result.
         right, left, cancelled = Counter(self.right), [], []
         for variable in self.left:
             if right.get(variable, 0):
@@ -141,13 +143,13 @@ class Equation(NamedTuple):
 class System:
     """The variables of a query, and the monomials of its data and output.
 
-    It grows while the query is read, and does not change afterwards.
+    The system grows while the query is read, and then does not change.
 
     Attributes:
         ranges: the range of each variable, by its key.
-        symbols: the variables that have a name.
-        data: the dims of the data by index; for data of unknown rank, only those that are copied.
-        rest: the variable for all other dims of data of unknown rank.
+        symbols: the symbol of each variable that has a name, by the key of the variable.
+        data: the data dims by index. If the rank of the data is unknown, these are only the copied dims.
+        rest: the variable for the product of all other data dims, if the rank of the data is unknown; otherwise None.
         output: the dims of the output.
     """
 
@@ -156,7 +158,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # keys of the variables by name
+    _keys: dict[str, int] = field(default_factory=dict)  # the keys of the variables that have a name, by that name
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -164,16 +166,17 @@ class System:
         return len(self.ranges) - 1
 
     def add_monomial(self, dim: AnyDim, path: str) -> Monomial:
-        """Returns a dim as a monomial, and narrows the ranges of its symbols to those given here.
+        """Returns a dim as a monomial, and narrows the ranges of its symbols to the bounds in the dim.
 
         Args:
             dim: a number, or a partially known dim.
-            path: the path of the dim for an error.
+            path: the path of the dim, for errors.
 
         Raises:
             InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
         """
-        # A 0 is a variable with the range 0 to 0, because the cases ask which variables of a side can be 0.
+        # A 0 becomes a variable with the range 0 to 0, because the cases of the solver examine which variables can be
+        # 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -182,7 +185,8 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # A divisor is not 0, wherever else the symbol occurs. The API says so for every expression.
+        # If a symbol is a divisor in one expression, its value is not 0 in any other dim. The API specifies this for
+        # every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -192,17 +196,18 @@ class System:
         return Monomial(dim, variables=variables, variable=variables[0])
 
     def bound_monomial(self, monomial: Monomial, solution: Mapping[int, Range] | None = None) -> Range:
-        """Returns the range of a dim from its own bounds and its variables; empty if no value is possible.
+        """Returns the range of a dim from its bounds and its variables; the range is empty if no value is possible.
 
         Lemma: bound-a-fraction.
 
         Args:
             monomial: the dim.
-            solution: the ranges of the variables of the output. None: those of the query.
+            solution: the ranges of the output variables. None: the ranges of the query are used.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
-        # The widest quotient, rounded inwards: the division is exact, so only integers count.
+        # The dim is an integer. The smallest quotient is therefore rounded up, and the largest quotient is rounded
+        # down.
         low = high = monomial.coefficient
         for key in monomial.variables:
             own = (self.ranges if solution is None else solution)[key]
@@ -238,7 +243,7 @@ class System:
         return self.ranges[key].min == 0
 
     def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
-        """Adds the variables without a fixed value to `unknown`. Returns the product of the others."""
+        """Adds the variables without a fixed value to `unknown`. Returns the product of the fixed values."""
         known = 1
         for key in keys:
             low, high = self.ranges[key]
@@ -249,7 +254,7 @@ class System:
         return known
 
     def _narrow(self, key: int, bounds: Range, name: str, path: str) -> None:
-        """Records additional knowledge about a variable."""
+        """Narrows the range of a variable to `bounds`, or raises the error if no value is left."""
         met = self.ranges[key].meet(bounds)
         if met.is_empty:
             message = f"{name} has no possible value: its bounds in the query give {met.min} to {met.max}"
@@ -257,11 +262,12 @@ class System:
         self.ranges[key] = met
 
     def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
-        """Records what an expression says about its only symbol.
+        """Narrows the range of a symbol that is the only symbol of an expression.
 
         Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
-        # Only for a single symbol: if a product is at least 6, neither factor needs to be large.
+        # The bounds of an expression do not bound its symbols if there are several. If a product of two symbols is at
+        # least 6, either symbol may still be 1.
         if len(keys) != 1 or expression.divisors:
             return
         if bounds != ANY:
@@ -269,8 +275,8 @@ class System:
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
-        # N/196 is an integer, so N is a multiple of 196. If no value is left, the range is unchanged, and
-        # `_check_expressions` reports the whole expression.
+        # If N/196 is a dim, N is a multiple of 196, so both ends of the range move to multiples of 196. If no multiple
+        # is in the range, the range stays unchanged, and `_check_expressions` reports the whole expression.
         step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
@@ -292,11 +298,11 @@ class System:
 
 
 def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
-    """Returns a query in variables.
+    """Returns the variables and the monomials of a query.
 
     Args:
-        question: the query, each of whose dims has been checked.
-        target: its target.
+        question: the query, whose dims have been checked.
+        target: the target of the query.
 
     Raises:
         InvalidRequestError: SYMBOL_CONFLICT, DIM_OUT_OF_RANGE, MINUS_ONE_WITH_ZERO_VOLUME, EXPECTED_SHAPE_MISMATCH, or
@@ -309,7 +315,7 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
-    # After the earlier items, whose symbols are reported first. See `Target.rejection`.
+    # The error of the target is raised here, because contradictory symbols in earlier items are reported first.
     if target.rejection is not None:
         raise target.rejection
     if target.inferred is not None and target.product == 0:
@@ -323,16 +329,16 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
     if kind is Kind.INFERRED:
-        item = None  # a new variable without bounds
+        item = None  # the -1 becomes a new variable without bounds
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
-    if index not in system.data:  # data of unknown rank
+    if index not in system.data:  # the rank of the data is unknown
         system.data[index] = system.add_monomial(None, f"data.dims[{index}]")
     return system.data[index]
 
 
 def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) -> None:
-    """Narrows the output to the expected shape, and gives names to output dims without one."""
+    """Narrows the output to the expected shape, and gives the expected names to output dims without a name."""
     if len(expected) != len(system.output):
         raise reject_expected_rank([monomial.dim for monomial in system.output], expected)
     for index, (monomial, want) in enumerate(zip(system.output, expected, strict=True)):
@@ -340,14 +346,16 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
             raise reject_expected(index, monomial.dim, want)
-        # An expected expression does not restrict its symbols, because many of their values give the same product.
+        # The range is recorded only if the output dim is a single variable. Bounds of a product do not bound a single
+        # factor, so the symbols of an expression keep their ranges.
         if key is not None:
             system.ranges[key] = met
         is_named = find_name(want) is not None and find_name(monomial.dim) is None
         if is_named and isinstance(want, Dim) and target.kinds[index] is not Kind.COPIED:
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
-            # An item that may copy keeps its own variable, because the cases of a 0 examine it separately.
+            # An item that may copy keeps its own variable, because the cases of a copied 0 examine each item
+            # separately.
             system.output[index] = monomial._replace(dim=want) if index in target.may_copy else named
 
 

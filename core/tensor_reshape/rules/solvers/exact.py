@@ -1,7 +1,7 @@
 """Rules 3 and 4 for numbers: one division or one comparison, in exact integers.
 
-The products are those of `targets.balance`, without creating its lists, which would make the query of an execution with
-a -1 slower by a quarter or more.
+This module multiplies the same dims as `targets.balance`, but creates no lists of dims. With such lists, the query of
+an execution with a -1 would take at least a quarter longer.
 """
 
 from math import prod
@@ -22,12 +22,12 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
     """
     data, inferred, cancelled = question.data, target.inferred, target.cancelled
     want = target.product
-    # The products of the whole sides, which an error shows.
+    # `have` and `want` are the products of both sides. An error shows both.
     if cancelled:
         have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
     else:
         have = prod(data)
-        for index in target.copied:  # `product` contains only the literals
+        for index in target.copied:  # `target.product` contains only the literals
             want *= data[index]
     if inferred is None:
         if have != want:
@@ -40,7 +40,8 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
         raise reject_remainder(question, inferred, have, want)
     if quotient > MAX_DIM:
         raise reject_overflow(question, inferred, quotient)
-    # Rule 4 holds: the divisor times the quotient is the dividend, and the cancelled dims are on both sides.
+    # The output now has the volume of the data (rule 4), because the divisor times the quotient is the dividend, and
+    # the cancelled dims are on both sides.
     output = list(target.dims)
     output[inferred] = quotient
     return tuple(output)

@@ -1,4 +1,4 @@
-"""Expressions of output dims: the equation solved for one variable, if all others have names."""
+"""Expressions of output dims, from solving the equation for one variable. All other variables must have names."""
 
 from collections.abc import Container, Iterable
 
@@ -7,18 +7,18 @@ from tensor_reshape.rules.solvers.equations import Equation, System
 
 
 def solve_for(key: int, system: System, equation: Equation, zeros: Container[int]) -> Expression | None:
-    """Returns the expression of a variable of the right side in terms of symbols; None if there is none.
+    """Solves the equation for a variable of the right side; None if the result is not an expression of symbols.
 
     Lemma: solve-for-a-name.
 
     Args:
         key: the variable.
         system: the variables and their symbols.
-        equation: the equation, which holds for all instances except for cancelled factors.
-        zeros: the variables that may be 0; never divide by them.
+        equation: the cancelled equation. The equation holds for all instances in which the cancelled factors are not 0.
+        zeros: the variables that may be 0. An expression must not divide by these variables.
     """
-    # A square has no root that is an expression. A cancelled factor may be 0 on both sides, and then the variable can
-    # have any value.
+    # If the variable occurs twice, the solution is a square root, which is not an expression. If a cancelled factor is
+    # 0, both sides are 0, and the variable can have any value.
     if equation.right.count(key) != 1 or any(variable in zeros for variable in equation.cancelled):
         return None
     divisors = [variable for variable in equation.right if variable != key]

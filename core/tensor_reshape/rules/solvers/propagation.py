@@ -1,21 +1,24 @@
-"""Bounds propagation over one equation of two products, followed by a bounded search.
+"""Narrows the ranges of variables by bounds propagation over one equation, followed by a search with a budget.
 
-    constant * a * b * ... = constant * x * y * ...        every variable at least 1
+    constant * a * b * ... = constant * x * y * ...        each variable is at least 1
 
-Each variable's range is first clipped to what the ranges of the others allow, until nothing changes. Then each end is
-moved inwards past values without a solution. To decide that, a search fixes a variable, clips again, and branches.
+First, the range of each variable is clipped to the values that the ranges of the other variables allow. Clipping is
+repeated until no range changes. Then both ends of each range move inwards past values without a solution. To find out
+whether a value has a solution, a search fixes the variable at this value, clips the other ranges, and tries the values
+of another variable.
 
-Invariant: no step loses a solution. The ranges therefore contain every solution, wherever the work stops. They are the
-tightest ones if the equation has at most MAX_SEARCHED variables and the search finishes within its budget.
+Invariant: no step loses a solution. The ranges therefore contain every solution, even if the budget ends the work
+early. They are the tightest ranges if the equation has at most MAX_SEARCHED variables and the search finishes within
+its budget.
 
 Termination: a clip visits the variables at most _CLIP_ROUNDS times, and each branch fixes one variable.
 
-Budget: a round of clipping takes two steps, plus two for each variable of power 1. A variable of a higher power, whose
-numbers are longer, takes two steps for each power. A tried value takes one step, plus those of the following rounds.
-The budget therefore limits the work of any query.
+Budget: a round of clipping costs two steps, plus two steps for each variable. A variable with a power costs two steps
+for each of its factors, because its numbers are longer: x^3 costs six steps. Trying a value costs one step, plus the
+steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper end to move and does not bound others. If both sides have one,
-they can make the products equal for any values of the others.
+An open variable (see `solvers.equations`) has no upper end that could move, and does not bound other variables. If both
+sides have an open variable, the products can be equal for any values of the other variables.
 """
 
 from collections import Counter
@@ -29,15 +32,17 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
 MAX_SEARCHED = 12
-"""With more variables the ranges are only clipped, because the budget would be used up before an end moves."""
+"""The largest number of variables for a search. If there are more variables, the ranges are only clipped, because a
+search would use up the budget before it moved an end.
+"""
 
 _CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
 _DIM_BITS = 64
-_QUOTIENT = -1  # a key that is not a variable of the query
+_QUOTIENT = -1  # the key of a quotient, which is not a variable of the query
 
 
 class Factor(NamedTuple):
-    """A power of one variable: its key, the ends of its range, and the power."""
+    """A power of one variable: the key of the variable, the ends of its range, and the power."""
 
     key: int
     min: int
@@ -54,8 +59,8 @@ class Product(NamedTuple):
     """One side of the equation.
 
     Attributes:
-        constant: its number.
-        factors: its variables without a known value.
+        constant: the numeric factor.
+        factors: the powers of the variables whose values are not known.
         known: keys and values of variables that were multiplied into the constant.
     """
 
@@ -65,12 +70,12 @@ class Product(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The steps to visit all factors once."""
+        """The number of steps that it costs to visit all factors once."""
         return sum([factor.power for factor in self.factors])
 
     @property
     def is_open(self) -> bool:
-        """Whether a variable is open."""
+        """Whether at least one variable of the product is open."""
         return any(factor.max >= MAX_DIM for factor in self.factors)
 
     def divide(self, divisor: int) -> "Product":
@@ -81,7 +86,7 @@ class Product(NamedTuple):
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
 
     def find_least(self) -> int:
-        """Returns the smallest value.
+        """Returns the smallest value of the product.
 
         Lemma: product-bounds.
         """
@@ -112,7 +117,7 @@ def narrow_ranges(
         ranges: the range of every variable, by its key. Values below 1 are ignored.
         equation: the cancelled equation.
         wanted: the keys of the variables to return.
-        budget: the step budget. Default: a full one.
+        budget: the step budget. Default: a budget of MAX_STEPS steps.
     """
     positive = {key: _raise(ranges[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(own.is_empty for own in positive.values()):
@@ -122,11 +127,12 @@ def narrow_ranges(
     # Variables outside the equation are free, so their ranges are final.
     if not left and not right:
         return found if constants[0] == constants[1] else None
-    # The common case, without steps: one open variable is the product of all others.
+    # In the common case, an open variable is the product of all others. Its range follows without a search.
     if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
         product = _multiply(constants[0], [positive[key] for key in left])
         own = positive[right[0]]
-        # Both ends are reached, when each factor is at its end. A higher lower end could lie between two products.
+        # Both ends of the product are possible values, because all factors can be at their ends. If the lower end of
+        # the variable were higher than the lower end of the product, it could lie between two possible products.
         if own.min <= product.min:
             met = product.meet(own)
             if met.is_empty:
@@ -139,13 +145,13 @@ def narrow_ranges(
 
 
 def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget: StepBudget) -> dict[int, Range] | None:
-    """Narrows the ranges found so far to the solutions of clipped sides."""
+    """Narrows the ranges in `found` to the solutions of two clipped sides."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
-    # Once for all ends: if there is a solution, each end can move until it meets one.
+    # One check is sufficient for all ends. If there is a solution, each end can move until it meets a solution.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:
@@ -163,7 +169,7 @@ def _raise(own: Range) -> Range:
 
 
 def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
-    """Returns the range of a product; it is unbounded if one of the ranges is open.
+    """Returns the range of a product, whose upper end is UNBOUNDED if one of the ranges is open.
 
     Lemma: product-bounds.
     """
@@ -172,7 +178,7 @@ def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
     for own in ranges:
         low *= own.min
         if own.is_open:
-            is_open = True  # not multiplied, because UNBOUNDED has thousands of digits
+            is_open = True  # `high` is not multiplied, because UNBOUNDED has thousands of digits
         else:
             high *= own.max
     return Range(low, UNBOUNDED if is_open else high)
@@ -189,13 +195,14 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
     """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
-        return Range(low, high)  # with one variable on each side, clipping was exact
+        return Range(low, high)  # if each side has one variable, clipping has found the exact ends
 
     def solves(value: int) -> bool:
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
-    # One value at a time, because solutions are not intervals. The budget limits the distance.
+    # An end moves by one value at a time, because there may be gaps between the values with a solution. The budget
+    # limits the number of tried values.
     while not solves(low):
         low += 1
         if low > high:
@@ -217,7 +224,7 @@ def _fix(side: Product, key: int, value: int) -> Product:
 
 
 def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
-    """Whether the products can be equal. Also True if no steps are left to decide.
+    """Returns whether the products can be equal; also True if no steps are left to find out.
 
     Lemma: two-open-ends.
     """
@@ -234,19 +241,19 @@ def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
         return True
     if len(left.factors) == len(right.factors) == 1 and _are_linear(sides):
         return True
-    # The narrowest range first, because it has the fewest branches.
+    # The search branches on the variable with the narrowest range, which has the fewest values to try.
     return _branch(min(factors, key=_measure), sides, budget)
 
 
 def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> bool:
-    """Whether the products can be equal for any value of the variable with the fewest values.
+    """Whether the products can be equal for at least one value of the variable in `factor`.
 
     Lemma: one-side-divides.
     """
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
     for value in range(factor.min, factor.max + 1):
-        if divided and divided % value:  # all variables are on one side, so each divides the other side
+        if divided and divided % value:  # all variables are on one side, so each of them divides `divided`
             if not budget.spend(1):
                 return True
             continue
@@ -264,30 +271,30 @@ def _are_linear(sides: Iterable[Product]) -> bool:
 
 
 def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, Product] | None:
-    """Clips every range to what the others allow; None if nothing is left.
+    """Clips every range to the values that the other ranges allow; None if a range becomes empty.
 
-    Known variables become part of the constants.
+    A variable with only one possible value becomes a part of the constant of its side.
     """
     for _ in range(_CLIP_ROUNDS):
         if not budget.spend(2 * (1 + left.steps + right.steps)):
-            break  # the ranges clipped so far are valid
+            break  # the ranges that have been clipped so far are valid
         before = (left, right)
-        # A common divisor would hide what one constant says about the other side: 4 * a = 6 * x makes a a multiple of
-        # 3.
+        # The constants are divided by their common divisor, because each constant must then divide the variables of the
+        # other side. For example, 4 * a = 6 * x becomes 2 * a = 3 * x, so a is a multiple of 3.
         for _ in before:
             divisor = gcd(left.constant, right.constant)
             left, right = left.divide(divisor), right.divide(divisor)
             clipped = _clip_side(left, right)
             if clipped is None:
                 return None
-            left, right = right, clipped  # each side in turn; after two turns they are in their places again
+            left, right = right, clipped  # the sides swap places, and are back in their places after two turns
         if (left, right) == before:
             break
     return left, right
 
 
 def _clip_side(side: Product, other: Product) -> Product | None:
-    """Clips the variables of `side`. The constants have no common divisor.
+    """Clips the variables of `side`. The constants of both sides must have no common divisor.
 
     Lemmas: clip-above, clip-below, step-by-the-other-constant.
     """
@@ -295,21 +302,23 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         return side if _can_reach(side.constant, other) else None
     least, (greatest, unbounded) = side.find_least(), side.find_greatest()
     floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
-    # The other constant divides this product. If the product is a single factor, it is a multiple of that constant.
+    # The constant of `other` divides the product of the variables of `side`. If there is only one variable, its value
+    # is a multiple of that constant.
     step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
     constant, factors, known = side.constant, [], side.known
     for factor in side.factors:
         low, high, power = factor.min, factor.max, factor.power
         is_open = high >= MAX_DIM
-        # At most the other product divided by the smallest values of all other factors.
+        # The factor is at most the other product divided by the smallest values of all other factors.
         if not open_ceiling:
             high = min(high, find_root(ceiling // (least // low**power), power))
-        # At least the other product divided by the largest values of all other factors, if none of these is open.
+        # The factor is at least the other product divided by the largest values of all other factors, if none of these
+        # is open.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, find_root_above(-(-floor // rest), power))
         low = -(-low // step) * step
-        if high < MAX_DIM:  # an open end stays open: rounding it down would create a bound
+        if high < MAX_DIM:  # an open end is not rounded down, because a lower value would be a bound
             high -= high % step
         if high < low:
             return None
@@ -322,15 +331,18 @@ def _clip_side(side: Product, other: Product) -> Product | None:
 
 
 def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
-    """Clips each side to the other side divided by its constant, if that constant is split among several variables.
+    """Clips each side to the exact quotient of the other side and the constant of this side.
 
-    Only once and not in each round, because it takes as many steps as dozens of rounds, and would not help a search.
+    The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. The
+    quotients are bounded only once and not in each round of clipping, because bounding them costs as many steps as
+    dozens of rounds and would not help a search.
     """
     for _ in sides:
         side, other = sides
         common = gcd(side.constant, other.constant)
         constant = side.constant // common
-        # For one variable its step says the same. Powers are not handled, and an open variable has no upper end.
+        # If the other side has only one variable, `_clip_side` has already moved its ends to multiples of the constant.
+        # `bound_quotient` does not support powers, and needs the upper end of each variable.
         if constant > 1 and len(other.factors) > 1 and not other.is_open and _are_linear((other,)):
             own = bound_quotient([Range(factor.min, factor.max) for factor in other.factors], constant, budget)
             if own is not None:
@@ -344,7 +356,7 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
 
 
 def _can_reach(value: int, side: Product) -> bool:
-    """Whether a product may be `value`, judging by its ranges and its constant.
+    """Whether a product can have the value `value`, as far as its ranges and its constant show.
 
     Lemma: reach-a-number.
     """
@@ -353,17 +365,17 @@ def _can_reach(value: int, side: Product) -> bool:
 
 
 def find_root(value: int, power: int) -> int:
-    """Returns the largest integer whose power is at most `value`; for a power not more than 2^64.
+    """Returns the largest integer whose power is at most `value`. If `power` is above 1, the result is at most 2^64.
 
     Lemma: root-steps.
     """
     if power == 1 or value == 0:
         return value
-    # Floats would be inexact above 2^53, and Newton's method on numbers of thousands of digits would cost more than a
-    # step.
+    # Floats would be inexact above 2^53. Newton's method would take longer than a step for numbers of thousands of
+    # digits, so the result is limited to a value above every dim.
     if value.bit_length() > _DIM_BITS * power:
         return 1 << _DIM_BITS
-    root = 1 << -(-value.bit_length() // power)  # Newton's method from above
+    root = 1 << -(-value.bit_length() // power)  # Newton's method starts above the root
     while True:
         lower = ((power - 1) * root + value // root ** (power - 1)) // power
         if lower >= root:

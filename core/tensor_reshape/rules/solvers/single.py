@@ -1,11 +1,12 @@
 """The output in closed form, if the target consists of numbers above 0, copies and at most one -1.
 
-Any number of input dims may be unknown, but no two of them may share a symbol. Most partially known queries are of this
-kind and need no search: the -1 is a number times the unknown dims that are not copied, divided by a number. The closed
-form applies if this fraction in lowest terms has one unknown dim, or no divisor.
+Any number of input dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of
+this kind and need no search. The -1 is a fraction. Its numerator is a number times the unknown dims that are not
+copied, and its denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the
+fraction in lowest terms has the denominator 1.
 
-The results are those of `solvers.cases` in a tenth of the time. Other queries, and those to be rejected, are left to
-that module.
+The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all queries
+that must be rejected, are left to `solvers.cases`.
 """
 
 from collections.abc import Sequence
@@ -32,22 +33,22 @@ _NONE = Interval(1, 0)
 
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[AnyDim, ...], Conditions] | None:
-    """Returns the output dims and the conditions; None if the query does not fit, or is to be rejected.
+    """Returns the output dims and the conditions; None if there is no closed form, or if the query must be rejected.
 
     Lemma: cancelled-volumes.
 
     Args:
-        data: the input dims, unchecked. A dim that breaks rule 1 does not fit.
-        target: the target.
+        data: the input dims, which may be invalid. The closed form does not apply if a dim breaks rule 1.
+        target: the target of the query.
     """
-    # A length and an unknown item are unknown like the -1, and a literal 0 is a separate case.
+    # A length or an unknown item would be a second unknown value in addition to the -1. A literal 0 needs a case split.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
     divisor = target.product
     if target.inferred is None:
-        # Copies are on both sides, so equal products of the others make equal volumes. Different products can also do
-        # so if a copied dim is 0, but that is a case split.
+        # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If
+        # these products differ, the volumes are equal only if a copied dim is 0, which needs a case split.
         return None if unknown or dividend != divisor else (tuple(target.dims), NO_CONDITIONS)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
@@ -63,9 +64,9 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
-    """Records that the copied dims are not 0, because they divide a -1.
+    """Raises the lower bounds of the copied dims to 1, because these dims divide the -1 and cannot be 0.
 
-    Returns whether they still fit.
+    Returns whether the closed form still applies.
 
     Lemma: quotient-of-elements.
     """
@@ -96,15 +97,17 @@ def _are_independent(data: Sequence[AnyDim]) -> bool:
 
 
 def _is_independent(dim: Dim, names: list[str]) -> bool:
-    # An interval of one value is a number, and an upper end of the largest dim is written as None. The result must not
-    # depend on how a dim is written, so both are left to the solver that simplifies them.
+    # An interval with only one value could also be written as a number. An upper end of MAX_DIM could also be written
+    # as None. The result must not depend on the way in which a dim is written, so such dims are left to the general
+    # solver, which simplifies them.
     (low, high), expression = dim
     if not 0 <= low < (MAX_DIM if high is None else high) or (high or 0) >= MAX_DIM:
         return False
     if expression is None:
         return high is not None or low > 0
     symbol = expression.symbol
-    # A symbol that occurs twice makes a square, and bounds that differ from the dim's must be intersected with them.
+    # If a symbol occurs twice, the fraction contains a square. If a symbol and its dim have different bounds, the
+    # bounds must be intersected. Both are left to the general solver.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)
@@ -112,7 +115,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
 
 
 def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[Dim | None]]:
-    """Returns the product of the dims that are not copied: a number, and the unknown dims."""
+    """Returns the product of the known dims that are not copied, and the unknown dims that are not copied."""
     product, unknown = 1, []
     for index, dim in enumerate(data):
         if index in copied:
@@ -125,17 +128,18 @@ def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[
 
 
 class _Quotient(NamedTuple):
-    """A dim that may be None."""
+    """The result of a division. The class distinguishes an unknown dim, which is None, from a missing result."""
 
     dim: AnyDim
 
 
 def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient | None:
-    """Returns `dividend * unknown / divisor`; None if that needs a search or has no solution.
+    """Returns `dividend * unknown / divisor`; None if the quotient needs a search or has no possible value.
 
-    For one unknown n, the fraction in lowest terms is above * n / below. It is an integer only if `below` divides n. So
-    n / below lies between ceil(low / below) and floor(high / below), and takes every value between. For example, 12 * n
-    / 8 with n from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
+    If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
+    `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
+    example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, n / 2 is from 2 to 4, and the quotient is
+    from 6 to 12.
 
     Lemmas: step-by-the-other-constant, whole-quotients.
     """
@@ -144,7 +148,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
         return None if rest or quotient > MAX_DIM else _Quotient(quotient)
-    # If there is a divisor, two unknown dims share its primes in ways that need a search.
+    # If a divisor remains and two dims are unknown, the prime factors of the divisor can belong to either dim. To
+    # examine these possibilities, a search is necessary.
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
     if (below != 1 and len(unknown) > 1) or below > MAX_DIM // 2:
@@ -152,7 +157,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     bounds = [find_bounds(dim) for dim in unknown]
     found = _multiply_bounds(above, bounds, below)
     may_be_empty = 0 in [bound.min for bound in bounds]  # a list, because a generator is slower for one or two items
-    # no output has elements; another solver decides whether to reject the query
+    # The quotient is not a valid dim in any tensor with elements. If the tensor may be empty, the quotient is 0.
+    # Otherwise, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
@@ -160,7 +166,7 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
 
 
 def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Interval:
-    """Returns the range of the quotient if no dim is 0; empty if there is none."""
+    """Returns the range of the quotient if no dim is 0; the range is empty if the quotient is never an integer."""
     low = above
     high: int | None = above
     for least, most in bounds:

@@ -1,14 +1,16 @@
-"""Bounds of the quotient of a product of variables and a constant, over all ways to split the constant among them.
+"""Bounds of the quotient of a product of variables and a constant.
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-A constant that divides a product of variables is a product of divisors, one of each variable. For one way to split the
-constant, the quotient is a product of independent quotients. The ends over all ways are therefore exact. For example,
-dividing the ends of 98 * x <= 20 * 20 would allow x = 4. But 20 / 7 * 20 / 14 is 2 * 1, and no other way gives more.
+If a constant divides a product of variables, the constant can be split into one divisor of each variable. For one way
+to split the constant, the quotient is a product of independent quotients, so its bounds are exact. The bounds over all
+ways are therefore exact as well. For example, let n and m be at most 20. Dividing 20 * 20 by 98 would allow x = 4. The
+split 7 * 14 allows at most x = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
 
-Invariants: only `solvers.propagation` uses this module. The ways are not listed: of those that have used the same
-divisor so far, only the ends are kept. Steps are counted before they are taken, so a query that would take too many
-costs almost nothing and is left to the search.
+Invariants: only `solvers.propagation` uses this module. The ways to split a constant are not listed one by one. If
+several ways have used the same part of the constant for the first variables, only the smallest and the largest product
+of these ways are kept. The number of steps is computed first, so a query that would need too many steps costs almost no
+steps and is left to the search.
 """
 
 from collections.abc import Sequence
@@ -18,22 +20,23 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-_MAX_BITS = 64  # factorising a constant of thousands of digits takes milliseconds, and no model has one
+# Factorising a constant of thousands of digits would take milliseconds, and models have no such constants.
+_MAX_BITS = 64
 _MAX_DIVISORS = 64
-_FACTOR_STEPS = 40  # the steps to factorise a number of that size
+_FACTOR_STEPS = 40  # the steps for factorising a number of _MAX_BITS bits
 _PAIRS_A_STEP = 3  # pairs of divisors that cost as much as one step
 _TESTS_A_STEP = 16  # tests of pairs that cost as much as one step
-_MAX_STEPS = 1000  # the search needs the rest
+_MAX_STEPS = 1000  # the search needs the other steps of the budget
 
 _Ends: TypeAlias = dict[int, tuple[int, int]]
-"""The smallest and largest product, by divisor."""
+"""A mapping from a divisor of the constant to the smallest and the largest product for this divisor."""
 
 _Pairs: TypeAlias = Sequence[tuple[int, int]]
-"""A used divisor, and one that is left of the constant."""
+"""Pairs of a part of the constant that has been used, and a divisor of the rest of the constant."""
 
 
 def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -> Range | None:
-    """Returns the exact range of a product of variables divided by a constant; empty if it is never an integer.
+    """Returns the exact range of a product divided by a constant; empty if the quotient is never an integer.
 
     Lemma: split-a-constant.
 
@@ -43,7 +46,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
         budget: the step budget.
 
     Returns:
-        None if the constant has too many divisors, or if it would take too many steps.
+        The range. None if the constant has too many divisors, or if the computation would take too many steps.
     """
     if constant.bit_length() > _MAX_BITS or not budget.spend(_FACTOR_STEPS):
         return None
@@ -53,7 +56,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # by the used part of the constant
+    found = {1: (1, 1)}  # the products of the variables so far, by the used part of the constant
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)
@@ -61,10 +64,12 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 
 
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
-    """Returns for each variable the parts of the constant that may be used before it, with those that it may use.
+    """Returns a list of pairs for each variable.
 
-    Nothing is used before the first variable, and the last one must use the rest. Only variables between them examine
-    all pairs.
+    A pair contains the part of the constant that earlier variables have used, and the divisor that this variable uses.
+
+    Before the first variable, no part of the constant has been used. The last variable must use the whole rest. Only
+    the variables between them need all pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]
@@ -80,7 +85,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the ends with one more variable, by the used part of the constant."""
+    """Returns the smallest and the largest product with one more variable, by the used part of the constant."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:

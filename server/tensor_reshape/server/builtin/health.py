@@ -1,7 +1,7 @@
-"""`grpc.health.v1`: the status of the server, and its watchers.
+"""The health service `grpc.health.v1`, which reports the status of the server.
 
-The lock of `Health` is not held while watchers are notified. grpcio-health-checking's own servicer sends under a lock
-that a closing watch also needs, which can block the server.
+`Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking sends while it holds a
+lock that a closing watch also needs, which can block the server.
 """
 
 import logging
@@ -24,34 +24,38 @@ from tensor_reshape.wire.status import Status
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 MAX_WATCHES = 4096
-"""Number of watches that may be open in this process."""
+"""The number of watches that may be open in this process."""
 
 MAX_WATCHES_PER_CONNECTION = 16
-"""Number of watches of one connection. A client needs one for each service that it calls."""
+"""The number of watches that a connection may have open. A client needs a watch for each service that it calls."""
 
 _LOGGER = logging.getLogger(__name__)
 _Response = health_pb2.HealthCheckResponse
 _SERVICES = ("", SERVICE)
-_RESERVED_PART = 8  # one eighth of the watches is reserved for addresses with few
+_RESERVED_PART = 8  # one eighth of the watches is reserved for addresses with few watches
 
 
 class Watch:
-    """The state of one watch: a `service.method_tables.Watch`."""
+    """The state of one watch call. It implements `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
-        """Starts with nothing sent. `known` says whether the server has the service; the name itself may be long."""
+        """Makes a watch that has sent no status yet.
+
+        `known` says whether the server has the watched service. The name of the service is not kept, because a client
+        can send a long name.
+        """
         self._health = health
         self._known = known
         self._sent: bytes | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether no status will follow."""
+        """Whether the watch will send no further status."""
         return self._health.is_over
 
     def find_update(self) -> bytes | None:
-        """Returns the message to send now, or None. Not called by two threads at the same time."""
-        # Compare with the status that was sent. A slow reader therefore gets only the latest status.
+        """Returns the message to send now, or None. Two threads must not call this at the same time."""
+        # The comparison is with the status that was sent last, so a client that reads slowly gets only the latest one.
         latest = self._health.describe(known=self._known)
         if latest == self._sent:
             return None
@@ -59,7 +63,7 @@ class Watch:
         return latest
 
     def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Makes the server call `notify`, on any thread, when the status may have changed; see `method_tables.Watch`.
+        """Registers `notify`, which any thread may call when the status has changed; see `method_tables.Watch`.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -67,29 +71,29 @@ class Watch:
         self._health.join(self, notify, Source(*source))
 
     def close(self) -> None:
-        """Ends the notifications. Does nothing if there are none."""
+        """Ends the notifications. Does nothing if `begin` was not called."""
         self._health.leave(self)
 
 
 class Health:
-    """The health status of this server, as a whole ("") and by the name of its service.
+    """The health status of this server, which clients can query by the name of the service or by "".
 
     Attributes:
-        is_over: whether all watches are ending.
+        is_over: whether all watches end.
     """
 
     def __init__(self) -> None:
-        """Starts as SERVING, because the server is about to start."""
+        """Starts with the status SERVING, because the server will start soon."""
         self.is_over = False
-        self._status = _Response.SERVING  # any thread reads it; assignment is atomic
-        self._lock = threading.Lock()  # guards the next two
+        self._status = _Response.SERVING  # needs no lock, because an assignment is atomic
+        self._lock = threading.Lock()  # guards `_watches` and `_slots`
         self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
-        """Returns the health methods, and `probes`: other methods with the same function, by their paths."""
+        """Returns the health methods and `probes`, which are the health methods of other protocols by their paths."""
         responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
-        if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
+        if hasattr(health_pb2, "HealthListRequest"):  # older versions of grpcio-health-checking do not have this class
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
         watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
         return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
@@ -109,23 +113,23 @@ class Health:
         self._notify()
 
     def end_watches(self) -> None:
-        """Ends all watches, because open calls would use up the shutdown grace period."""
+        """Ends all watches, because a stopping server would otherwise wait for them until the grace period is over."""
         self.is_over = True
         self._notify()
 
     def check(self, raw: bytes) -> bytes:
-        """Returns the response of Check.
+        """Returns the response to a Check request.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
-            StatusError: NOT_FOUND if the server does not have the service.
+            StatusError: NOT_FOUND, because the server does not have the service.
         """
         if not _is_known(raw):
             raise StatusError(_NOT_FOUND)
         return self.describe(known=True)
 
     def list(self, raw: bytes) -> bytes:
-        """Returns the response of List.
+        """Returns the response to a List request.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
@@ -144,7 +148,7 @@ class Health:
         return Watch(self, known=_is_known(raw))
 
     def join(self, watch: Watch, notify: Callable[[], None], source: Source) -> None:
-        """Registers a watch: `notify` is called when the status may have changed.
+        """Registers a watch, whose `notify` is then called whenever the status may have changed.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -156,14 +160,14 @@ class Health:
             self._watches[watch] = (notify, source)
 
     def leave(self, watch: Watch) -> None:
-        """Removes a watch. Does nothing if it is not registered."""
+        """Removes a watch. Does nothing if the watch is not registered."""
         with self._lock:
             _, source = self._watches.pop(watch, (None, None))
             if source is not None:
                 self._slots.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
-        """Returns the message with the status of a service: SERVICE_UNKNOWN if the server does not have it."""
+        """Returns the message with the status of a service. A service that is not `known` has SERVICE_UNKNOWN."""
         status = self._status if known else _Response.SERVICE_UNKNOWN
         return bytes(_Response(status=status).SerializeToString())
 

@@ -1,7 +1,8 @@
-"""Health and reflection are served like other methods, but with engines of their own.
+"""Health and reflection are served like other methods, but each of them has an engine of its own.
 
-They therefore respond even when the service has no free memory or slot, and the same rules limit what clients hold.
-Such an engine has memory for `MAX_SILENT` messages of the largest size. Its calls are not observed.
+They therefore respond even if the service has no free memory or concurrency slot. The same rules limit the memory and
+slots that clients hold. Such an engine has memory for `MAX_SILENT` messages of the largest size. Its calls are not
+observed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +20,14 @@ from tensor_reshape.server.service.method_tables import Estimate, MethodTable, S
 from tensor_reshape.server.service.works import Work
 
 MAX_SILENT = 16
-"""Number of calls that may wait for their message. Normally it arrives microseconds after the HTTP/2 headers."""
+"""The number of calls that may wait for their message. Normally a message arrives microseconds after the headers."""
 
-_MAX_CALLS = 8192  # includes watches, of which clients keep one for each connection
-_SILENT_SECONDS = 0.1  # timeout of a call without its message while other calls wait
-_WAIT_SECONDS = 5.0  # timeout of a call that waits for memory; probes have timeouts of a few seconds
+_MAX_CALLS = 8192  # this limit includes watches, because clients keep a watch open for each connection
+_SILENT_SECONDS = 0.1  # the timeout of a call without its message while other calls wait
+_WAIT_SECONDS = 5.0  # the timeout of a call that waits for memory; probes have timeouts of a few seconds
 
 Respond = Callable[[bytes], bytes]
-"""Returns the response to a message; raises a `ReshapeError` or a `statuses.StatusError`."""
+"""Returns the response to a message, or raises a `ReshapeError` or a `statuses.StatusError`."""
 
 
 def build_service(
@@ -40,10 +41,11 @@ def build_service(
     Args:
         config: the configuration of the server.
         methods: the methods.
-        gates: check each call. Default: none.
-        pools: threads for stream messages that exceed a third of the reserved memory; they are rejected there.
+        gates: the gates that check each call. Default: no gates.
+        pools: the threads for stream messages that exceed a third of the reserved memory. Such messages are above the
+            limit of these methods, so the threads reject them.
     """
-    # `count_pool_bytes` turns this budget into memory for MAX_SILENT of the largest messages.
+    # With this budget, `count_pool_bytes` returns the size of MAX_SILENT messages of the largest size.
     budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
@@ -59,7 +61,7 @@ def build_exchange(name: str, respond: Respond) -> StreamMethod:
 
 
 class _Exchange:
-    """The `Session` of one call of such a stream."""
+    """The `Session` of a stream that has one response for each message."""
 
     is_between_tensors = True
 

@@ -1,9 +1,10 @@
-"""Reflection, `grpc.reflection.v1` and `v1alpha`: the API description for tools without the `.proto` files.
+"""Reflection (`grpc.reflection.v1` and `v1alpha`) describes the API to tools that do not have the `.proto` files.
 
-- Both versions have the same messages and field numbers. grpcio-reflection has only `v1alpha`, so its messages serve
-  both, and the file descriptor of `v1` is made from that of `v1alpha`.
-- The responses come from a separate descriptor pool. It contains the files of the services, their imports, and the
-  error details, but no other files that the process has imported. The services may come from any pool.
+- grpcio-reflection has only `v1alpha`. Both versions have the same messages and field numbers, so the messages of
+  `v1alpha` are used for both. The file descriptor of `v1` is made from that of `v1alpha`.
+- The responses come from a separate descriptor pool. This pool contains the files of the services, the files that they
+  import, and the file of the error details. It does not contain other files that the process has imported. The services
+  may come from any pool.
 """
 
 from collections.abc import Iterable
@@ -21,10 +22,10 @@ from tensor_reshape.wire.fields import parse_message
 
 
 class Reflection:
-    """Responds to each message of a reflection stream, with grpcio-reflection's servicer.
+    """Responds to the messages of reflection streams. The responses come from grpcio-reflection's servicer.
 
     Attributes:
-        names: the method paths.
+        names: the paths of the reflection methods.
     """
 
     def __init__(self, services: Iterable[ServiceDescriptor]) -> None:
@@ -36,7 +37,7 @@ class Reflection:
         self._servicer = reflection.ReflectionServicer([service.full_name for service in served], pool)
 
     def build_methods(self) -> tuple[StreamMethod, ...]:
-        """Returns the methods."""
+        """Returns the reflection methods."""
         return tuple(build_exchange(name, self.respond) for name in self.names)
 
     def respond(self, raw: bytes) -> bytes:
@@ -53,9 +54,10 @@ class Reflection:
 def _describe_v1() -> ServiceDescriptor:
     described = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(described)
-    # Replaced in text form, because the version is part of the package name, of every type name, and of options.
+    # The version is part of the package name, of all type names and of options. In the text form, one `replace` changes
+    # all of them.
     file = text_format.Parse(text_format.MessageToString(described).replace("v1alpha", "v1"), FileDescriptorProto())
-    file.name = "grpc/reflection/v1/reflection.proto"  # its published path
+    file.name = "grpc/reflection/v1/reflection.proto"  # the path of the published `v1` file
     file.options.ClearField("deprecated")
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())

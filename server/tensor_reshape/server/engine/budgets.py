@@ -1,7 +1,7 @@
-"""The memory budget of a process: two pools, and the share of one call.
+"""The memory budget of a process, which is divided into two pools.
 
-The engine holds its lock when it calls this module. Bytes are counted here, not allocated. The holdings of a call
-(`Lifecycle.holdings`) are the most that it can have in memory.
+The engine holds its lock when it calls this module. The module counts bytes and allocates none. The holdings of a call
+(`Lifecycle.holdings`) are the largest number of bytes that the call can have in memory.
 """
 
 from tensor_reshape.server.config import COST_FACTOR, Config
@@ -9,24 +9,29 @@ from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 MAX_READS = 16
-"""Messages that a connection may receive at the same time, for each address that uses it. Further messages wait."""
+"""The number of messages that a connection may receive at the same time. Further messages wait.
+
+A connection of a proxy carries calls of several client addresses. The limit applies to each of them separately.
+"""
 
 _RESERVED_PART = 4  # a quarter of each pool is reserved for addresses that hold little
-_LEAST_SHARE = 4  # in messages: a strided tensor on a stream can hold so much
+# The smallest share of a connection in the processing pool, as a multiple of the largest message. A tensor with strides
+# on a stream can hold this much.
+_LEAST_SHARE = 4
 
 
 class Budget:
-    """The two pools.
+    """The two memory pools of a process.
 
     Attributes:
-        read_cost: bytes of the largest message.
-        work_cost: bytes needed to process the largest message.
-        receiving: the receive pool, for arriving messages and small responses.
-        working: the processing pool, for larger responses.
+        read_cost: the size of the largest message in bytes.
+        work_cost: the number of bytes needed to process the largest message.
+        receiving: the receive pool, which has the memory for arriving messages and small responses.
+        working: the processing pool, which has the memory for larger responses.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts with both pools free. Each has half of the budget."""
+        """Starts with two empty pools. Each pool has half of the budget."""
         self.read_cost = config.max_message_bytes
         self.work_cost = COST_FACTOR * config.max_message_bytes
         half = count_pool_bytes(config)
@@ -36,41 +41,45 @@ class Budget:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that are reserved for all calls now."""
+        """The number of bytes that are currently reserved for all calls together."""
         return self.receiving.used + self.working.used
 
     def may_hold(self, life: Lifecycle, size: int) -> bool:
-        """Whether a stream may hold `size` bytes in addition to its messages. If it is the only one, it always may."""
+        """Whether a stream may hold `size` bytes in addition to its messages.
+
+        If no other call uses the processing pool, the stream may hold any number of bytes.
+        """
         more = size - life.held
         return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
 
     def update(self, life: Lifecycle) -> None:
-        """Updates the pools to the holdings of a call."""
+        """Updates the counts of the pools after the holdings of a call have changed."""
         receiving, working = life.holdings
         counted_receiving, counted_working = life.counted
-        # Most calls hold nothing of one pool. Skipping that pool matters, because every call gets here twice.
+        # Most calls use only one of the pools. Skipping the other pool saves time, because this code runs twice for
+        # every call.
         if receiving != counted_receiving:
             self.receiving.change(life.source, receiving - counted_receiving)
         if working != counted_working:
             self.working.change(life.source, working - counted_working)
         life.counted = receiving, working
-        # As soon as the processing pool holds nothing of the call, its next message uses the receive pool again.
+        # When the call no longer uses the processing pool, its next message uses the receive pool again.
         if life.in_working_pool:
             life.in_working_pool = working > life.held
 
     def keep_response(self, life: Lifecycle, size: int) -> None:
-        """Replaces the memory reserved for a request by memory for its response of `size` bytes."""
+        """Frees the memory that is reserved for a request, and reserves memory for its response of `size` bytes."""
         life.reading = 0
         life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
         self.update(life)
 
     def return_all(self, life: Lifecycle) -> None:
-        """Takes back everything that a call holds, which may be nothing."""
+        """Frees all memory that a call holds. Does nothing if the call holds none."""
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self.update(life)
 
 
 def count_pool_bytes(config: Config) -> int:
-    """Returns the size of each of the two pools."""
-    # The transport copies a message twice when it delivers it, and it delivers one message at a time.
+    """Returns the size of one pool in bytes. Both pools have the same size."""
+    # The rest of the budget is for the transport. It delivers one message at a time, and makes two copies of it.
     return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2

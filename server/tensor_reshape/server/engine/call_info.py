@@ -1,12 +1,13 @@
-"""Facts about a call that are known before its message arrives: method, client, metadata and trailing metadata.
+"""`CallInfo` has the facts about a call: its method, client, metadata and trailing metadata.
 
-The first bytes of the response are added later, for observers that report the call when it is over.
+Most of these facts are known before the message of the call arrives. The first bytes of the response are added later,
+for observers that report the call when it is over.
 
-- gRPC's core, the fallback server and HTTP use the same class.
-- Everything except `method`, `peer` and the certificate that TLS has verified is untrusted input from the client. Check
-  it before you use it, and never write it unchecked to a log, label or span.
-- A call has a `CallInfo` only if a gate or an observer needs it, or if the call fails.
-- The certificate and the request id are computed on first use, because they take time.
+- gRPC's core, the fallback server and the HTTP port use the same class.
+- The method, the peer name and a certificate that TLS has verified can be trusted. Everything else is untrusted input
+  from the client. Check such values before you use them, and never write them unchecked to a log, label or span.
+- A call has a `CallInfo` only if a gate or an observer needs the facts, or if the call fails.
+- The TLS properties are read and the request id is made on first use, because both take time and few calls need them.
 """
 
 import secrets
@@ -19,12 +20,15 @@ Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of lower-case names and values. A value is bytes if its name ends in `-bin`, otherwise text."""
 
 ReadTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
-"""Returns gRPC's `auth_context`: the TLS properties of the client, such as `x509_subject_alternative_name`."""
+"""Returns gRPC's `auth_context`, which has TLS properties of the client, such as `x509_subject_alternative_name`."""
 
 MAX_RESPONSE_BYTES = 1024
-"""Bytes of the response that are kept. The header of a tensor of the largest rank, 64 dims of 10 bytes, fits."""
+"""The number of bytes of the response that are kept.
 
-_GENERATED_BYTES = 8
+They are enough for the header of a tensor of the largest rank, which has 64 dims of 10 bytes.
+"""
+
+_GENERATED_BYTES = 8  # the length of a generated request id
 
 
 class CallInfo:
@@ -32,16 +36,18 @@ class CallInfo:
 
     Attributes:
         method: the full method path. It is always a method of this server.
-        peer: gRPC's name of the connection; empty if not yet known.
-        address: the address of the client, also behind a trusted proxy (see `sources`); empty if not yet known.
+        peer: gRPC's name of the connection. It is empty until the connection is known.
+        address: the address of the client. If a trusted proxy forwarded the call, this is not the proxy's address (see
+            `sources`). It is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: returns the TLS properties of the client, on any thread. They contain no identity if the client has no
-            certificate.
-        identity: the authenticated identity, set by a gate; otherwise empty.
-        trailing: trailing metadata of the call, whatever its status. Gates may add to it.
-        is_logged: whether the log already has the line of a rejected or failed call.
-        gates_to_leave: `Gate.leave` of the gates that have admitted the call, until they are called.
-        response: the first `MAX_RESPONSE_BYTES` of the first response; empty before.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call it. The properties
+            contain no identity if the client has no certificate.
+        identity: the authenticated identity of the caller. It is empty unless a gate has set it.
+        trailing: the trailing metadata, which is sent with a good status and with an error. Gates may add pairs.
+        is_logged: whether the rejection or failure of the call has already been logged.
+        gates_to_leave: the `leave` methods of the gates that have admitted the call and are not yet informed of its
+            end.
+        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. It is empty until there is a response.
     """
 
     __slots__ = (
@@ -59,35 +65,35 @@ class CallInfo:
     )
 
     def __init__(self, method: str, metadata: Metadata, peer: str = "", read_tls: ReadTls = dict) -> None:
-        """Starts without an identity and without trailing metadata."""
+        """Makes the facts of a call that has no identity and no trailing metadata yet."""
         self.method = method
         self.metadata = metadata
         self.peer = peer
         self.read_tls = read_tls
         self.address = self.identity = ""
-        self._request_ids: dict[str, str] = {}  # the request id, as soon as it was used
+        self._request_ids: dict[str, str] = {}  # contains the request id after its first use; otherwise empty
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.gates_to_leave: list[Callable[[CallInfo], None]] = []
         self.response = b""
 
     def find_values(self, key: str) -> list[str | bytes]:
-        """Returns all values of a metadata name, in the order in which the client sent them."""
+        """Returns all values of the metadata with the name `key`, in the order in which the client sent them."""
         return [value for name, value in self.metadata if name == key]
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # One assignment of the old value plus the id: two threads that run this at the same time add the id once.
+        # The new value is the old value and the id. Two threads that run this at the same time assign equal values, so
+        # the id is added only once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Reports the end of the call to the gates that have admitted it. A second call does nothing."""
+        """Reports the end of the call to the gates that have admitted the call. A second call does nothing."""
         try:
-            leave = (
-                self.gates_to_leave.pop()
-            )  # atomic: if two threads run this at the same time, only one gets each item
+            # `pop` is atomic, so two threads that run this at the same time never get the same item.
+            leave = self.gates_to_leave.pop()
         except IndexError:
             return
         try:
@@ -97,14 +103,21 @@ class CallInfo:
 
     @property
     def request_id(self) -> str:
-        """The id of the call in logs: the client's `x-request-id` if it is short and printable, else a new one."""
+        """The id of the call in logs.
+
+        It is the client's `x-request-id` if that value is short and printable. Otherwise the server generates an id.
+        """
         if REQUEST_ID_KEY not in self._request_ids:
             found = find_request_id(self.metadata) or secrets.token_hex(_GENERATED_BYTES)
-            self._request_ids.setdefault(REQUEST_ID_KEY, found)  # atomic: two threads may get here first
+            # Two threads may run this at the same time. `setdefault` is atomic, so both use the same id.
+            self._request_ids.setdefault(REQUEST_ID_KEY, found)
         return self._request_ids[REQUEST_ID_KEY]
 
 
 def record_response(info: CallInfo | None, *responses: bytes) -> None:
-    """Copies the first bytes of the first response into `info`, if there is one. The response may be large."""
+    """Copies the first bytes of the first response to `info`. Does nothing if `info` is None.
+
+    Only the first bytes are copied, because a response may be large.
+    """
     if info is not None and responses and not info.response:
         info.response = responses[0][:MAX_RESPONSE_BYTES]

@@ -1,14 +1,19 @@
-"""Log lines of calls: one for each rejected or failed call, and a sample of all calls if the access log is on.
+"""The log lines of calls.
 
-- A line contains the client, the status and the request id, which the client also receives. It contains nothing of a
-  message, and of the metadata only the request id, which is checked: see `call_info`.
-- A call that is rejected or fails has one line, "rejected" or "failed", at level INFO. It is written when the end is
-  decided, before it is sent. If a client cancels, disconnects or reaches its deadline, the server has not failed, so
-  only the access log has a line. If gRPC's core rejects a message above the limit, there is a line with `grpc_core`,
-  but not with the fallback server.
-- A bug also has a line with its traceback, at level ERROR, with the same request id: see `statuses`.
-- Lines of rejected and failed calls are limited in rate for each code. Lines of the access log are not limited, because
-  they are sampled: see `process.log_queue`. A call never waits until its line is written.
+Each rejected or failed call has a line. If the access log is on, a sample of all calls have a line as well.
+
+- A line contains the client, the status and the request id, which the client also receives. A line contains no part of
+  a message. The request id is the only part of the metadata in a line, and `call_info` checks it.
+- The line of a rejected or failed call is "rejected" or "failed", at level INFO. The server writes the line when the
+  error is decided, before it sends the error.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. Such a call only has a line in
+  the access log.
+- If a message exceeds the limit, gRPC's core rejects the call. `grpc_core` then writes a line, but the fallback server
+  cannot.
+- A bug also has a line with its traceback, at level ERROR, with the same request id (see `statuses`).
+- For each status code, the number of lines of rejected and failed calls per second is limited (see
+  `process.log_queue`). The lines of the access log are not limited, because they are only a sample.
+- A call never waits until its line is written.
 """
 
 import logging
@@ -23,17 +28,19 @@ from tensor_reshape.server.engine.statuses import INTERNAL
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
-_MICROSECONDS = 6  # digits
+_MICROSECONDS = 6  # decimal places of a number of seconds
 
 
 def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "") -> None:
-    """Writes the line of a call that is rejected or fails, unless it already has one. Any thread may call this.
+    """Writes the line of a rejected or failed call. Does nothing if the call already has a line.
+
+    Any thread may call this function.
 
     Args:
         info: the facts about the call.
         result: the result of the call.
-        began: when the call was entered, by `time.monotonic`.
-        field: the field at fault; empty if there is none.
+        began: the time at which the call was entered, as returned by `time.monotonic`.
+        field: the field at fault. Empty if the error concerns no field.
     """
     if info.is_logged:
         return
@@ -45,15 +52,16 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
 
 
 class AccessLog:
-    """Writes a line for a sample of the calls when they are over. It is an observer, and a gate that admits all calls.
+    """Writes a line for a random sample of calls when they are over.
 
-    As a gate it adds the request id to the trailing metadata of every call, also of successful ones.
+    The access log is an observer. It is also a gate that admits all calls and adds the request id to their trailing
+    metadata. Therefore successful calls also return their request id.
     """
 
     def __init__(self, rate: float) -> None:
-        """Writes the line of a call with the probability `rate`.
+        """Writes the line of each call with the probability `rate`.
 
-        The choice is random. If it followed from the request id, clients could choose whether they are logged.
+        The choice does not depend on the request id, because clients could then choose whether their calls are logged.
         """
         self._rate = rate
 
@@ -62,10 +70,10 @@ class AccessLog:
         info.return_request_id()
 
     def leave(self, info: CallInfo) -> None:
-        """Does nothing: `observe` gets more information about the end."""
+        """Does nothing, because `observe` gets more information about the end of the call."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
-        """Writes the line; see `Observer`."""
+        """Writes the line if the call is over and belongs to the sample; see `Observer`."""
         del event
         if record.state is not State.DONE or random.random() >= self._rate:  # noqa: S311 - a sample, not a secret
             return
@@ -75,19 +83,19 @@ class AccessLog:
             "request_bytes": record.request_bytes,
             "response_messages": record.response_messages,
             "response_bytes": record.response_bytes,
-            "sampled": self._rate,  # how many calls the line stands for
+            "sampled": self._rate,  # a line stands for 1 / rate calls
         }
         _LOGGER.info("call", extra=values)
 
 
 def log_unknown_method(method: str) -> None:
-    """Writes the line of a call to a method that does not exist."""
+    """Writes the line of a call whose method does not exist."""
     if _LOGGER.isEnabledFor(logging.INFO):
         _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
 def _describe(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
-    """Returns the fields that both kinds of lines have; unknown values are omitted."""
+    """Returns the fields of a line, without those whose value is unknown. Both kinds of lines have these fields."""
     values = {
         "method": info.method,
         "code": result.code,

@@ -1,4 +1,4 @@
-"""Effects of events as data: the engine returns them, and `perform` performs them."""
+"""The effects of events, as data. The engine returns them, and `perform` calls the handlers that carry them out."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +11,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Kind(Enum):
-    """The actions that the engine can request. Each is a method of `ServedCall`, except FORGET.
+    """The actions that the engine can request.
+
+    Each action is a method of `ServedCall`, except FORGET, which is a method of `Lifecycle`.
 
     Attributes:
-        method: the name of that method.
+        method: the name of the method.
     """
 
     START_READ = "start_read"
@@ -25,12 +27,12 @@ class Kind(Enum):
     FORGET = "forget"
 
     def __init__(self, method: str) -> None:
-        """Keeps the name. Reading `Enum.value` would run a Python function for each effect."""
+        """Keeps the name of the method in an attribute, because reading `Enum.value` would run a Python function."""
         self.method = method
 
 
 class Effect(NamedTuple):
-    """One action for one call.
+    """An action to perform for a call.
 
     Attributes:
         kind: the action.
@@ -44,14 +46,17 @@ class Effect(NamedTuple):
 
 
 Effects: TypeAlias = Sequence[Effect]
-"""The effects of an event, to be performed in this order."""
+"""The effects of an event, in the order in which they must be performed."""
 
 Perform: TypeAlias = Callable[[Iterable[Effect]], None]
-"""Performs the effects of an event, on the thread that reported the event, without the engine's lock."""
+"""Performs the effects of an event. The thread that reported the event calls it, without holding the engine's lock."""
 
 
 def build_perform(deliver: Callable[[], None] | None) -> Perform:
-    """Returns a function that performs effects; it first calls `deliver`, which reports recorded moves to observers."""
+    """Returns a function that calls `deliver` and then performs effects.
+
+    `deliver` reports the recorded events to observers. Without observers, `deliver` is None.
+    """
     if deliver is None:
         return perform
 
@@ -63,7 +68,7 @@ def build_perform(deliver: Callable[[], None] | None) -> Perform:
 
 
 def perform(effects: Iterable[Effect]) -> None:
-    """Performs effects: see `Perform`. A call that was forgotten has none."""
+    """Performs effects; see `Perform`. Effects for a call that was already forgotten are skipped."""
     for kind, life, arguments in effects:
         try:
             if kind is _FORGET:
@@ -71,7 +76,8 @@ def perform(effects: Iterable[Effect]) -> None:
             elif life.served is not None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
-            _LOGGER.exception("bug")  # this call stalls until its timeout; the other effects must still happen
+            # This call makes no more progress, so its stall timeout will end it. The other effects must still happen.
+            _LOGGER.exception("bug")
 
 
 _FORGET = Kind.FORGET

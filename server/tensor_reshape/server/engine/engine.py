@@ -1,22 +1,23 @@
 """Admission control: the engine takes events of calls and returns effects as data.
 
-- The size of a message is unknown until it arrives. A call therefore reserves memory for the largest allowed message in
-  the receive pool before it reads. A small response stays within that reservation, which ends when the transport has
-  taken the response. The response to a larger message, and the transport's copy of it, need memory of the processing
-  pool. Because the pools are separate, arriving messages never block the responses that would free memory.
-- One rule shares memory and concurrency slots among clients: see `fair_shares`. If the receive pool is full all the
-  same, the engine aborts calls of the addresses that hold the most.
-- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, it is aborted as soon
-  as the largest message has had time to arrive at a moderate pace: see `stall_timeouts`. Received bytes count as
-  progress in proportion to that pace, so a trickle only delays the abort. Time that a call waits for this server does
-  not count.
-- A call that waits longer than that for memory or for a thread is rejected.
-- The gates check a call before it takes a concurrency slot: see `gates`.
+- The size of a message is unknown until it arrives. Before a call reads, it therefore reserves memory for the largest
+  allowed message in the receive pool. A small response uses the same reservation until the transport has taken it. The
+  response to a larger message, and the transport's copy of it, need memory of the processing pool. Because the pools
+  are separate, arriving messages never block the responses that would free memory.
+- `fair_shares` divides memory and concurrency slots among clients. If the receive pool is full nevertheless, the engine
+  aborts calls of the addresses that hold the most.
+- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the timeout is
+  shorter: it is the time that the largest message needs at a moderate rate (see `stall_timeouts`). Received bytes count
+  as progress in proportion to their number, so a client that sends slowly only delays the abort. Time during which a
+  call waits for this server does not count.
+- A call that waits too long for memory or for a thread is rejected.
+- Gates check a call before the call takes a concurrency slot (see `gates`).
 
-Each method is an event. It takes the lock once, moves the call (`lifecycle`), updates the memory that the call holds,
-and returns the effects for this call and for others that can now continue. Under the lock the engine calls only the
-journal. The thread that reports an event performs its effects after the lock is released (`effects.perform`). A list of
-events and times explains every decision of the engine: see `tests/support/transcripts.py`.
+Each method handles one event. The method takes the lock, changes the state of the call (`lifecycle`), updates the
+memory that the call holds, and returns the effects for this call and for other calls that can now continue. The thread
+that reported the event performs the effects after the lock is released (`effects.perform`). While the lock is held, the
+engine calls no other code than the journals. Its decisions depend only on the events and their times, so a test can
+replay them (`tests/support/transcripts.py`).
 """
 
 import threading
@@ -35,7 +36,7 @@ from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
 
-# Used by every small call: looking up a member of an Enum costs as much as moving the call.
+# These names avoid looking up Enum members, which would double the cost of an event. Every small call uses them.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
@@ -49,7 +50,7 @@ class EndDecision(NamedTuple):
     """The outcome of `Engine.end`.
 
     Attributes:
-        is_first: whether this event decided the end. If not, the end was decided before, and there is nothing to send.
+        is_first: whether this event decided the end. If False, an earlier event did, and there is nothing to send.
         effects: the effects to perform.
     """
 
@@ -58,12 +59,12 @@ class EndDecision(NamedTuple):
 
 
 class Engine:
-    """The calls of one process; safe to use from any thread.
+    """The calls of one process. Any thread may use the engine.
 
     Attributes:
-        journals: record the moves of each call that begins from now on.
-        max_calls: number of calls that may run at the same time.
-        needs_info: whether calls need a `CallInfo`, which gates and the journals of the constructor read.
+        journals: the journals that record the events of each call. A change applies to calls that begin later.
+        max_calls: the number of calls that may run at the same time.
+        needs_info: whether calls need a `CallInfo`, because a gate or a journal of the constructor reads it.
     """
 
     def __init__(
@@ -78,10 +79,10 @@ class Engine:
 
         Args:
             config: the limits of the server.
-            journals: record the moves of each call that begins.
-            gates: check each call. Default: none.
-            clock: returns seconds.
-            timeouts: how long calls may make no progress. Default: derived from `config`.
+            journals: the journals that record the events of each call.
+            gates: the gates that check each call. Default: no gates.
+            clock: a function that returns the current time in seconds.
+            timeouts: the timeouts of calls without progress. Default: those that follow from `config`.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -92,7 +93,7 @@ class Engine:
         self._gates = gates or Gates()
         self.needs_info = bool(journals or self._gates)
         self._clock = clock
-        self._lock = threading.Lock()  # guards the next two, the pools, and every call that has been entered
+        self._lock = threading.Lock()  # guards `_lives`, `_slots`, the memory pools and the state of all entered calls
         self._lives: set[Lifecycle] = set()  # calls that have been entered and are not over
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
@@ -113,28 +114,28 @@ class Engine:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that are reserved for all calls now."""
+        """The number of bytes that are currently reserved for all calls together."""
         return self._budget.used_bytes
 
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
-        """Begins a call, which reads its first message as soon as there is memory. The handler must `release` it later.
+        """Begins a call, which reads its first message as soon as there is memory.
 
         Args:
-            life: the call.
+            life: the call. The handler must `release` it later, also if this method raises an error.
             source: the address and connection of the client.
-            size: the largest possible message of this call, in bytes. None: the largest allowed message.
+            size: the largest possible message of this call, in bytes. None: the largest message that is allowed.
 
         Raises:
-            ReshapeError: the error of a gate, or SERVER_BUSY. The handler then ends and releases the call as usual.
+            ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end it.
         """
         rejection: ReshapeError | None = None
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
         with self._lock:
-            if life.state is _DONE:  # over before it was entered; FORGET reports that to the gates that admitted it
+            if life.state is _DONE:  # the call ended before it was entered; FORGET reports its end to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = self.journals  # also for a call that is rejected at once
+            life.journals = self.journals  # the journals are set before a rejection, which they must record
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
@@ -148,10 +149,10 @@ class Engine:
         raise rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
-        """Records that a message has arrived, or with size None that the client has half-closed the call.
+        """Records that a message of `size` bytes has arrived. None: the client has half-closed the call instead.
 
-        Returns False if the call is already ending. Otherwise the call is WORKING from now on and keeps its reservation
-        for the largest message.
+        Returns False if the call is already ending. Otherwise the call becomes WORKING and keeps its reservation for
+        the largest message.
         """
         with self._lock:
             if not life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size=size or 0):
@@ -161,12 +162,12 @@ class Engine:
             return True
 
     def respond_at_once(self, life: Lifecycle, received: int, size: int) -> Effects | None:
-        """Records that a message has arrived and has a response: `message_received` and a good `end` in one step.
+        """Records in one step that a message has arrived (`message_received`) and that its response is ready (`end`).
 
-        The call stays RECEIVING while the receiving thread computes the response, which takes microseconds.
+        Until then the call is RECEIVING, because the receiving thread computes the response within microseconds.
 
         Returns:
-            the effects. None: the end was decided before, and there is nothing to send.
+            the effects. None: an earlier event decided the end of the call, and there is nothing to send.
         """
         with self._lock:
             if not life.move(_ARRIVE, size=received):
@@ -178,39 +179,39 @@ class Engine:
             return self._grant()
 
     def fits(self, life: Lifecycle, size: int) -> bool:
-        """Whether the response to a stream's message of that size fits in the memory reserved for receiving it.
+        """Whether a stream's message of `size` bytes can be processed within the memory reserved for receiving it.
 
-        This reads without the lock. A response that is sent at the same time only frees more of that memory.
+        This needs no lock, because a response that another thread sends at the same time only frees more memory.
         """
         return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
-        """Queues the received message until there is memory and then a thread for it; `take_up` follows.
+        """Queues the received message until there is memory for it. A worker thread then calls `begin_work`.
 
         Args:
             life: the call.
-            size: bytes that the response needs. None: as many as for the largest message. 0: the response fits in what
-                the call has already reserved.
+            size: the bytes that the response needs. None: as many as for the largest message. 0: no more bytes than the
+                call has already reserved.
         """
         with self._lock:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
-            # DONE: the thread that worked on it has found that the call is over.
+            # If the state is DONE, the client was gone, and this event shows that the thread no longer uses the call.
             return self._release(life) if life.state is _DONE else ()
 
-    def take_up(self, life: Lifecycle) -> bool:
-        """Records that a thread begins to work. Returns False if the call is already ending: there is nothing to do."""
+    def begin_work(self, life: Lifecycle) -> bool:
+        """Records that a thread begins to work. Returns False if the call is ending, so that there is nothing to do."""
         with self._lock:
-            return life.move(Event.TAKE_UP)
+            return life.move(Event.BEGIN_WORK)
 
     def respond(self, life: Lifecycle, responses: Sequence[bytes], moved: int | None) -> Effects:
-        """Adds the responses to a stream's message to its outbox and reads the next message if allowed.
+        """Adds the responses to a stream's message to the outbox, and reads the next message if that is allowed.
 
         Args:
             life: the call.
-            responses: the response messages; `sent` follows for each.
-            moved: bytes of progress that the message made. None: full progress.
+            responses: the response messages. `sent` must follow for each of them.
+            moved: the bytes that the message has added to an unfinished tensor. None: the tensor is complete.
         """
         size = sum(map(len, responses))
         with self._lock:
@@ -230,7 +231,7 @@ class Engine:
             return (Effect(Kind.START_SEND, life), *self._grant(), *self._read_if_due(life))
 
     def sent(self, life: Lifecycle, size: int) -> Effects:
-        """Records that a response of that size was sent, and reads the stream's next message if that was due."""
+        """Records that a stream's response of `size` bytes was sent, and reads the next message if that is now due."""
         with self._lock:
             life.move(Event.SENT, size=size)
             if life not in self._lives:
@@ -242,7 +243,7 @@ class Engine:
             return (*self._grant(), *self._read_if_due(life))
 
     def reserve(self, life: Lifecycle, size: int) -> Effects:
-        """Reserves `size` bytes for a stream in addition to its messages; 0 returns them.
+        """Reserves `size` bytes for a stream in addition to its messages. 0 frees this reservation.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -263,43 +264,43 @@ class Engine:
         Args:
             life: the call.
             result: the status.
-            size: bytes of a unary call's response. Memory for it stays reserved until the call is over.
+            size: the size of a unary call's response in bytes. Memory for it stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            self._withdraw(life)  # a bug can end a call that waits: it must not get memory after that
+            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client had gone before
+                return EndDecision(is_first=False, effects=self._release(life))  # the client was already gone
             if before is not _WORKING:
                 return EndDecision(is_first=has_moved, effects=())
-            # Only a WORKING call has no partly received message: its reservation can shrink to the response.
+            # A WORKING call has received its whole message, so the reservation can shrink to the size of the response.
             life.since = self._clock()
             self._budget.keep_response(life, size)
             return EndDecision(is_first=True, effects=self._grant())
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Effects:
-        """Returns everything that a call holds when the transport is done with it; may be repeated.
+        """Frees everything that a call holds, because the transport has finished the call. May be called again.
 
-        If a thread still works on the call, the next event of that thread returns it.
+        If a thread still works on the call, the memory is freed when that thread reports its next event.
 
         Args:
             life: the call.
-            gone: whether the client had disconnected before it received the status.
+            gone: whether the client disconnected before it received the status.
         """
         with self._lock:
             life.move(_OVER, result=GONE if gone and life.state is _ENDING else None)
             return self._release(life) if life.state is _DONE else ()
 
     def sweep(self) -> Effects:
-        """Aborts the calls that have made no progress, or have waited, for too long. Called at regular intervals."""
+        """Aborts calls that made no progress, or waited, for too long. The server calls this at regular intervals."""
         with self._lock:
             now = self._clock()
             stalled = find_stalled(self._lives, self._timeouts, now, self._receiving.newcomers, self._is_greedy)
             return (*[self._abort(life, seconds, now) for life, seconds in stalled.items()], *self._grant())
 
     def close(self) -> Effects:
-        """Ends the calls that wait for their clients or for memory, because the server stops. `Health` ends watches."""
+        """Ends the calls that wait for clients or memory, because the server stops. `Health` ends the watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
@@ -308,7 +309,7 @@ class Engine:
             return [Effect(Kind.DROP, life, (None,)) for life in resting]
 
     def _is_greedy(self, address: str) -> bool:
-        """Whether an address has more than its fair share of memory that others wait for, or of scarce slots."""
+        """Whether an address holds more than its fair share of memory for which others wait, or of scarce slots."""
         pools = (self._receiving, self._working)
         return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
             self._slots.is_crowded and self._slots.is_greedy(address)
@@ -320,7 +321,7 @@ class Engine:
         life.move(
             Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
         )
-        life.since = now  # the client has the same time again to receive the error
+        life.since = now  # the timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
         return Effect(Kind.DROP, life, (rejection,)) if cancels else Effect(Kind.ABORT, life, (rejection, state))
 
@@ -328,7 +329,7 @@ class Engine:
         return self._request_read(life) if life.may_read else ()
 
     def _request_read(self, life: Lifecycle) -> Effects:
-        """Lets a call read its next message, now or when there is memory."""
+        """Lets a call read its next message at once, or later when there is memory."""
         life.move(_REQUEST)
         pool = self._receiving
         if pool.take(life.source, life.max_message_bytes):
@@ -336,7 +337,7 @@ class Engine:
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, life.max_message_bytes, life)
-        return self._grant()  # an address that holds little may be served before others that already wait
+        return self._grant()  # the new claim may get memory at once, because addresses that hold nothing come first
 
     def _start_read(self, life: Lifecycle) -> Effect:
         """Records the memory that the receive pool has given to a call."""
@@ -345,7 +346,7 @@ class Engine:
         return Effect(_START_READ, life)
 
     def _queue(self, life: Lifecycle, size: int) -> Effects:
-        """Lets a call work when there is memory. Until then it holds only the bytes of its message."""
+        """Starts the work on a message when there is memory. Until then the call holds only the message's bytes."""
         life.reading = life.arrived_bytes
         now = self._clock()
         life.resume_clock(now)
@@ -360,7 +361,7 @@ class Engine:
         return self._grant()
 
     def _start_work(self, life: Lifecycle, size: int) -> Effect:
-        """Records the memory that the processing pool has given to a call. That pool now holds all of its messages."""
+        """Records the memory that the processing pool has given to a call. This pool now counts its messages, too."""
         life.reading, life.reserved, life.in_working_pool = 0, size, True
         life.counted = (life.counted[0], life.counted[1] + size)
         life.move(Event.GRANT)
@@ -368,12 +369,12 @@ class Engine:
         return Effect(Kind.START_WORK, life)
 
     def _grant(self) -> Effects:
-        """Gives memory to waiting calls: to processing first, because that frees memory of the receive pool."""
-        if not any(self._waiting):  # usually; every call gets here twice
+        """Gives memory to waiting calls. Processing comes first, because it frees memory of the receive pool."""
+        if not any(self._waiting):  # usually no call waits, and this code runs twice for every call
             return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
-            claim.owner.claim, claim.owner.since = None, self._clock()  # the call waits for a thread from now on
+            claim.owner.claim, claim.owner.since = None, self._clock()  # from now on, the call waits for a thread
             effects.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
             life = claim.owner
@@ -384,13 +385,13 @@ class Engine:
         return effects
 
     def _release(self, life: Lifecycle) -> Effects:
-        """Takes back everything that a call holds, which may be nothing."""
+        """Frees the slot and the memory that a call holds. Does nothing if the call holds none."""
         if life in self._lives:
             self._lives.discard(life)
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET is performed after the lock is released: it may free the handler and all transport objects of the call.
+        # FORGET is an effect, because it can free the handler and transport objects. The lock must not be held then.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

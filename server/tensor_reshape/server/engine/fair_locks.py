@@ -1,9 +1,9 @@
-"""A fair lock for threads that compute, and a short switch interval of the interpreter while they do.
+"""A fair lock for threads that compute, and a short switch interval of the interpreter while they compute.
 
 CPython runs one thread at a time. Several computing threads are not faster than one, and each of them can delay the
-serving thread when it wakes up. Computing threads therefore take turns with a `FairLock`: first come, first served,
-with a time slice for each. While one computes, the interpreter's switch interval is short, so that the serving thread
-gets the interpreter soon.
+serving thread when the serving thread wakes up. Computing threads therefore take turns with a `FairLock`. They get the
+lock in the order of arrival, and each may keep it for a time slice. While a thread computes, the interpreter's switch
+interval is short, so that the serving thread gets the interpreter soon.
 """
 
 import sys
@@ -12,28 +12,30 @@ import time
 from collections import deque
 
 SLICE_SECONDS = 0.002
-"""Time slice of a thread that computes while others wait. A switch costs about 50 us."""
+"""The time slice of a computing thread while others wait for the lock. Passing the lock on costs about 50 us."""
 
 SWITCH_SECONDS = 0.0001
-"""Longest wait of the serving thread for a computing thread each time it wakes up, which is several times a call.
+"""The interpreter's switch interval while threads compute.
 
-CPython's default is 5 ms. If no thread wakes up, there is no switch and no cost. During a batch, four waits took 7.7 ms
-with the default, 1.5 ms with 0.5 ms, 1.0 ms with this value and 0.8 ms with half of it. The processor time of the batch
-was the same in all cases.
+It is the longest time that the serving thread waits for a computing thread after waking up. The serving thread wakes up
+several times in each call. If no thread wakes up, the interpreter does not switch, and a short interval costs nothing.
+
+CPython's default is 5 ms. During a batch, four waits took 7.7 ms with the default, 1.5 ms with 0.5 ms, 1.0 ms with this
+value and 0.8 ms with half of this value. The processor time of the batch was the same in all cases.
 """
 
 
 class _FastSwitches:
-    """Shortens the switch interval of the interpreter while at least one user wants it."""
+    """Shortens the switch interval of the interpreter while there is at least one user."""
 
     def __init__(self) -> None:
         """Starts without users."""
-        self._lock = threading.Lock()  # guards the next two; never held for long
+        self._lock = threading.Lock()  # guards `_users` and `_interval`; never held for long
         self._users = 0
-        self._interval = 0.0  # the interval before the first user came, to be restored
+        self._interval = 0.0  # the original interval, which is restored when the last user ends
 
     def begin(self) -> None:
-        """Adds a user; `end` must follow."""
+        """Adds a user. The user must call `end` later."""
         with self._lock:
             if not self._users:
                 self._interval = sys.getswitchinterval()
@@ -49,7 +51,7 @@ class _FastSwitches:
 
 
 FAST_SWITCHES = _FastSwitches()
-"""The switch interval of this process, also for other code that would delay the serving thread."""
+"""The users of a short switch interval in this process. Other code that would delay the serving thread uses it, too."""
 
 
 class FairLock:
@@ -57,11 +59,11 @@ class FairLock:
 
     def __init__(self) -> None:
         """Starts unlocked."""
-        self._lock = threading.Lock()  # guards the next two; never held for long
-        # One lock for each waiting thread, held until its turn, in the order of arrival.
+        self._lock = threading.Lock()  # guards `_waiting` and `_taken`; never held for long
+        # Each waiting thread has a lock of its own, which is released at its turn. The locks are in order of arrival.
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False  # whether a thread has the turn; stays True while the turn passes to the next thread
-        self._until = 0.0  # end of the slice by `time.monotonic`; used only by the thread that has the turn
+        self._taken = False  # whether a thread has the turn; stays True when the turn passes to the next thread
+        self._until = 0.0  # end of the time slice by `time.monotonic`; used only by the thread that has the turn
 
     def __enter__(self) -> None:
         """Waits for the turn of this thread."""
@@ -87,7 +89,7 @@ class FairLock:
                 FAST_SWITCHES.end()
 
     def give_way(self) -> None:
-        """Passes the turn and waits for it again, if the slice is over and other threads wait."""
+        """Passes the turn on and waits for the next one, if the time slice is over and other threads wait."""
         if self._waiting and time.monotonic() >= self._until:
             self.__exit__()
             self.__enter__()

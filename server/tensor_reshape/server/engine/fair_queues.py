@@ -1,6 +1,7 @@
-"""Fair queues: addresses take turns, and within an address its connections, however many items each has queued.
+"""Fair queues: addresses take turns, and the connections of an address take turns as well.
 
-A queue has no lock. Use it from one thread, or under a lock of your own.
+The number of queued items of an address or connection does not matter. A queue has no lock, so use it from one thread
+or under a lock of your own.
 """
 
 from collections import OrderedDict, deque
@@ -14,16 +15,21 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """Items by address and connection: first in, first out within a connection, round-robin between them.
+    """A queue of items by address and connection.
+
+    The items of a connection leave the queue in the order in which they were added. Addresses take turns round-robin,
+    and so do the connections of an address.
 
     Attributes:
-        queues: the waiting items by address and connection; the next turn comes first. Read it only. It is empty if
-            nothing waits, which callers can check without a function call.
+        queues: the waiting items by address and connection. The address and the connection with the next turn come
+            first. Other code must not change it. It is empty if no item waits, which can be checked without a function
+            call.
     """
 
     def __init__(self) -> None:
         """Starts empty."""
-        self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()  # no part is empty
+        # Each address in `queues` has connections, and each of these connections has items.
+        self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
 
     def push(self, source: Source, item: Item) -> None:
         """Adds an item of a connection. A connection without items gets its turn after the others of its address."""
@@ -31,14 +37,17 @@ class FairQueue(Generic[Item]):
         connections.setdefault(source.connection, deque()).append(item)
 
     def find(self, address: str, may_take: Callable[[Item], bool]) -> Item | None:
-        """Returns the next item of an address, of the first connection whose next item `may_take` accepts, if any."""
+        """Returns the next item of an address that `may_take` accepts, or None.
+
+        Only the first item of each connection is examined, in the order of the connections' turns.
+        """
         return next((items[0] for items in self.queues[address].values() if may_take(items[0])), None)
 
     def pop(self, source: Source | None = None) -> Item:
-        """Removes and returns the next item: of the given connection, or of the connection whose turn it is.
+        """Removes and returns the next item of a connection. Default: of the connection whose turn it is.
 
         Raises:
-            KeyError: no item waits, or none of the connection.
+            KeyError: no item of the connection waits, or no item at all.
         """
         address = source.address if source is not None else next(iter(self.queues), "")
         connections = self.queues[address]
@@ -50,7 +59,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, source: Source, item: Item) -> None:
-        """Removes an item wherever it waits. Does nothing if it does not wait."""
+        """Removes an item from the queue of its connection. Does nothing if the item is not queued."""
         with suppress(KeyError, ValueError):
             self.queues[source.address][source.connection].remove(item)
             self._drop_empty(source)

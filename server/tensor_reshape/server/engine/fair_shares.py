@@ -1,17 +1,22 @@
-"""Fair shares of a limited resource, bytes of memory or concurrency slots: by address, then by connection.
+"""Fair shares of a limited resource, which is memory or the concurrency slots.
 
-- A pool has a limit. An address may always have its fair share, which is the limit divided by one more than the number
-  of addresses that hold something. It may have more than that while all addresses together leave the reserve free. An
-  address that holds much therefore cannot lock out others, however many connections it opens.
-- Within an address, a connection has at most a share, so that one client cannot lock out others of the same address.
-  Clients behind one proxy use one connection with different addresses. Each of them has a share.
-- A claim that cannot be granted waits. Addresses that hold nothing come first, then all addresses round-robin. Within
-  an address its connections take turns. Claims of one connection keep their order.
-- A claim above the share of its connection waits only for that connection. It does not delay other claims.
-- If nothing of the pool is in use, any claim is granted. Otherwise a claim larger than the pool would wait forever.
-- All clients of one unix socket have the same name, so they count as one address and one connection, without a share.
+The resource is divided among addresses first, and then among the connections of each address.
 
-The engine holds its lock when it calls this module, and decides the size of claims. A grant examines at most
+- A pool has a limit. The fair share of an address is this limit divided by one more than the number of addresses that
+  hold something. An address may always have its fair share. It may have more while the reserve of the pool stays free.
+  An address that holds much therefore cannot lock out others, however many connections it opens.
+- A connection may hold at most the connection share of the pool, so that one client cannot lock out other clients of
+  the same address. Clients behind a proxy may use one connection with different addresses. Each of these addresses then
+  has its own connection share.
+- A claim that cannot be granted waits. Addresses that hold nothing come first. If there are none, all addresses take
+  turns. The connections of an address also take turns. The claims of one connection keep their order.
+- A claim above the connection share waits until its own connection has freed something. It does not delay claims of
+  other connections.
+- If the whole pool is free, any claim is granted. Otherwise a claim larger than the pool would wait forever.
+- All clients of a unix socket have the same name. They count as one address and one connection, to which the connection
+  share does not apply.
+
+The engine holds its lock when it calls this module. It also decides the size of the claims. A grant examines at most
 `MAX_EXAMINED` waiting addresses.
 """
 
@@ -26,7 +31,7 @@ from tensor_reshape.server.engine.sources import Source, is_shared
 Owner = TypeVar("Owner")
 
 MAX_EXAMINED = 64
-"""Waiting addresses that one grant examines, because there may be thousands."""
+"""The number of waiting addresses that a grant examines. It is limited, because thousands of addresses may wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,8 +39,8 @@ class Claim(Generic[Owner]):
     """A waiting request for a part of a pool.
 
     Attributes:
-        size: the requested size, in bytes or slots.
-        owner: the call that requested it.
+        size: the requested number of bytes or slots.
+        owner: the call that made the request.
         source: the address and connection of the client.
         pool: the pool.
     """
@@ -51,23 +56,23 @@ class FairPool(Generic[Owner]):
 
     Attributes:
         used: the sum of all holdings.
-        waiting: claims that wait until others return something. Read it only.
+        waiting: the claims that wait until other calls free a part of the pool. Other code must not change it.
     """
 
     def __init__(self, limit: int, reserve: int, connection_share: int | None = None) -> None:
         """Starts with nothing in use.
 
         Args:
-            limit: the most that all addresses may hold together.
-            reserve: the part that only addresses below their fair share may use.
-            connection_share: the most that one connection may hold. Default: as much as its address.
+            limit: the largest sum of all holdings.
+            reserve: the part of the limit that only addresses below their fair share may use.
+            connection_share: the largest holding of one connection. Default: the same as for an address.
         """
         self._limit = limit
         self._ceiling = limit - reserve
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
-        self._addresses: dict[str, int] = {}  # holdings of each address that holds something
-        self._connections: dict[Source, int] = {}  # holdings of each connection; empty if there is no share
+        self._addresses: dict[str, int] = {}  # the holding of each address that holds something
+        self._connections: dict[Source, int] = {}  # the holding of each connection; empty without a connection share
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
         self._newcomers: OrderedDict[str, None] = OrderedDict()  # waiting addresses that hold nothing, oldest first
@@ -79,12 +84,12 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether only the reserve is left."""
+        """Whether only the reserve is free."""
         return self.used >= self._ceiling
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a claim waits that is within the share of its connection."""
+        """Whether a claim waits that does not exceed the connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def is_greedy(self, address: str) -> bool:
@@ -92,7 +97,7 @@ class FairPool(Generic[Owner]):
         return self._addresses.get(address, 0) > self._count_fair()
 
     def fits(self, source: Source, size: int) -> bool:
-        """Whether a connection may have `size` more now."""
+        """Whether a connection may now have `size` more bytes or slots."""
         together = self.used + size
         if self.used == 0:
             return True
@@ -104,10 +109,10 @@ class FairPool(Generic[Owner]):
         return together <= self._limit and (not has or has + size <= self._count_fair())
 
     def take(self, source: Source, size: int) -> bool:
-        """Gives a connection `size` if that is allowed and no other claim waits for it. Returns whether it did."""
+        """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
         if self.waiting.queues and self.is_waited_for:
             return False
-        # The common case comes first: usually most of the pool is free, and every call gets here twice.
+        # A fast path for the usual case, in which most of the pool is free. This code runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -115,11 +120,12 @@ class FairPool(Generic[Owner]):
         return True
 
     def change(self, source: Source, size: int) -> None:
-        """Records that a connection holds `size` more, or less if negative."""
+        """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
-        # Written twice instead of a helper, because every call gets here five times. A source without holdings is
-        # removed, because a client can have any number of connection names.
+        # The code for addresses and for connections is the same. A common function would cost time, because this runs
+        # five times for every call. Entries without holdings are removed, because a client can open any number of
+        # connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -136,20 +142,21 @@ class FairPool(Generic[Owner]):
             self._update_newcomer(address)
 
     def claim(self, source: Source, size: int, owner: Owner) -> Claim[Owner]:
-        """Adds a claim of a connection after the claims that it already has."""
+        """Adds a claim of a connection after the claims that the connection already has."""
         claim = Claim(size, owner, source, self)
         self.waiting.push(source, claim)
         self._update_newcomer(source.address)
         return claim
 
     def withdraw(self, claim: Claim[Owner]) -> None:
-        """Removes a claim. Does nothing if it was granted before."""
+        """Removes a claim. Does nothing if the claim was already granted."""
         self.waiting.remove(claim.source, claim)
         self._update_newcomer(claim.source.address)
 
     def grant(self) -> Claim[Owner] | None:
-        """Grants the next claim that fits and returns it. None: no waiting claim fits."""
-        # While newcomers wait, only they are examined: a smaller claim of another address must not overtake them.
+        """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
+        # While addresses that hold nothing wait, only they are examined. Otherwise smaller claims of other addresses
+        # could overtake them again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             claim = self.waiting.find(address, self._is_within_share)
             if claim is not None and self.fits(claim.source, claim.size):

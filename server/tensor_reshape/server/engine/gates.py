@@ -1,12 +1,13 @@
 """Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
-- A gate checks a call by its `CallInfo` before the call takes a concurrency slot or memory. Gates also check calls that
-  will get no slot. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
-- Gates run in their order until one rejects the call. `leave` of each gate that has admitted the call is called once:
-  when the call is over, or when a later gate rejects it.
-- Health methods, and the health methods of the Open Inference Protocol, have no gates. Reflection has.
-- A gate runs on any thread, without a lock of this server. One of these threads receives all calls, so a gate must not
-  block.
+- A gate checks the `CallInfo` of a call before the call takes a concurrency slot or memory. Gates also check a call for
+  which no slot is free. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
+- Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
+  call, `leave` is called once for each gate that has admitted the call.
+- Gates do not check calls of the health methods, including those of the Open Inference Protocol. They do check
+  reflection calls.
+- A gate runs on any thread, without a lock of this server. It must not block, because that thread may be the one that
+  receives all calls.
 - If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).
 """
 
@@ -21,21 +22,23 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Gate(Protocol):
-    """Admits or rejects calls; see the invariants of this module."""
+    """Admits or rejects calls. The docstring of this module lists the rules for gates."""
 
     def admit(self, info: CallInfo) -> None:
-        """Admits a call. A gate may set `info.identity` for later gates and for observers.
+        """Admits a call, or rejects it by raising an error.
+
+        A gate may set `info.identity` for later gates and for observers.
 
         Raises:
-            ReshapeError: the call is rejected with this error.
+            ReshapeError: the error with which the call is rejected.
         """
 
     def leave(self, info: CallInfo) -> None:
-        """Called when a call that this gate has admitted is over."""
+        """Handles the end of a call that this gate has admitted."""
 
 
 class Gates:
-    """A sequence of gates; false if it is empty."""
+    """A sequence of gates. Its truth value is False if it is empty."""
 
     def __init__(self, gates: Sequence[Gate] = ()) -> None:
         """Keeps the gates in the order in which they run."""
@@ -46,7 +49,10 @@ class Gates:
         return bool(self._gates)
 
     def find_rejection(self, info: CallInfo) -> ReshapeError | None:
-        """Runs the gates and returns the first error. None: the call is admitted, and `CallInfo.leave` must follow."""
+        """Runs the gates and returns the first error. None: all gates admit the call.
+
+        If the call is admitted, `CallInfo.leave` must be called when the call is over.
+        """
         for gate in self._gates:
             try:
                 gate.admit(info)

@@ -6,17 +6,17 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
                                     | | |
                                     | | +-> QUEUED -> WORKING    slow work waits for a thread
                                     | +---> ENDING -> DONE       the end is decided
-                                    +-----> ABANDONED -> DONE    the client is gone, a thread still works on the call
+                                    +-----> ABANDONED -> DONE    the client is gone, but a thread still works
 
-From every state except WORKING and ABANDONED, a call goes to DONE when gRPC has finished it, and can be aborted before.
+In every state except WORKING and ABANDONED, a call can be aborted, and it becomes DONE when gRPC has finished it.
 
-- This module is pure: it has no lock, clock, thread or gRPC. Only the engine moves calls, one thread at a time, under
-  its lock.
+- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. It does so under its
+  lock, so only one thread at a time changes a state.
 - `TRANSITIONS` is complete. An event that a state does not list is a bug and raises `IllegalEventError`.
-- A call ends once. Events that arrive after the end is decided change nothing. They are not bugs, because threads, the
-  transport and the client do not wait for each other.
-- Handlers perform the effects of a move (`ServedCall`). They keep only the state that they need to use the transport.
-- If there is a `Journal`, it records every move, in the order of the moves.
+- A call ends once. Events that arrive after the end is decided do not change the call. They are not bugs, because
+  threads, the transport and the client do not wait for each other.
+- Handlers perform the effects of events (`ServedCall`). They keep only the state that they need to use the transport.
+- If there is a `Journal`, it records every event together with the change of state, in their order.
 """
 
 from collections import deque
@@ -31,108 +31,123 @@ from tensor_reshape.server.engine.fair_shares import Claim
 from tensor_reshape.server.engine.sources import Source
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
-"""A stream that is slower than this is aborted even if no other call waits."""
+"""The lowest rate of a stream. A slower stream is aborted even if no other call waits."""
 
 READ_BELOW_UNSENT = 3
-"""A stream reads its next message only while it has fewer unsent responses. One message may have more responses."""
+"""A stream with this number of unsent responses, or more, does not read its next message.
+
+The number of unsent responses can be higher than this, because one message may have many responses.
+"""
 
 
 class State(Enum):
-    """The states of a call, and the memory that it holds in each.
+    """The states of a call, and the memory that the call holds in each state.
 
-    From ENTER to DONE a call has a concurrency slot, unless it was rejected. In addition to the memory of its state, a
-    stream holds its unsent responses, which count three times, or `Lifecycle.held`, which includes them.
+    A call has a concurrency slot from ENTER to DONE, unless it was rejected. A stream holds more memory than that of
+    its state: its unsent responses, which count three times, or `Lifecycle.held` bytes, which include these responses.
     """
 
     NEW = auto()
-    """The call has begun and has not requested memory. Holds nothing."""
+    """The call has begun and has not requested memory. It holds none."""
 
     WAITING = auto()
-    """The call waits for memory to receive its next message. Holds nothing else."""
+    """The call waits for memory to receive its next message. It holds no memory for a message."""
 
     RECEIVING = auto()
-    """A message is arriving, or has arrived and is processed at once. Holds memory for the largest message."""
+    """A message is arriving, or has arrived and is processed at once. The call holds memory for the largest message."""
 
     WORKING = auto()
-    """The message is being processed, or the client watches a status. Holds what it held before."""
+    """The message is being processed, or the client watches a status. The call holds as much memory as before."""
 
     QUEUED = auto()
-    """The message needs long work and waits for memory, then for a thread. Holds the message, or that memory."""
+    """The message needs long work, which waits for memory and then for a thread.
+
+    While the call waits for memory, it holds the bytes of its message. Later it holds the memory for the work.
+    """
 
     SENDING = auto()
-    """A stream has responded to its message and does not read the next one yet. Holds nothing else."""
+    """A stream has responded to its message and does not read the next one yet. It holds no memory for a message."""
 
     ENDING = auto()
-    """The response or error is being sent. Holds the response. If the call was not WORKING, it holds what it held."""
+    """The response or error is being sent.
+
+    The call holds memory for the response. If the call was not WORKING before, it holds as much memory as before.
+    """
 
     ABORTED = auto()
-    """The call was aborted and its error is being sent. Holds what it held: part of a message may have arrived."""
+    """The call was aborted, and its error is being sent.
+
+    The call holds as much memory as before, because a part of its message may have arrived.
+    """
 
     ABANDONED = auto()
-    """gRPC has finished the call, but a thread still works on it. Holds what it held as WORKING."""
+    """gRPC has finished the call, but a thread still works on it. The call holds as much memory as in WORKING."""
 
     DONE = auto()
-    """The call is over. Holds nothing."""
+    """The call is over. It holds no memory."""
 
-    __hash__ = object.__hash__  # by identity, like ==. Enum's own is a Python function, which every move would call
+    # Members are compared by identity, so the hash of `object` is right. Enum's own hash is a slow Python function.
+    __hash__ = object.__hash__
 
 
 class Event(Enum):
     """The events of a call. The thread that reports each event is in brackets."""
 
     ENTER = auto()
-    """The call requests a concurrency slot (the receiving thread; with the fallback server, the thread of the call)."""
+    """The call requests a concurrency slot (the receiving thread; in the fallback server, the call's own thread)."""
 
     REQUEST = auto()
-    """The call is due to read its next message (any thread)."""
+    """The call requests memory to read its next message (any thread)."""
 
     READ = auto()
-    """The call has memory to receive (the thread that requested the memory, or that freed it)."""
+    """The call gets the memory and begins to read (the thread that requested the memory, or a thread that freed it)."""
 
     ARRIVE = auto()
-    """A message has arrived. A small unary call also has its response by then (the thread that received it)."""
+    """A message has arrived. In a small unary call, its response is then also ready (the thread that received it)."""
 
     HALF_CLOSE = auto()
-    """The client half-closed the call instead of sending a message (the thread that would have received it)."""
+    """The client half-closed the call instead of sending a message (the thread that waited for the message)."""
 
     QUEUE = auto()
-    """The message needs long work (the thread that received it)."""
+    """The message needs long work and waits for memory (the thread that received it)."""
 
     GRANT = auto()
-    """The call has memory for that work (the thread that requested the memory, or that freed it)."""
+    """The call gets the memory for long work (the thread that requested the memory, or a thread that freed it)."""
 
-    TAKE_UP = auto()
-    """A worker thread begins the work (that thread)."""
+    BEGIN_WORK = auto()
+    """A worker thread begins to process the message (the worker thread)."""
 
     RESPOND = auto()
-    """A message of a stream has its responses, and more messages may follow (the thread that processed it)."""
+    """The responses to a stream's message are ready, and more messages may follow (the thread that processed it)."""
 
     SENT = auto()
-    """The transport has taken a response of a stream (the receiving thread, or the sender of this stream)."""
+    """The transport has taken a response of a stream (the receiving thread, or the thread that sends the responses)."""
 
     END = auto()
-    """The end is decided (the thread that has the response or the error)."""
+    """The response or the error of the call is decided (the thread that decides it)."""
 
     ABORT = auto()
-    """The call made no progress, or waited, for too long (the thread that sweeps)."""
+    """The call made no progress, or waited, for too long (the thread that calls `Engine.sweep`)."""
 
     OVER = auto()
-    """gRPC has finished the call: the status is sent, or the client is gone (the receiving thread; with the fallback
-    server also the thread of the call, if the call is over before that thread begins)."""
+    """gRPC has finished the call, because its status is sent or its client is gone (the receiving thread).
 
-    __hash__ = object.__hash__  # see State
+    In the fallback server, the call's own thread reports this event if the call is over before that thread begins.
+    """
+
+    __hash__ = object.__hash__  # as in `State`
 
 
 _LATE_EVENTS = (
     Event.ARRIVE,
     Event.HALF_CLOSE,
     Event.QUEUE,
-    Event.TAKE_UP,
+    Event.BEGIN_WORK,
     Event.RESPOND,
     Event.SENT,
     Event.END,
 )
-# Transitions of every state in which the call can be aborted.
+# The transitions that are common to the states in which a call can be aborted.
 _RESTING = {Event.END: State.ENDING, Event.ABORT: State.ABORTED, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -144,7 +159,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # No ABORT: a call that the server works on makes progress.
+    # ABORT is missing, because a call on which the server works makes progress.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.RESPOND: State.SENDING,
@@ -152,10 +167,10 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
-    # If the call is over, TAKE_UP does not move it, and the thread does nothing: see `move`.
+    # If the call is over before a thread begins, BEGIN_WORK does not change the state, and the thread does nothing.
     State.QUEUED: {
         Event.GRANT: State.QUEUED,
-        Event.TAKE_UP: State.WORKING,
+        Event.BEGIN_WORK: State.WORKING,
         Event.SENT: State.QUEUED,
         **_RESTING,
     },
@@ -165,12 +180,12 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # If the client does not receive the error either, a second ABORT cancels the call.
+    # If the client does not receive the error of the first ABORT, a second ABORT cancels the call.
     State.ABORTED: {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
     },
-    # Any event of the working thread means that it has finished.
+    # QUEUE, RESPOND and END show that the working thread no longer uses the call.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
         Event.RESPOND: State.DONE,
@@ -180,28 +195,31 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     },
     State.DONE: dict.fromkeys((*_LATE_EVENTS, Event.OVER), State.DONE),
 }
-"""All transitions."""
+"""The state after each event, for each state. An event that a state does not list is not allowed."""
 
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
-"""States in which a call waits for this server. If it is aborted there, the reason is SERVER_BUSY, not STALLED."""
+"""The states in which a call waits for this server.
+
+If a call is aborted in one of these states, the reason is SERVER_BUSY, not STALLED.
+"""
 
 RESTS = frozenset({State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING})
-"""States in which a running call is neither being processed nor ending."""
+"""The states in which a running call is neither being processed nor ending."""
 
 _WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """A bug: the state of the call does not allow the event."""
+    """The state of a call does not allow an event. This is a bug of the server."""
 
 
 class CallResult(NamedTuple):
     """The result of a call.
 
     Attributes:
-        code: the name of the gRPC status; "OK" for success.
-        reason: the reason of a rejection, as in `rules.errors.Reason`; otherwise empty.
+        code: the name of the gRPC status code, for example "OK" for success.
+        reason: the reason of a rejection, as in `rules.errors.Reason`. Empty if the call was not rejected.
     """
 
     code: str
@@ -209,70 +227,83 @@ class CallResult(NamedTuple):
 
 
 GONE = CallResult("CANCELLED")
-"""The client cancelled, reached its deadline or lost its connection. The server does not distinguish these."""
+"""The result if the client cancelled, reached its deadline or lost its connection.
+
+The server does not distinguish these cases.
+"""
 
 
 class ServedCall(Protocol):
-    """The effects of moves on a call. Each method is called on any thread, without the engine's lock."""
+    """The effects of events on a call. Any thread may call these methods, but without holding the engine's lock."""
 
     def start_read(self) -> None:
-        """Begins to receive a message, for which memory is reserved."""
+        """Begins to receive a message. Memory for the message is reserved."""
 
     def start_send(self) -> None:
-        """Begins to send the outbox. If a message is being sent, sending continues after its `sent` event."""
+        """Begins to send the outbox. If a message is being sent, the next one follows after its `sent` event."""
 
     def start_work(self) -> None:
-        """Starts a worker thread on the received message, for which memory is reserved."""
+        """Starts a worker thread, which processes the received message. Memory for the work is reserved."""
 
     def abort(self, rejection: LimitError, state: State) -> None:
-        """Aborts the call with an error; `state` is its state before."""
+        """Aborts the call with an error. `state` is the state of the call before ABORT."""
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, because its client reads nothing and would not receive an error either.
+        """Cancels the call at once, because its client does not read and would not receive an error.
 
         `rejection` is None if the server stops.
         """
 
 
 class Journal(Protocol):
-    """Records the moves of calls."""
+    """Records the events of calls."""
 
     def record(self, life: "Lifecycle", event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Records a move. The engine's lock is held, so this must do nothing else."""
+        """Records an event of a call, whose state was `before`.
+
+        The engine's lock is held, so this method must only record and return.
+        """
 
 
 _NO_SOURCE = Source("", "")
 
 
 class Lifecycle:
-    """The state of one call. Only `engine` and `budgets` change it, except outbox and info; other code may read it.
+    """The state of one call.
+
+    Only `engine` and `budgets` change it, and other code may read it. The exceptions are `outbox` and `info`, which
+    handlers change as well.
 
     Attributes:
-        served: performs the effects; None as soon as the call is over.
+        served: the handler, which performs the effects. None as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client, set when the call is entered.
-        max_message_bytes: bytes that its next message may need, set when the call is entered.
-        info: facts about the call, set before it is entered. None if neither a gate nor an observer needs them.
-        state: the state.
-        journals: record the moves.
-        reading: bytes held for the message that is arriving, or has arrived and has no response yet.
-        reserved: bytes held for work on that message, or for the response of a unary call.
-        outbox: responses of a stream that the transport has not taken yet. The engine adds them in the order of the
-            moves, so they stay in order whichever threads compute and send. The sender takes the first one and keeps no
-            reference: the transport has a copy, and memory that is freed at once is still in the processor's caches.
-        unsent, unsent_bytes: number and bytes of the responses in the outbox and the one in the transport.
-        held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over.
-            They include its responses.
-        in_working_pool: whether `reserved` and the responses count in the processing pool.
-        counted: the holdings that the two pools have counted; see `holdings`.
-        arrived_bytes: size of the message that is being processed.
-        began, since: seconds by the engine's clock: when the call was entered; when it last made progress, or began to
-            wait.
-        stalled_seconds: seconds without progress before the call began to wait for this server.
-        claim: the memory that the call waits for in WAITING and QUEUED.
+        source: the address and connection of the client. It is set when the call is entered.
+        max_message_bytes: the size of the largest message that the call may receive. It is set when the call is
+            entered.
+        info: the facts about the call, which are set before the call is entered. None if neither a gate nor an observer
+            needs them.
+        state: the current state.
+        journals: the journals that record the events of the call.
+        reading: the bytes held for a message that is arriving, or has arrived and has no response yet.
+        reserved: the bytes held for the work on that message, or for the response of a unary call.
+        outbox: the responses of a stream that the transport has not taken yet. The engine adds them in the order of the
+            events, so they stay in order whichever threads compute and send. The sender takes the first response and
+            keeps no reference to it, because the transport has a copy. Memory that is freed at once can be used again
+            while it is still in the caches of the processor.
+        unsent: the number of responses in the outbox and in the transport.
+        unsent_bytes: the size of these responses.
+        held: the bytes that a stream holds for a tensor with strides and its responses. They are held until the next
+            tensor begins or the call is over.
+        in_working_pool: whether the processing pool counts `reserved` and the responses.
+        counted: the holdings of the call that the two pools have counted; see `holdings`.
+        arrived_bytes: the size of the message that is being processed.
+        began: the time at which the call was entered, by the engine's clock.
+        since: the time at which the call last made progress or began to wait, by the engine's clock.
+        stalled_seconds: the time without progress before the call began to wait for this server.
+        claim: the memory for which the call waits in WAITING or QUEUED.
     """
 
-    # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
+    # Defaults are attributes of the class, so that a call that is rejected at once does not have to set them.
     source = _NO_SOURCE
     max_message_bytes = 0
     info: CallInfo | None = None
@@ -285,7 +316,7 @@ class Lifecycle:
     claim: "Claim[Lifecycle] | None" = None
 
     def __init__(self, served: ServedCall, method: str) -> None:
-        """Starts as NEW, without a concurrency slot."""
+        """Makes the state of a call that is NEW and has no concurrency slot."""
         self.served: ServedCall | None = served
         self.method = method
         self.outbox: deque[bytes] = deque()
@@ -295,11 +326,11 @@ class Lifecycle:
 
         Args:
             event: the event.
-            size: bytes that arrived, were produced or were sent; for the journal.
-            result: the result of the call; for the journal.
+            size: the number of bytes that arrived, were produced or were sent. Only the journals use this number.
+            result: the result of the call. Only the journals use this result.
 
         Raises:
-            IllegalEventError: the state does not list the event. The state is unchanged.
+            IllegalEventError: `TRANSITIONS` does not list the event for this state. The state is unchanged.
         """
         before = self.state
         after = TRANSITIONS[before].get(event)
@@ -313,7 +344,7 @@ class Lifecycle:
 
     @property
     def holdings(self) -> tuple[int, int]:
-        """Bytes that the call holds in the receive pool and in the processing pool."""
+        """The bytes that the call holds in the receive pool, and those in the processing pool."""
         kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
         if self.in_working_pool:
             return self.reading, self.held + kept
@@ -326,26 +357,26 @@ class Lifecycle:
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether the server works on the call, so that it has no stall timeout."""
+        """Whether the server works on the call. Such a call has no stall timeout."""
         return self.state in _WORKED_ON
 
     @property
     def is_over(self) -> bool:
-        """Whether no client waits for the response any more."""
+        """Whether the client no longer waits for the response."""
         return self.state in _CLOSED
 
     @property
     def may_read(self) -> bool:
-        """Whether a stream may read its next message, because few responses are unsent."""
+        """Whether a stream may read its next message, because it has few unsent responses."""
         return self.state is State.SENDING and self.unsent < READ_BELOW_UNSENT
 
     @property
     def ignores_rejections(self) -> bool:
-        """Whether the client has not received an earlier response, so that it would not receive an error either."""
+        """Whether an error would not reach the client, because the client has not received earlier responses."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
-        """Stops the stall clock while the call waits for this server, until `resume_clock`."""
+        """Stops the stall clock until `resume_clock`, because the call waits for this server."""
         self.stalled_seconds = now - self.since
         self.since = now
 
@@ -354,7 +385,7 @@ class Lifecycle:
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:
-        """Records progress of `moved` bytes. None: full progress. Progress never moves `since` beyond `now`."""
+        """Moves `since` forward in proportion to a progress of `moved` bytes, at most to `now`. None: to `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
     def forget(self) -> None:

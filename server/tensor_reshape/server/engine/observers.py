@@ -1,14 +1,15 @@
 """Observers of calls, for metrics, access logs and traces.
 
-- An observer sees every move of every admitted or rejected call, in the order of the moves. The order does not depend
-  on the transport, with two exceptions: when a response counts as sent, and whether a client that disconnects while its
-  message is awaited causes HALF_CLOSE and END before OVER.
+- An observer gets the events of every admitted or rejected call, in their order.
+- The order is the same for every transport, except in two cases. The transports differ in the time at which a response
+  counts as sent. If a client disconnects while the server waits for its message, some transports report HALF_CLOSE and
+  END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
-- Health and reflection calls are not observed: their engines have no journal.
-- An observer is called without the engine's lock, by one thread at a time. This can be the thread that receives calls,
-  so an observer must not block.
-- If an observer raises an exception, it is logged. The call and the other observers are not affected.
-- Without observers there is no journal, and a move costs only the check for one.
+- Health and reflection calls are not observed, because their engines have no journal.
+- An observer is called without the engine's lock, by one thread at a time. It must not block, because this thread can
+  be the one that receives calls.
+- If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
+- Without observers the engine has no journal, and an event costs only the check for a journal.
 """
 
 import logging
@@ -27,21 +28,21 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CallRecord:
-    """The facts about one call at the time of the observed event.
+    """The facts about one call at the time of an event.
 
     Attributes:
-        info: the facts about the call.
+        info: the facts that are known before the message arrives.
         method: the full method path. It is always a method of this server, so it is safe as a label.
-        peer: gRPC's name of the connection; empty if not yet known.
-        began: when the call was entered, by `time.monotonic`.
+        peer: gRPC's name of the connection. It is empty until the connection is known.
+        began: the time at which the call was entered, as returned by `time.monotonic`.
         state: the state after the event.
-        since: when that state began, by `time.monotonic`.
-        seconds: seconds in each earlier state.
-        request_messages: number of received messages.
-        request_bytes: their bytes.
-        response_messages: number of response messages.
-        response_bytes: their bytes.
-        result: the result of the call; None before it is decided.
+        since: the time at which this state began, as returned by `time.monotonic`.
+        seconds: the time that the call has spent in each earlier state.
+        request_messages: the number of received messages.
+        request_bytes: the size of these messages.
+        response_messages: the number of response messages.
+        response_bytes: the size of these messages.
+        result: the result of the call. None until it is decided.
     """
 
     info: CallInfo
@@ -59,14 +60,17 @@ class CallRecord:
 
 
 class Observer(Protocol):
-    """Receives the events of calls; see the invariants of this module."""
+    """Receives the events of calls. The docstring of this module lists the rules for observers."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
-        """Handles an event. All events of a call share one record object: read it during this call only."""
+        """Handles an event of a call.
+
+        All events of a call share one `CallRecord`, which later events change. Read it only inside this method.
+        """
 
 
 class _Move(NamedTuple):
-    """A recorded move, with the values that may change before it is reported."""
+    """A recorded event, and values of the call that may change before the event is reported."""
 
     life: Lifecycle
     event: Event
@@ -78,24 +82,25 @@ class _Move(NamedTuple):
 
 
 class ObserverJournal:
-    """A `lifecycle.Journal` that records moves under the engine's lock and reports them to observers afterwards."""
+    """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        """Reports to `observers` in this order."""
+        """Reports each event to `observers`, in the order of this sequence."""
         self._observers = tuple(observers)
-        self._moves: deque[_Move] = deque()  # recorded and not yet reported; one queue for all calls keeps their order
+        self._moves: deque[_Move] = deque()  # the events to report; one queue for all calls keeps them in order
         self._reporting = threading.Lock()  # held by the thread that reports; no thread waits for it
-        self._records: dict[Lifecycle, CallRecord] = {}  # of running calls; used only by the thread that reports
+        self._records: dict[Lifecycle, CallRecord] = {}  # records of running calls; used only while reporting
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Records a move. Late events, which do not change the state of a call that has ended, are skipped."""
+        """Records an event. Skips late events, which do not change a call because its end is already decided."""
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
         self._moves.append(_Move(life, event, life.source.connection, life.state, size, result, time.monotonic()))
 
     def deliver(self) -> None:
-        """Reports the recorded moves. If another thread is reporting, that thread also reports the new moves."""
-        # The loop checks again after the lock is released: another thread may have recorded a move just before.
+        """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
+        # The loop checks for events again after the lock is released. Another thread may have recorded an event just
+        # before, and did not report it because the lock was held.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
@@ -109,13 +114,13 @@ class ObserverJournal:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # an observer's bug must not affect the call
+                _LOGGER.exception("bug")  # the bug of an observer must not affect the call
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            info = move.life.info or CallInfo(method, ())  # never None in practice: see `Engine.needs_info`
+            info = move.life.info or CallInfo(method, ())  # never None: see `Engine.needs_info`
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
@@ -128,14 +133,14 @@ class ObserverJournal:
 
 
 _STAYING = frozenset({Event.ENTER, Event.GRANT, Event.SENT})
-"""Events that are reported although they do not change the state."""
+"""The events that are reported although they do not change the state of the call."""
 
 
 def _count(record: CallRecord, move: _Move) -> None:
     if move.event is Event.ARRIVE:
         record.request_messages += 1
         record.request_bytes += move.size
-    # The response of a unary call comes with END. If the call is ABANDONED, no response is sent.
+    # END has the size of a unary call's response. If the client is gone, END leads to DONE, and no response is sent.
     elif move.event is Event.SENT or (move.event is Event.END and move.size and move.after is State.ENDING):
         record.response_messages += 1
         record.response_bytes += move.size

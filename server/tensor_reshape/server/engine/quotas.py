@@ -1,15 +1,15 @@
-"""Quotas of one caller: a gate that limits running calls and calls per second (rate limit).
+"""Quotas: a gate that limits the running calls of each caller, and the number of calls per second (rate limit).
 
-- A caller is an authenticated identity (`CallInfo.identity`). Without authentication it is a host: an IPv4 address, or
+- A caller is an authenticated identity (`CallInfo.identity`). Without authentication, a caller is an IPv4 address or
   the /64 network of an IPv6 address, because one client often has the whole network. All clients of unix sockets are
-  one caller. For clients behind a proxy, see `sources`.
-- The rate limit is a token bucket. It holds the tokens of `BURST_SECONDS`, at least one. An admitted call takes a
-  token. A rejected call takes none, and its error says when to retry.
-- Each worker process counts separately. With several workers, a caller has its quota in each of them.
+  one caller. `sources` determines the addresses of clients behind a proxy.
+- The rate limit is a token bucket. A full bucket has the tokens of `BURST_SECONDS`, but at least one token. An admitted
+  call takes a token. A rejected call takes none, and its error says when to retry.
+- Each worker process counts separately. With several workers, a caller has its whole quota in each of them.
 - A caller is remembered while it has a running call or a bucket that is not full. At most `MAX_CALLERS` callers without
-  a running call are remembered. If there are more, the oldest is forgotten. Quotas therefore do not limit a client that
-  has more addresses than that.
-- Methods without gates, such as health, are not counted.
+  a running call are remembered. If there are more, the server forgets those whose last call began first. Quotas
+  therefore do not limit a client that has more than `MAX_CALLERS` addresses.
+- Calls of methods without gates, for example health, are not counted.
 """
 
 import threading
@@ -24,18 +24,20 @@ from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.sources import find_address, is_shared
 
 BURST_SECONDS = 1.0
-"""Capacity of a token bucket, in seconds of its rate: an idle caller may start so many calls at once."""
+"""The capacity of a token bucket, as seconds of the rate limit. An idle caller may begin that many calls at once."""
 
 MAX_CALLERS = 8192
-"""Number of remembered callers without a running call."""
+"""The number of callers without a running call that are remembered."""
 
-_LOOKS = 2  # callers to examine for removal per new caller; two suffice to keep the number below MAX_CALLERS
-_UNIX = "unix"
+# For each new caller, this number of old callers is examined and perhaps removed. With two, old callers can be removed
+# faster than new callers are added.
+_EXAMINED_CALLERS = 2
+_UNIX = "unix"  # the key of the caller to which all clients of unix sockets belong
 
 
 @dataclass(slots=True)
 class _Caller:
-    """The running calls of a caller, and its tokens at the time `filled_at`."""
+    """The number of running calls of a caller, and its number of tokens at the time `filled_at`."""
 
     calls: int
     tokens: float
@@ -43,29 +45,29 @@ class _Caller:
 
 
 class CallerQuotas:
-    """The quotas of all callers; safe to use from any thread."""
+    """The quotas of all callers. Any thread may use them."""
 
     def __init__(self, max_calls: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts without callers.
 
         Args:
-            max_calls: running calls that a caller may have; 0: no limit.
-            rate: calls that a caller may begin per second; 0: no limit.
-            clock: returns seconds.
+            max_calls: the number of running calls that a caller may have. 0: no limit.
+            rate: the number of calls per second that a caller may begin. 0: no limit.
+            clock: a function that returns the current time in seconds.
         """
         self._max_calls = max_calls
         self._rate = rate
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
         self._lock = threading.Lock()  # guards the callers; held only while counting
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # ordered by the last call that each began
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the caller with the most recent call is the last one
 
     def __len__(self) -> int:
-        """Number of remembered callers."""
+        """The number of remembered callers."""
         return len(self._callers)
 
     def admit(self, info: CallInfo) -> None:
-        """Counts a call; see `gates.Gate`.
+        """Counts a call of its caller, or rejects the call; see `gates.Gate`.
 
         Raises:
             LimitError: QUOTA_EXCEEDED.
@@ -79,7 +81,8 @@ class CallerQuotas:
     def leave(self, info: CallInfo) -> None:
         """Records the end of a call; see `gates.Gate`."""
         with self._lock:
-            self._callers[find_caller(info)].calls -= 1  # always present: a caller with a running call is remembered
+            # The entry exists, because a caller with a running call is never forgotten.
+            self._callers[find_caller(info)].calls -= 1
 
     def _take(self, caller: _Caller) -> LimitError | None:
         if self._max_calls and caller.calls >= self._max_calls:
@@ -92,7 +95,7 @@ class CallerQuotas:
         return None
 
     def _find(self, name: str) -> _Caller:
-        """Returns a caller after adding the tokens that it has gained."""
+        """Returns a caller with its current number of tokens. A new caller gets a full bucket."""
         now = self._clock()
         caller = self._callers.get(name)
         if caller is None:
@@ -107,24 +110,27 @@ class CallerQuotas:
         caller.filled_at = now
 
     def _forget(self, now: float) -> None:
-        """Forgets the oldest callers if their buckets are full, or if there are too many callers."""
-        for name, caller in [item for item, _ in zip(self._callers.items(), range(_LOOKS), strict=False)]:
+        """Examines the oldest callers. Forgets those without a running call whose bucket is full.
+
+        If there are too many callers, it also forgets those whose bucket is not full.
+        """
+        for name, caller in [item for item, _ in zip(self._callers.items(), range(_EXAMINED_CALLERS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                self._callers.move_to_end(name)  # the next call examines the callers after it
+                self._callers.move_to_end(name)  # the next call of this method will examine other callers
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
 
 
 def build_quotas(config: Config) -> tuple[CallerQuotas, ...]:
-    """Returns the gate if a quota is configured, otherwise nothing."""
+    """Returns the gate if a quota is configured. Otherwise returns an empty tuple."""
     if not (config.max_calls_per_caller or config.max_calls_per_caller_per_second):
         return ()
     return (CallerQuotas(config.max_calls_per_caller, config.max_calls_per_caller_per_second),)
 
 
 def find_caller(info: CallInfo) -> str:
-    """Returns the key of a caller. The prefix keeps an identity from being taken for a host with the same name."""
+    """Returns the key of a call's caller. The prefix of identities prevents confusion with an address of equal text."""
     if info.identity:
         return f"identity {info.identity}"
     address = info.address or find_address(info.peer)
@@ -132,7 +138,10 @@ def find_caller(info: CallInfo) -> str:
 
 
 def reject_quota(message: str, retry_seconds: float | None = None) -> LimitError:
-    """Returns the QUOTA_EXCEEDED error. `retry_seconds` is None if the time of the next free call is unknown."""
+    """Returns the QUOTA_EXCEEDED error.
+
+    `retry_seconds` is the time after which the caller may retry. None: unknown.
+    """
     rejection = LimitError.of(Reason.QUOTA_EXCEEDED, message)
     rejection.retry_seconds = retry_seconds
     return rejection

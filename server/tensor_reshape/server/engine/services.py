@@ -1,4 +1,4 @@
-"""A service: its methods, and the objects that all of its calls share."""
+"""A service: a set of methods, and the objects that all of their calls share."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -13,14 +13,14 @@ from tensor_reshape.server.service.works import Work
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The methods of a service, and the objects that all of its calls share.
+    """A set of methods, and the objects that all of their calls share.
 
     Attributes:
-        engine: decides admission, memory and the end of calls.
-        perform: performs the effects that the engine returns.
-        sources: finds the client of a call.
+        engine: the engine, which decides about admission, memory and the end of calls.
+        perform: the function that performs the effects of the engine.
+        sources: determines the client of a call.
         methods: the methods.
-        pools: thread pools for long work.
+        pools: the thread pool for each kind of long work.
     """
 
     engine: Engine

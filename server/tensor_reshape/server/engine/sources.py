@@ -1,9 +1,10 @@
-"""The source of a call: the address and the connection of its client.
+"""The source of a call, which is the address and the connection of its client.
 
-- gRPC names a connection `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT` or `unix:`, with or without a path.
-- For calls of a trusted proxy (`--trusted-proxy`), the address comes from `x-forwarded-for`. Only the last address in
-  this header was written by the proxy. Earlier ones came from the client and are ignored, as is the header of all other
-  connections.
+- The names that gRPC gives to connections are `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT`, and `unix:` with or without a
+  path.
+- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The proxy
+  wrote only the last address in this header. Earlier addresses came from the client and are ignored. The header is also
+  ignored in calls of all other connections.
 """
 
 import socket
@@ -29,7 +30,7 @@ class Source(NamedTuple):
     """The client of a call.
 
     Attributes:
-        address: the client's address.
+        address: the address of the client.
         connection: gRPC's name of the connection.
     """
 
@@ -39,12 +40,12 @@ class Source(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def find_source(peer: str) -> Source:
-    """Returns the source of a connection by its name. Cached, because every call needs it."""
+    """Returns the source for the name of a connection. Results are cached, because every call needs its source."""
     return Source(find_address(peer), peer)
 
 
 def name_peer(connection: socket.socket) -> str:
-    """Returns the name that gRPC would give a connection.
+    """Returns the name that gRPC would give to a connection.
 
     Raises:
         OSError: the connection has been closed.
@@ -52,17 +53,17 @@ def name_peer(connection: socket.socket) -> str:
     host, port, *rest = connection.getpeername()
     if connection.family == socket.AF_INET or host.startswith(_V4_MAPPED):
         return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    scope = rest[1]  # a link-local address is only valid with its network interface
+    scope = rest[1]  # the network interface, without which a link-local address is ambiguous
     return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
 
 
 def is_shared(peer: str) -> bool:
-    """Whether a connection name stands for all clients of a unix socket, so that they cannot have separate shares."""
+    """Whether all clients of a unix socket have this connection name, so that they cannot have separate shares."""
     return peer.startswith("unix")
 
 
 def find_address(peer: str) -> str:
-    """Returns the address in a connection name. For IPv6 it is the /64 network, which usually has one owner."""
+    """Returns the address in a connection name. For IPv6 this is the /64 network, which usually has one owner."""
     if is_shared(peer):
         return peer
     address = peer.rpartition(":")[0]
@@ -76,10 +77,10 @@ def find_address(peer: str) -> str:
 
 
 class Sources:
-    """Finds the source of a call, also behind trusted proxies."""
+    """Determines the source of each call. For calls of trusted proxies, this is the client behind the proxy."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
-        """Trusts `proxies`: IP addresses, networks, or `UNIX`."""
+        """Trusts `proxies`, which are IP addresses, networks or `UNIX`."""
         named = tuple(proxies)
         self._trusts_unix = UNIX in named
         self._networks = tuple(ip_network(proxy, strict=False) for proxy in named if proxy != UNIX)
@@ -110,20 +111,20 @@ def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
 
 
 def _find_forwarded(value: str | bytes) -> str:
-    """Returns the last address of a header in the form of `find_address`; empty if it is not an address."""
+    """Returns the last address in a header, in the form of `find_address`. Returns "" if it has none."""
     last = str(value).rpartition(",")[2].strip()
     host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some proxies add the port
     if host is None:
         return ""
-    return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()  # the form of `find_address`
+    return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address | None:
-    # A header can be as long as the limit of all metadata. Longer text is not an address and must not fill the cache.
+    # A header can be thousands of characters long. A text that is too long for an address must not fill the cache.
     return _parse_address(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
 
 
-@lru_cache(maxsize=8192)  # behind a proxy each call parses two addresses, which took 5 to 12 us without a cache
+@lru_cache(maxsize=8192)  # a call of a proxy needs two addresses; parsing them without a cache took 5 to 12 us
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)

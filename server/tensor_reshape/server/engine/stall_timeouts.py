@@ -1,10 +1,11 @@
 """Stall timeouts: the choice of calls to abort because they make no progress or hold memory that others need.
 
-- While no call waits, a call may make no progress for the full stall timeout.
+- While no call waits, a call is aborted if it makes no progress for the full stall timeout.
 - While calls wait, a shorter timeout applies to two kinds of addresses: those that hold more than their fair share, and
   those that have a waiting call. A client therefore cannot cause the abort of calls of an address with moderate use.
-- The last call of an address is never aborted to make room for others, because it holds no more than they want.
-- These functions do not change calls or read a clock. The engine calls them under its lock.
+- While addresses that hold nothing wait, calls of other addresses are aborted after `SHORT_SECONDS`. Each address keeps
+  its last call, because this call holds no more memory than a waiting call wants.
+- The functions of this module do not change calls or read a clock. The engine calls them under its lock.
 """
 
 from collections import Counter
@@ -17,22 +18,23 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
 
 MIN_PRESSURE_SECONDS = 2.0
-"""Shortest timeout, in seconds, of a call without progress, or of a waiting call, while others wait."""
+"""The shorter timeout is at least this number of seconds. It applies while calls wait."""
 
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
-"""Rate at which the largest message must arrive while others wait."""
+"""The rate that determines the shorter timeout, within which the largest message can arrive at this rate."""
 
 SHORT_SECONDS = 0.05
-"""Shortest timeout, in seconds, while addresses wait that hold nothing."""
+"""The timeout in seconds while addresses that hold nothing wait."""
 
 
 class StallTimeouts(NamedTuple):
     """The timeouts of calls without progress.
 
     Attributes:
-        stall_timeout_seconds: timeout while no call waits.
-        pressure_seconds: timeout while others wait. The largest message can arrive within it at a moderate rate.
-        wait_seconds: timeout of a call that waits for this server.
+        stall_timeout_seconds: the timeout of a call without progress while no call waits.
+        pressure_seconds: the timeout of a call without progress while other calls wait. The largest message can arrive
+            within this time at a moderate rate.
+        wait_seconds: the timeout of a call that waits for this server.
     """
 
     stall_timeout_seconds: float
@@ -41,13 +43,13 @@ class StallTimeouts(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "StallTimeouts":
-        """Returns the timeouts that follow from the configuration of a server."""
+        """Returns the timeouts for the configuration of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
         pressure_seconds = min(config.stall_timeout_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
         return cls(config.stall_timeout_seconds, pressure_seconds, pressure_seconds)
 
     def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
-        """Returns the timeout of a call. `is_pressed` is True for addresses that have the shorter timeout."""
+        """Returns the timeout of a call. `is_pressed` is True if the address of the call has the shorter timeout."""
         if not is_pressed:
             return self.stall_timeout_seconds
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
@@ -56,14 +58,15 @@ class StallTimeouts(NamedTuple):
 def find_stalled(
     lives: Collection[Lifecycle], timeouts: StallTimeouts, now: float, newcomers: int, is_greedy: Callable[[str], bool]
 ) -> dict[Lifecycle, float]:
-    """Returns the calls to abort, each with the timeout in seconds that it exceeded.
+    """Returns the calls to abort, with the timeout in seconds that each call has exceeded.
 
     Args:
         lives: all calls.
         timeouts: the timeouts.
-        now: the time by the engine's clock.
-        newcomers: number of addresses that hold nothing and wait for memory to receive.
-        is_greedy: returns whether an address holds more than its fair share of something that others wait for.
+        now: the current time by the engine's clock.
+        newcomers: the number of addresses that hold nothing and wait for memory to receive a message.
+        is_greedy: a function that returns whether an address holds more than its fair share of a resource for which
+            others wait.
     """
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
@@ -79,13 +82,15 @@ def find_stalled(
 
 
 def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls to abort for waiting addresses that hold nothing. Addresses with the most silent calls lose.
+    """Returns the calls to abort for waiting addresses that hold nothing.
+
+    A silent call holds memory and waits only for its client. The addresses with the most silent calls lose calls first.
 
     Args:
         lives: all calls.
-        wanted: number of such addresses.
-        before: only calls without progress since before this time are chosen. A small message arrives within
-            `SHORT_SECONDS`, so younger calls are spared.
+        wanted: the number of waiting addresses that hold nothing.
+        before: only calls whose last progress was before this time are chosen. Calls with later progress are spared,
+            because a small message arrives within `SHORT_SECONDS`.
     """
     if not wanted:
         return []
@@ -105,7 +110,7 @@ def reject_busy(message: str) -> LimitError:
 
 
 def reject_idle(state: State, seconds: float) -> LimitError:
-    """Returns the error of a call that has waited too long for this server, or whose client made no progress."""
+    """Returns the error of a call that has waited too long for this server, or for its client."""
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
     message = f"the call has made no progress for {seconds} seconds"

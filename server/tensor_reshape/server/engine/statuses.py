@@ -1,7 +1,7 @@
-"""The status of a call that fails.
+"""The statuses of calls, especially of failed calls.
 
-The client receives a rejection in full, but no detail of a bug, because the text of an unexpected exception may contain
-secrets. Every failed call returns its request id, which is also in the log.
+The client receives all details of a rejection. It receives no detail of a bug, because the text of an unexpected
+exception may contain secrets. Every failed call returns its request id, which is also in the log.
 """
 
 import logging
@@ -21,7 +21,7 @@ INTERNAL_ERROR = "internal error"
 """The status message of every bug. The details are in the server's log."""
 
 OK = CallResult("OK")
-"""Success."""
+"""The result of a successful call."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Failure(NamedTuple):
     Attributes:
         status: the status for the client.
         result: the result for observers.
-        field: the field at fault; empty if there is none.
+        field: the field at fault. Empty if the error concerns no field.
     """
 
     status: Status
@@ -41,14 +41,16 @@ class Failure(NamedTuple):
 
 
 class StatusError(Exception):
-    """Ends a call with a status that has no reason of this service, for example of the health protocol.
+    """Ends a call with a status that another protocol defines, for example the health protocol.
+
+    Such a status has no `Reason`.
 
     Attributes:
         status: the status for the client.
     """
 
     def __init__(self, status: Status) -> None:
-        """Keeps the status."""
+        """Makes an error that ends the call with `status`."""
         super().__init__(status.details)
         self.status = status
 
@@ -56,8 +58,8 @@ class StatusError(Exception):
 def build_failure(error: Exception, info: CallInfo) -> Failure:
     """Returns the end of a call whose work raised `error`.
 
-    A `ReshapeError` is returned in full. A `MemoryError` becomes SERVER_BUSY. Any other exception is a bug, which is
-    logged with its traceback.
+    The status contains all details of a `ReshapeError`. A `MemoryError` becomes SERVER_BUSY. Any other exception is a
+    bug, which is logged with its traceback.
     """
     if isinstance(error, StatusError):
         return complete_failure(error.status, info)
@@ -73,7 +75,7 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
 
 
 def complete_failure(status: Status, info: CallInfo, reason: str = "", field: str = "") -> Failure:
-    """Returns the end of a failed call, with the request id and the trailing metadata of the gates."""
+    """Returns the end of a failed call. The status also has the request id and the trailing metadata of the gates."""
     info.return_request_id()
     complete = status._replace(trailing_metadata=(*status.trailing_metadata, *info.trailing))
     return Failure(complete, CallResult(status.code.name, reason), field)
@@ -84,7 +86,7 @@ STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
 
 
 def find_good_status(info: CallInfo | None) -> Status | None:
-    """Returns the status of a successful call if it has trailing metadata, otherwise None."""
+    """Returns the status of a successful call with trailing metadata, or None if the call has no trailing metadata."""
     return Status(grpc.StatusCode.OK, "", info.trailing) if info is not None and info.trailing else None
 
 

@@ -1,7 +1,7 @@
 """The private parts of grpcio that this package uses, and the tested releases of grpcio.
 
-All of them are in `grpc._cython.cygrpc`, which grpcio's own server also uses, except the attribute `_credentials` of
-`grpc.ServerCredentials`. `load` checks that the names exist before they are used.
+One of them is the attribute `_credentials` of `grpc.ServerCredentials`. All others are in `grpc._cython.cygrpc`, which
+grpcio's own server also uses. `load` checks that these names exist before they are used.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 FIRST_RELEASE, NEXT_RELEASE = (1, 80), (1, 86)
-"""The first tested release, and the first release that is not tested. `pyproject.toml` has the same bounds."""
+"""The first tested release, and the first newer release that is not tested. `pyproject.toml` has the same bounds."""
 
 NAMES = (
     "CompletionQueue",
@@ -25,27 +25,27 @@ NAMES = (
 """The names of `grpc._cython.cygrpc` that this package uses."""
 
 
-class SeamError(Exception):
-    """This package cannot serve with the installed grpcio. The message says why."""
+class CoreUnavailableError(Exception):
+    """This package cannot serve with the installed grpcio. The message has the reason."""
 
 
 def load() -> Any:  # a module without types
-    """Returns grpcio's binding.
+    """Returns the module `grpc._cython.cygrpc`, which is grpcio's binding to gRPC's core.
 
     Raises:
-        SeamError: the installed release of grpcio is not tested, or a name is missing.
+        CoreUnavailableError: the installed release of grpcio is not tested, or a name is missing.
     """
     check_release(grpc.__version__)
     try:
         from grpc._cython import cygrpc  # type: ignore[attr-defined]  # noqa: PLC0415 - not before the release is known
     except ImportError as error:
         message = f"grpcio {grpc.__version__} has no grpc._cython.cygrpc"
-        raise SeamError(message) from error
+        raise CoreUnavailableError(message) from error
     binding: Any = cygrpc
     missing = [name for name in NAMES if not hasattr(binding, name)]
     if missing:
         message = f"grpcio {grpc.__version__} has no cygrpc.{missing[0]}"
-        raise SeamError(message)
+        raise CoreUnavailableError(message)
     return cygrpc
 
 
@@ -53,7 +53,7 @@ def check_release(version: str) -> None:
     """Checks that a release of grpcio is tested.
 
     Raises:
-        SeamError: the release is not tested.
+        CoreUnavailableError: the release is not tested.
     """
     try:
         release = tuple(int(part) for part in version.split(".")[:2])
@@ -62,4 +62,4 @@ def check_release(version: str) -> None:
     if not FIRST_RELEASE <= release < NEXT_RELEASE:
         first, following = (".".join(map(str, bound)) for bound in (FIRST_RELEASE, NEXT_RELEASE))
         message = f"grpcio {version} was not tested: the tested releases are {first} and newer, below {following}"
-        raise SeamError(message)
+        raise CoreUnavailableError(message)

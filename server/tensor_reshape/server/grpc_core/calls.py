@@ -1,13 +1,14 @@
-"""One call of gRPC's core: receive a message, send a message, finish, cancel.
+"""A call of gRPC's core, which can receive messages, send messages, be finished and be cancelled.
 
-- Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls them one at a time. An
-  exception in one of them is caught, because it would otherwise end that thread and with it the server.
-- The lock of a call guards the operations that the core performs for it. Operations are only started under the lock. It
-  is reentrant, so that a subclass can check the state of the call and start an operation in one step.
-- The core sends one message at a time and accepts no status while it sends. A subclass keeps later messages until
-  `on_sent`.
-- A call is over when its status is sent or its client is gone, and no operation is pending. `on_over` is then called
-  once.
+- Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls these methods one
+  after another. Their exceptions are caught, because an exception would otherwise end this thread and with it the
+  server.
+- The lock of a call guards the operations of the core for this call. Operations are only started under the lock. The
+  lock is reentrant, so that a subclass can check the state of the call and start an operation in one step.
+- The core sends one message at a time. It accepts no status while it sends a message. A subclass must keep later
+  messages until `on_sent`.
+- A call is over when no operation is pending and either its status is sent or its client is gone. `on_over` is then
+  called once.
 """
 
 import logging
@@ -24,13 +25,13 @@ from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
-_RLock = type(threading.RLock())  # faster than `threading.RLock`, which is a Python function
+_RLock = type(threading.RLock())  # calling this class is faster than calling `threading.RLock`, a function
 _NO_FLAGS = 0
 _OK_CODE = 0
 
 
 class NewCall:
-    """A new call as the core delivers it.
+    """A new call, as the core delivers the call.
 
     Attributes:
         call: the core's call object.
@@ -42,7 +43,7 @@ class NewCall:
     __slots__ = ("call", "metadata", "method", "peer")
 
     def __init__(self, event: Any) -> None:
-        """Reads the event of a new call."""
+        """Reads the facts about the call from the core's event."""
         self.call: Any = event.call
         self.method: bytes = event.call_details.method
         self.metadata: Metadata = event.invocation_metadata
@@ -50,34 +51,35 @@ class NewCall:
 
 
 class Call(ABC):
-    """One call.
+    """One call of gRPC's core.
 
     Attributes:
         method: the full method path.
         peer: gRPC's name of the connection.
-        is_gone: whether the client was gone before the status was sent; final when the call is over.
-        is_sending: whether the core is sending a message; changed under the lock.
-        is_ended: whether the status has been given to the core; changed under the lock.
-        is_rejected: whether the core rejected a message above the limit, with its own error.
+        is_gone: whether the client was gone before the status was sent. The value is final when the call is over.
+        is_sending: whether the core is sending a message. It only changes under the lock.
+        is_ended: whether the core has received the status. It only changes under the lock.
+        is_rejected: whether the core rejected a message above the limit and sent its own error.
     """
 
-    # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
+    # Defaults are attributes of the class, so that a call that is rejected at once does not have to set them.
     is_gone = False
     is_sending = False
     is_ended = False
     is_rejected = False
-    _due = 0  # number of pending batches of operations
-    _is_watched = False  # whether the operation that reports a disconnect was started; the core accepts it once
-    _has_sent_metadata = False  # whether initial metadata was sent
-    _sent_bytes = 0  # size of the message that the core is sending
+    _due = 0  # the number of pending batches of operations
+    # Whether the operation that reports a disconnect was started. The core accepts this operation once for each call.
+    _is_watched = False
+    _has_sent_metadata = False  # whether the initial metadata was sent
+    _sent_bytes = 0  # the size of the message that the core is sending
     _info: CallInfo | None = None
 
     def __init__(self, method: str, new: NewCall) -> None:
-        """Takes a new call, for which no operation has been started.
+        """Wraps a new call without starting an operation.
 
         Args:
             method: the full method path.
-            new: the call.
+            new: the new call.
         """
         self.method = method
         self.peer = new.peer
@@ -87,7 +89,7 @@ class Call(ABC):
 
     @property
     def info(self) -> CallInfo:
-        """The facts about the call, made on first use."""
+        """The facts about the call. The object is made on first use."""
         with self.lock:
             if self._info is None:
                 self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
@@ -95,25 +97,31 @@ class Call(ABC):
 
     @property
     def is_active(self) -> bool:
-        """Whether messages or a status can still be sent."""
+        """Whether a message or the status can still be sent."""
         return not (self.is_ended or self.is_gone)
 
     def watch(self) -> None:
-        """Makes the core report a disconnect also while no message is awaited. Any thread may call this."""
+        """Makes the core report a disconnect even if the call does not wait for a message. Any thread may call this."""
         with self.lock:
             if not self._is_watched:
                 self._start((_core.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
                 self._is_watched = True
 
     def receive(self) -> None:
-        """Starts to receive a message; `on_message` follows. Does nothing if the call is over. For any thread."""
+        """Starts to receive a message, which `on_message` gets. Does nothing if the call has ended.
+
+        Any thread may call this.
+        """
         with self.lock:
             if not (self.is_ended or self.is_gone):
                 self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
-                self._due += 1  # after the start, because a batch that cannot be started raises and is not pending
+                self._due += 1  # counted after the start, because a failed start leaves no pending batch
 
     def send(self, message: bytes) -> None:
-        """Sends a message; `on_sent` follows. Requires the lock, an active call, and no message being sent."""
+        """Starts to send a message. The core calls `on_sent` when the message is sent.
+
+        The caller must hold the lock. The call must be active, and must not be sending another message.
+        """
         operations = [_core.SendMessageOperation(message, _NO_FLAGS)]
         if not self._has_sent_metadata:
             operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
@@ -122,11 +130,13 @@ class Call(ABC):
         self.is_sending = self._has_sent_metadata = True
 
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
-        """Ends the call, unless it has ended. Call this while no message is being sent; any thread may.
+        """Ends the call. Does nothing if the call has already ended.
+
+        Any thread may call this, but only while no message is being sent.
 
         Args:
-            status: the status; None: OK without trailing metadata.
-            response: the response of a unary call, which is sent in the same batch as the status.
+            status: the status. None: OK without trailing metadata.
+            response: the response of a unary call. It is sent in the same batch as the status.
         """
         operations = [
             _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
@@ -141,7 +151,8 @@ class Call(ABC):
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
-            if not self._is_watched:  # the same batch saves an event; `_closed` expects it to be the last operation
+            # In the same batch, this operation causes no extra event. `_closed` expects that it is the last operation.
+            if not self._is_watched:
                 operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
             self._call.start_server_batch(operations, react)
@@ -149,35 +160,38 @@ class Call(ABC):
             self._is_watched = self.is_ended = True
 
     def cancel(self) -> None:
-        """Cancels the call at once, whatever it is doing. Any thread may call this."""
+        """Cancels the call at once, in any state. Any thread may call this."""
         self._call.cancel()
-        self.watch()  # otherwise no pending operation might report the cancellation
+        self.watch()  # starts an operation that reports the cancellation, because no other one may be pending
 
     @abstractmethod
     def begin(self) -> None:
-        """Starts the first operation; called once, before the other methods. Without one the call is never over."""
+        """Starts the first operation of the call.
+
+        The server calls this once, before the other methods. A call without an operation would never be over.
+        """
 
     @abstractmethod
     def on_message(self, raw: bytes | None) -> None:
-        """Handles a message; None if the client has half-closed the call, or is about to be reported as gone."""
+        """Handles a message. None: the client has half-closed the call, or the core will soon report it as gone."""
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Called when a message of `size` bytes was sent, so that the next one may be."""
+        """Handles the end of sending a message of `size` bytes. From now on, the next message can be sent."""
 
     @abstractmethod
     def on_over(self) -> None:
-        """Called when the call is over."""
+        """Handles the end of the call."""
 
     def on_bug(self, error: Exception) -> None:
-        """Handles an exception of one of these methods by cancelling the call; raises nothing."""
+        """Handles an exception of one of these methods by cancelling the call. This method raises nothing."""
         self._report(error)
         try:
             self.cancel()
-        except Exception as failure:  # noqa: BLE001 - it would end the thread that receives every call
+        except Exception as failure:  # noqa: BLE001 - it would end the thread that receives all calls
             self._report(failure)
 
     def _report(self, error: Exception) -> None:
-        """Logs a bug; raises nothing, because an exception would end the receiving thread."""
+        """Logs a bug. This method raises nothing, because an exception would end the receiving thread."""
         with suppress(Exception):
             self._log_bug(error)
 
@@ -185,22 +199,26 @@ class Call(ABC):
         _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
-        """Starts a batch of operations; `react` is called when they are done. Requires the lock."""
+        """Starts a batch of operations. The receiving thread calls `react` when they are done.
+
+        The caller must hold the lock.
+        """
         self._call.start_server_batch(operations, react)
-        self._due += 1  # after the start, because a batch that cannot be started raises and is not pending
+        self._due += 1  # counted after the start, because a failed start leaves no pending batch
 
     def _received(self, event: Any) -> bool:
-        self.is_rejected = not event.success  # a reset or a disconnect also counts as success here
+        # The core reports a failure only if it rejects the message. A reset or a disconnect counts as a success.
+        self.is_rejected = not event.success
         try:
             self.on_message(event.batch_operations[0].message())
-        except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
+        except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             self.on_bug(error)
-        return self._settle()  # last, because operations that `on_message` has started keep the call open
+        return self._settle()  # called last, because an operation that `on_message` starts must keep the call open
 
     def _sent(self, event: Any) -> bool:
         del event
         with self.lock:
-            self.is_sending, size = False, self._sent_bytes  # another thread may send from now on
+            self.is_sending, size = False, self._sent_bytes  # from now on, other threads may send
         try:
             self.on_sent(size)
         except Exception as error:  # noqa: BLE001 - as above
@@ -218,7 +236,7 @@ class Call(ABC):
         return self._settle()
 
     def _settle(self) -> bool:
-        """Records that a batch is done. Returns whether the call is over, for the loop of `servers`."""
+        """Records that a batch is done. Returns whether the call is over."""
         with self.lock:
             self._due -= 1
             if self._due or not (self.is_ended or self.is_gone):

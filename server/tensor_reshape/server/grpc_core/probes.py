@@ -1,4 +1,4 @@
-"""A test call through this package, made once before the server uses it."""
+"""A test call on a server of this package. It shows whether the package can serve in this process."""
 
 import inspect
 import secrets
@@ -9,7 +9,7 @@ from threading import Event
 import grpc
 
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.grpc_core.binding import SeamError, load
+from tensor_reshape.server.grpc_core.binding import CoreUnavailableError, load
 
 _METHOD = "/probe"
 _MESSAGE = b"message"
@@ -21,24 +21,24 @@ _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 @cache
 def find_obstacle() -> str:
-    """Returns why this package cannot serve in this process; empty if it can."""
+    """Returns why this package cannot serve in this process. Returns "" if the package can serve."""
     if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
         return "grpc.server was replaced, for example by an instrumentation whose interceptors must see all calls"
     try:
         load()
         _make_call()
-    except SeamError as error:
+    except CoreUnavailableError as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001 - with any exception, this package cannot be used
+    except Exception as error:  # noqa: BLE001 - any exception shows that this package cannot be used
         return f"a call through grpcio {grpc.__version__} failed: {type(error).__name__}"
     return ""
 
 
 def _make_call() -> None:
-    """Makes a call with metadata, a message, a response and a status over a socket of this process.
+    """Makes a call from this process to itself. The call has metadata, a message, a response and a status.
 
     Raises:
-        SeamError: the call did not arrive as it was made.
+        CoreUnavailableError: the server or the client did not receive what the other side has sent.
     """
     from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - only after `load` has checked the names
     from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
@@ -65,21 +65,21 @@ def _make_call() -> None:
                 over.set()
 
     server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
-    # On Linux an abstract unix socket has no file or port that another program could mistake for the server's.
-    place = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
-    port = server.add_port(place, None)
-    address = place if place.startswith("unix") else f"127.0.0.1:{port}"
+    # On Linux an abstract unix socket is used, because it has no file or port that looks like one of the server.
+    target = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
+    port = server.add_port(target, None)
+    address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
     try:
-        # The original function without instrumentation, because the test call must not appear in a trace.
+        # `unwrap` removes instrumentation, because the test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
-            ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
-            answer = ask(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
+            response = call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
             ended = over.wait(_SECONDS)
     finally:
         server.stop()
         server.cancel_calls()
         server.wait(_SECONDS)
-    if answer != _MESSAGE or not ended:
-        message = f"a call through grpcio {grpc.__version__} did not arrive as it was made"
-        raise SeamError(message)
+    if response != _MESSAGE or not ended:
+        message = f"a test call through grpcio {grpc.__version__} had a wrong response or did not end"
+        raise CoreUnavailableError(message)

@@ -1,7 +1,7 @@
-"""The handlers of the service's calls: they report events to the engine and perform its effects on gRPC's core.
+"""The handlers of the service's calls. They report events to the engine and perform its effects on gRPC's core.
 
 The receiving thread processes small unary calls and short stream messages itself. Long work runs on a worker thread, so
-that the receiving thread is never busy for long. The lock of a call is never held while the engine is called.
+that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls the engine.
 """
 
 from abc import abstractmethod
@@ -26,23 +26,26 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod, Wa
 from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
-# Every small call needs them, and looking up a member of an Enum is slow.
+# These names avoid looking up Enum members, which is slow. Every small call uses them.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
-_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # after a bug in the handler itself no status can be sent
+_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # if the handler itself has a bug, it can send no status
 
 
 class ServiceCall(Call):
-    """The common part of all handlers: the call's `Lifecycle` in the engine, and worker threads for long work."""
+    """The common part of all handlers, which connects a call to its state in the engine and to worker threads."""
 
     # Defaults are attributes of the class, because most calls never set them.
-    _work = _TENSORS  # the kind of work of the message
-    _good: Status | None = None  # the status of success, if it has trailing metadata
+    _work = _TENSORS  # the kind of work that the message needs
+    _good: Status | None = None  # the status of a successful call if it has trailing metadata; otherwise None
     _message: bytes | None = None  # the message that waits for a thread
-    _has_closed = False  # whether the client half-closed the call before a message, or is gone, which is known later
-    _unlogged: tuple[CallResult, str] | None = None  # the error because of that, and the field at fault
+    # Whether the call has ended without a message. Either the client half-closed the call, or the client is gone, which
+    # the core reports later.
+    _has_closed = False
+    # The error of a call without a message, and the field at fault. It is only logged if the client is not gone.
+    _unlogged: tuple[CallResult, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
-        """Makes the handler; `begin` follows."""
+        """Makes the handler of a call. The server then calls `begin`."""
         Call.__init__(self, method.name, new)
         self._service = service
         self._engine = service.engine
@@ -51,7 +54,7 @@ class ServiceCall(Call):
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
-        """Enters the call, which receives its message as soon as there is memory; see `Call`."""
+        """Enters the call into the engine. The message is received as soon as there is memory; see `Call`."""
         life = self._life
         try:
             if self._engine.needs_info:
@@ -60,7 +63,7 @@ class ServiceCall(Call):
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
-                self.watch()  # while the call waits for memory, nothing else reports a disconnect
+                self.watch()  # while the call waits for memory, no other operation reports a disconnect
             self._perform(effects)
         except ReshapeError as error:
             self._reject(error)
@@ -69,19 +72,19 @@ class ServiceCall(Call):
     """Receives a message; see `ServedCall`."""
 
     def start_send(self) -> None:
-        """Does nothing: the response of a unary call is sent with its status; see `ServedCall`."""
+        """Does nothing, because the response of a unary call is sent with its status; see `ServedCall`."""
 
     def start_work(self) -> None:
-        """Starts a worker thread on the received message; see `ServedCall`."""
+        """Queues the received message for a worker thread; see `ServedCall`."""
         try:
-            # The queue of the pool gets the `Lifecycle`, not the call. If the call ends first, its `Lifecycle` drops
-            # the handler, so the queue never holds messages that the memory budget does not count.
+            # The queue of the pool gets the `Lifecycle` instead of the handler. If the call ends first, the `Lifecycle`
+            # drops the handler. So the queue never holds messages that the memory budget does not count.
             self._service.pools[self._work].submit(_work_on, self._life)
-        except RuntimeError as error:  # the pool has been shut down, or the system has no thread left
+        except RuntimeError as error:  # the pool has been shut down, or the system cannot start another thread
             self.on_bug(error)
 
     def abort(self, rejection: LimitError, state: State) -> None:
-        """Ends the call with an error, which can be sent even while a message is arriving; see `ServedCall`."""
+        """Ends the call with an error. The error can be sent even while a message is arriving; see `ServedCall`."""
         del state
         failure = build_failure(rejection, self.info)
         self._log(failure.result)
@@ -102,7 +105,7 @@ class ServiceCall(Call):
         """Processes the queued message on a worker thread, unless the call is over."""
         raw, self._message = self._message, None
         try:
-            if self._engine.take_up(self._life) and raw is not None:
+            if self._engine.begin_work(self._life) and raw is not None:
                 self._process(raw)
         except Exception as error:  # noqa: BLE001 - the pool would ignore it
             self.on_bug(error)
@@ -111,19 +114,21 @@ class ServiceCall(Call):
         """Returns everything that the call holds; see `Call`."""
         if self._unlogged is not None and not self.is_gone:
             self._log(*self._unlogged)
-        # Release first: a thread that has just taken up the call already has the message and will report its own end.
-        # If the core rejected a message, the client got that error, although the core counts the call as cancelled.
+        # If the core rejected a message, the client received the core's error and is not gone, although the core
+        # reports the call as cancelled.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
+        # The message is dropped after the release, because from then on no thread begins to work on the call. A thread
+        # that began earlier has already taken the message and will report its own end.
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
         """Ends the call; see `Call`."""
         super().on_bug(error)
-        with suppress(Exception):  # the engine may be what has failed
+        with suppress(Exception):  # the bug may be in the engine, which then fails again
             self._perform(self._engine.end(self._life, _BUG).effects)
 
     def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
-        """Keeps the message until a thread takes it."""
+        """Keeps a message until a worker thread takes it."""
         self._message = raw
         if raw is not None:
             self._work = find_work(raw)
@@ -143,7 +148,7 @@ class ServiceCall(Call):
             self._conclude(failure.status)
 
     def _decide(self, result: CallResult, size: int = 0) -> bool:
-        """Reports the end of the call to the engine. Returns whether this decided it."""
+        """Reports the end of the call to the engine. Returns False if the end was already decided."""
         end = self._engine.end(self._life, result, size)
         self._perform(end.effects)
         return end.is_first
@@ -152,12 +157,12 @@ class ServiceCall(Call):
         log_failure(self.info, result, self._life.began, field)
 
     def _conclude(self, status: Status | None) -> None:
-        """Ends the call after the responses that are still unsent."""
+        """Ends the call when all responses are sent."""
         self.finish(status)
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Runs `work` of a call, unless the call is over and its handler was dropped."""
+    """Runs `work` of a call. Does nothing if the call is over, because its handler was then dropped."""
     call = life.served
     if isinstance(call, ServiceCall):
         call.work()
@@ -169,7 +174,7 @@ class UnaryCall(ServiceCall):
     _served: Method
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a small message, and queues any other for a thread; see `Call`."""
+        """Processes a small message, or queues another message for a worker thread; see `Call`."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         try:
@@ -181,18 +186,19 @@ class UnaryCall(ServiceCall):
         if size is not None and response is not None:
             if self._life.info is not None:
                 record_response(self._life.info, response)
-            # The engine decides first: a call that was aborted in between already has its error, and gets no response.
+            # The engine decides before the response is sent. If the call was aborted meanwhile, it already has an error
+            # and gets no response.
             effects = self._engine.respond_at_once(self._life, size, len(response))
             if effects is not None:
                 self._perform(effects)
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
-            self.watch()  # no message is awaited any more, so nothing else reports a disconnect
+            self.watch()  # the call no longer waits for a message, so no other operation reports a disconnect
             self._perform(self._engine.request_work(self._life))
 
     def _respond_light(self, raw: bytes | None) -> bytes | None:
-        """Returns the response on the receiving thread; None if that would take long."""
+        """Returns the response on the receiving thread. Returns None if that would take long."""
         if raw is None:
             raise reject_large_message() if self.is_rejected else reject_empty_call()
         return self._served.respond_light(raw)
@@ -213,24 +219,25 @@ def _reserve(service: Service, life: Lifecycle, size: int) -> None:
 
 
 class StreamCall(ServiceCall):
-    """One call of a stream."""
+    """One call of a streaming method."""
 
     _served: StreamMethod
 
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
-        """Makes the handler; `begin` follows."""
+        """Makes the handler of a call. The server then calls `begin`."""
         ServiceCall.__init__(self, service, stream, new)
-        # Not a bound method of the call: the call and its session would form a reference cycle.
+        # `_reserve` is not a method, because the handler and its session would then form a reference cycle.
         self._session = stream.open(partial(_reserve, service, self._life))
-        self._last: tuple[Status | None] | None = None  # the status after all responses are sent; set once
+        # A tuple with the status to send after the last response (None: OK). None while the stream has not ended.
+        self._last: tuple[Status | None] | None = None
 
     def begin(self) -> None:
-        """Enters the call and watches for a disconnect, which can happen at any time; see `ServiceCall`."""
+        """Enters the call, and makes the core report a disconnect at any time; see `ServiceCall`."""
         self.watch()
         super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a message, or queues it for a thread; see `Call`."""
+        """Processes a message, or queues the message for a worker thread; see `Call`."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         if not self._engine.message_received(self._life, size):
@@ -249,7 +256,8 @@ class StreamCall(ServiceCall):
 
     def _process(self, raw: bytes) -> None:
         try:
-            # All responses at once: memory for them, and for the data that the session collects, is reserved.
+            # All responses may exist at once, because memory is reserved for them and for the data that the session
+            # collects.
             responses = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
@@ -259,10 +267,10 @@ class StreamCall(ServiceCall):
         self._perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
-        """Sends the next response, or the status after the last one; see `ServedCall`."""
+        """Sends the next response, or the status after the last response; see `ServedCall`."""
         with self.lock:
             if self.is_sending or not self.is_active:
-                return  # `on_sent` calls this again
+                return  # `on_sent` will call this method again
             if self._life.outbox:
                 self.send(self._life.outbox.popleft())
             elif self._last:
@@ -288,38 +296,39 @@ class StreamCall(ServiceCall):
 
 
 class WatchCall(ServiceCall):
-    """One watch call: it sends the latest status as soon as the previous one has been sent.
+    """One watch call, which sends the latest status as soon as the previous status has been sent.
 
-    In the engine the call is WORKING from its message to its end, so it never stalls.
+    In the engine the call is WORKING from the arrival of its message to its end, so it has no stall timeout.
     """
 
     _served: WatchMethod
-    _watch: Watch | None = None  # None before the message arrives
+    _watch: Watch | None = None  # the watch that the message opens; None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch; see `Call`."""
         self._has_closed = raw is None and not self.is_rejected
-        if not self._engine.message_received(self._life, None if raw is None else 0):  # the message is not kept
+        # The size 0 is reported, because the message is not kept.
+        if not self._engine.message_received(self._life, None if raw is None else 0):
             return
         try:
             if raw is None:
-                raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as any other
+                raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as others
             watch = self._served.open(raw)
             watch.begin(self.send_update, self._life.source)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
             return
         self._watch = watch
-        self.watch()  # no message is awaited any more, so nothing else reports a disconnect
-        self._perform(self._engine.request_work(self._life, 0))  # returns the memory reserved for the message
+        self.watch()  # the call no longer waits for a message, so no other operation reports a disconnect
+        self._perform(self._engine.request_work(self._life, 0))  # frees the memory that was reserved for the message
 
     def start_work(self) -> None:
         """Sends the first status; see `ServedCall`."""
-        if self._engine.take_up(self._life):
+        if self._engine.begin_work(self._life):
             self.send_update()
 
     def send_update(self) -> None:
-        """Sends the latest status if the client does not have it. Any thread may call this."""
+        """Sends the latest status, unless it was already sent. Any thread may call this."""
         with self.lock:
             if self._watch is None or self.is_sending or not self.is_active:
                 return
@@ -344,4 +353,4 @@ class WatchCall(ServiceCall):
             self._decide(GONE)
 
     def _process(self, raw: bytes) -> None:
-        """Never called, because no message is queued for a thread."""
+        """Does nothing. This method is never called, because a watch queues no message for a worker thread."""

@@ -1,4 +1,4 @@
-"""Servers on gRPC's core: the route of each method."""
+"""Builds servers on gRPC's core, with a route for each method."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +16,7 @@ _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ()) 
 
 
 def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
-    """Returns a server that does not listen yet; see `transports.build_server`."""
+    """Returns a server for the methods of `services`. It does not listen yet; see `transports.build_server`."""
     routes: dict[str, Make] = {}
     for service in services:
         for method in service.methods.unary:
@@ -33,14 +33,14 @@ class _UnknownCall(Call):
     """A call to a method that does not exist."""
 
     def begin(self) -> None:
-        """Ends the call; see `Call`."""
+        """Ends the call with UNIMPLEMENTED; see `Call`."""
         self.finish(_UNIMPLEMENTED)
 
     def on_message(self, raw: bytes | None) -> None:
-        """Never called, because no message is received."""
+        """Does nothing. This method is never called, because the call receives no message."""
 
     def on_over(self) -> None:
-        """Does nothing: the call holds nothing."""
+        """Does nothing, because the call holds no memory."""
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:

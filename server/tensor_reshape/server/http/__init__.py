@@ -1,4 +1,4 @@
 """The API over HTTP and JSON, for browsers and other clients without gRPC.
 
-The extra `[http]` installs what it needs.
+The extra `[http]` installs its dependencies.
 """

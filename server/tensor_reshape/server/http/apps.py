@@ -1,13 +1,18 @@
-"""The ASGI application: a table of routes, each a path with its handler, and a guard in front of all of them.
+"""The ASGI application of the HTTP port, which consists of routes and a guard.
 
-- `build_app` is independent of the routes that it is given. Another protocol over HTTP adds routes to the table:
-  handlers of methods (`MethodApp`), or any other ASGI application.
-- A method has the same path as over gRPC, `/tensor_reshape.v1.ReshapeService/InferShape`, so that authorization files,
-  metrics, logs and HTTP use one name. Gateways (grpc-gateway, Envoy's transcoder) also use that path for methods
-  without an annotation, so a gateway can replace this port.
-- The calls of methods have permissions and limits. Other routes reveal nothing about clients, and their cost is
-  bounded.
-- Pages of other origins get no access, and browsers do not treat a response as a page, a script or a frame.
+A route connects a path with a handler. The guard checks each request before a route receives the request, and adds the
+common headers to each response.
+
+- `build_app` accepts any routes. To serve another protocol over HTTP, add the routes of the protocol. A handler may be
+  a `MethodApp` or any other ASGI application.
+- A method has the same path over HTTP as over gRPC, for example `/tensor_reshape.v1.ReshapeService/InferShape`.
+  Authorization files, metrics and logs therefore use one name for both.
+- Gateways such as grpc-gateway and Envoy's transcoder use the same path for methods without an annotation. A gateway
+  can therefore replace this port.
+- Calls of methods need permission and are limited. Routes without a method reveal nothing about clients, and the cost
+  of a request to such a route is bounded.
+- The guard rejects requests from pages of other origins. The common headers prevent browsers from treating a response
+  as a page, a script or a frame.
 """
 
 import json
@@ -34,7 +39,7 @@ from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
 ServeCall: TypeAlias = Callable[[Method, Request, Send], Awaitable[None]]
-"""Runs a method on the message of a request, and sends the response or the error."""
+"""Function that runs a method on the message of a request, and sends the response or the error."""
 
 COMMON_HEADERS = MappingProxyType(
     {
@@ -51,7 +56,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class MethodApp:
-    """Serves requests to a method: the message of a GET is its query string, that of a POST its body."""
+    """An ASGI application that serves one method. The message is the query string of a GET or the body of a POST."""
 
     def __init__(self, method: Method, serve_call: ServeCall, max_bytes: int = MAX_QUESTION_BYTES) -> None:
         """Accepts bodies of up to `max_bytes`."""
@@ -70,7 +75,7 @@ class MethodApp:
 
 
 def build_method_routes(serve_call: ServeCall, methods: Iterable[Method]) -> list[BaseRoute]:
-    """Returns the routes of the JSON methods (`json_methods`)."""
+    """Returns a route for each of the JSON methods that `json_methods` builds."""
     sizes = {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
     return [
         Route(method.name, MethodApp(method, serve_call, sizes.get(method.name, MAX_QUESTION_BYTES)), methods=["POST"])
@@ -81,9 +86,11 @@ def build_method_routes(serve_call: ServeCall, methods: Iterable[Method]) -> lis
 def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
     """Returns the health route, which responds with 503 while `is_serving` returns False."""
 
-    async def report_health(_request: Request) -> Response:  # starlette would run a plain function on another thread
+    # The handler is async, because starlette would run a plain function on another thread.
+    async def report_health(_request: Request) -> Response:
         serves = is_serving()
-        body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})  # as in gRPC's HealthCheckResponse
+        # The names of the status are those in gRPC's HealthCheckResponse.
+        body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})
         return Response(body, 200 if serves else 503, media_type=JSON_TYPE)
 
     return Route(HEALTH_PATH, report_health)
@@ -102,8 +109,8 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
     """Returns the application.
 
     Args:
-        routes: the routes; the first match serves a request.
-        hosts: the host names of the server; empty: any name.
+        routes: the routes. The first route that matches a request serves it.
+        hosts: the names that the Host header may have. An empty collection allows any name.
     """
     handlers = {404: _reject_path, 405: _reject_path, Exception: _hide_bug}
     app = Starlette(routes=list(routes), exception_handlers=handlers)
@@ -124,9 +131,9 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
 
 
 def _reject_path(_request: Request, error: Exception) -> Response:
-    """Responds to a request without a route: the path is unknown, or supports other HTTP methods."""
+    """Returns the error for a request whose path is unknown or does not support the HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        text = "this path supports other HTTP methods, which the header allow lists"
+        text = "this path does not support this HTTP method: use a method that the Allow header lists"
         return build_error(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, error.headers or {})
     return build_error(404, "NOT_FOUND", "this path does not exist")
 

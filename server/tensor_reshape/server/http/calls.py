@@ -1,12 +1,13 @@
 """Calls over HTTP, which share admission, limits, observers and shutdown with calls over gRPC.
 
-- Each is a call of the engine. Gates check its headers, it has a concurrency slot and its part of the memory budget,
-  and observers, metrics and the log see its events. It has the gRPC name of its method, and the name of its connection.
-- One task of the port's event loop serves a call. Long work runs on separate threads, as many as for gRPC, so HTTP and
-  gRPC do not block each other's threads.
-- The sizes of a call are those of the JSON.
-- A call is complete when the connection has accepted its whole response. As over gRPC, the call is aborted if the
-  client does not read. If the client disconnects while a thread works, the call ends at once.
+- The engine treats an HTTP call like a gRPC call. Gates check the headers of the call. The call has a concurrency slot
+  and a part of the memory budget, and observers, metrics and the log receive its events. The name of the call is the
+  gRPC name of the method.
+- One task on the event loop of the port serves a call. Long work runs on threads that gRPC does not use, so HTTP and
+  gRPC do not block each other. HTTP has as many threads for long work as gRPC has.
+- The message sizes of a call are the sizes of its JSON.
+- A call is complete when the connection has accepted the whole response. As over gRPC, the server aborts the call if
+  the client does not read the response. If the client disconnects while a thread works, the call ends at once.
 """
 
 import asyncio
@@ -33,10 +34,13 @@ _Result = TypeVar("_Result")
 
 
 class HttpCall:
-    """One call, in the task that serves its request. It keeps no request, because that would keep the message."""
+    """One HTTP call, which one task serves.
+
+    The call does not store the request, because a stored request would keep the message in memory.
+    """
 
     def __init__(self, service: Service, method: Method, request: Request) -> None:
-        """Creates the call, which starts with `serve`; `service` has the threads of HTTP."""
+        """Creates a call that starts with `serve`. The thread pools of `service` must be those of the HTTP port."""
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
         self._method = method
         self._connection = connection = find_connection(request)
@@ -46,7 +50,8 @@ class HttpCall:
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
-        self._message: bytes | None = None  # waits for a thread
+        self._is_read = False  # whether the whole message has arrived
+        self._message: bytes | None = None  # the message while the call waits for a thread
         self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
 
@@ -56,31 +61,33 @@ class HttpCall:
         try:
             response = await self._compute(request)
             is_gone = False
+            if not self._is_read:
+                response.headers["connection"] = "close"  # the unread rest of the message may be endless
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
-            self._message = None  # only now, because a thread that has just started the call needs it
+            self._message = None  # not earlier, because a thread that has just started needs the message
 
     def start_read(self) -> None:
-        """Wakes the task when memory is available; see `ServedCall`."""
+        """Wakes the task when memory is available (see `ServedCall`)."""
         self._do(self._may_continue.set)
 
-    start_work = start_read  # the call has only one task
+    start_work = start_read  # the same task waits for memory and for a thread
 
     def start_send(self) -> None:
-        """Does nothing, because the response is sent when the call ends; see `ServedCall`."""
+        """Does nothing, because the response is sent when the call ends (see `ServedCall`)."""
 
     def abort(self, rejection: LimitError, state: State) -> None:
-        """Ends the call with an error; see `ServedCall`."""
+        """Ends the call with an error (see `ServedCall`)."""
         del state
         self._log(CallResult(rejection.code_name, str(rejection.reason)))
         self._do(lambda: self._reject(rejection))
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Ends the call at once; see `ServedCall`."""
+        """Ends the call at once, without a response (see `ServedCall`)."""
         if rejection is not None:
             self._log(CallResult(GONE.code, str(rejection.reason)))
         self._do(self._connection.abort)
@@ -96,6 +103,7 @@ class HttpCall:
             await self._unless_rejected(self._may_continue.wait())
             self._may_continue.clear()
             message = await self._unless_rejected(read_message(request))
+            self._is_read = True
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
             response = self._conclude(lambda: self._method.respond_light(message))
@@ -112,7 +120,7 @@ class HttpCall:
         """Returns the result of `work`.
 
         Raises:
-            LimitError: the call was aborted first.
+            LimitError: the call was aborted before `work` ended.
         """
         task = self._loop.create_task(work)
         await asyncio.wait((task, self._rejected), return_when=asyncio.FIRST_COMPLETED)
@@ -122,10 +130,10 @@ class HttpCall:
         raise self._rejected.result()
 
     async def _await_work(self, message: bytes, request: Request) -> Response:
-        """Runs the method on a thread when one is free. It stops waiting when the client disconnects."""
+        """Runs the method on the next free thread. Stops waiting for the result if the client disconnects."""
         await self._may_continue.wait()
-        # The pool does not get the message: its queue would keep it after the client has disconnected, outside all
-        # budgets.
+        # The message is not passed to the pool. The queue of the pool would keep the message after the client has
+        # disconnected, and no memory budget would count it.
         self._message = message
         working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
         gone = self._loop.create_task(await_disconnect(request))
@@ -137,18 +145,21 @@ class HttpCall:
             raise ClientDisconnect
         response = working.result()
         if response is None:
-            return self._end(await self._rejected)  # before a thread was free
+            return self._end(await self._rejected)  # the call was aborted before a thread was free
         return response
 
     def _work(self) -> Response | None:
-        """Runs the method on a thread of the pool; returns None if the call has already ended."""
+        """Runs the method on a thread of the pool. Returns None if the call has already ended."""
         message, self._message = self._message, None
-        if not self._engine.take_up(self._life) or message is None:
+        if not self._engine.begin_work(self._life) or message is None:
             return None
         return self._conclude(lambda: self._method.respond(message, lambda: self._life.is_over))
 
     def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
-        """Runs the method, unless another thread has to, and records how the call ends. Any thread may call it."""
+        """Runs `compute`, records that the call ends, and returns the response. Any thread may call this method.
+
+        Returns None if `compute` returns None, because another thread must then run the method.
+        """
         try:
             body = compute()
             if body is None:
@@ -163,7 +174,7 @@ class HttpCall:
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
-        if ended.is_first:  # otherwise the call was aborted with `error`, or is over
+        if ended.is_first:  # the call was not already aborted, and has not already ended
             self._log(failure.result, failure.field)
         return build_rejection(failure)
 
@@ -172,8 +183,8 @@ class HttpCall:
             self._rejected.set_result(rejection)
 
     def _do(self, action: Callable[[], object]) -> None:
-        """Runs an action on the thread of the event loop. Any thread may call it."""
-        with suppress(RuntimeError):  # the server has stopped
+        """Runs an action on the thread of the event loop. Any thread may call this method."""
+        with suppress(RuntimeError):  # raised if the server has stopped
             self._loop.call_soon_threadsafe(action)
 
     def _log(self, result: CallResult, field: str = "") -> None:
@@ -181,5 +192,5 @@ class HttpCall:
 
 
 async def serve_call(service: Service, method: Method, request: Request, send: Send) -> None:
-    """Serves a request as a call of the server. With its service bound, this is a `ServeCall`."""
+    """Serves a request as a call of the server. `partial(serve_call, service)` is a `ServeCall`."""
     await HttpCall(service, method, request).serve(request, send)

@@ -1,11 +1,14 @@
-"""HTTP/1.1 connections: uvicorn's protocol on h11, with limits that uvicorn does not have.
+"""HTTP/1.1 connections, which add limits to uvicorn's protocol on h11.
 
-- There are at most `MAX_CONNECTIONS`. At the limit, a new connection replaces the oldest one of the host with the most
-  connections: an idle one, or a busy one if that host has more than the new connection's host. One host therefore
-  cannot block the others.
-- The headers of a request must arrive within `HEADER_SECONDS`, from the start of the connection or from their first
-  byte. uvicorn limits their size (`h11_max_incomplete_event_size`) and the time between requests.
-- Only methods of asyncio's protocols are overridden.
+- A port has at most `MAX_CONNECTIONS` connections. At this limit, the port closes one connection to admit a new one.
+- If any connections are idle, the port closes the idle connection whose host has the most connections.
+- If all connections are busy, the port closes a busy connection of the host with the most connections. If this host has
+  less than two connections more than the host of the new connection, the port instead rejects the new connection.
+- One host therefore cannot block the other hosts.
+- The headers of a request must arrive within `HEADER_SECONDS`. For the first request, this time begins when the
+  connection opens. For a later request, this time begins with the first byte of its headers.
+- uvicorn limits the size of headers (`h11_max_incomplete_event_size`) and the time between requests.
+- `Connection` overrides only methods that asyncio's protocols define.
 """
 
 import asyncio
@@ -21,15 +24,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tensor_reshape.server.engine.sources import find_address, name_peer
 
 MAX_CONNECTIONS = 256
-"""The maximum number of connections of a port. With TLS, each takes 300 KiB."""
+"""The maximum number of connections of a port. With TLS, a connection takes 300 KiB."""
 
 HEADER_SECONDS = 10.0
-"""The time limit for the headers of a request. For the first request it includes the TLS handshake."""
+"""The time limit for the headers of a request, in seconds. For the first request, it includes the TLS handshake."""
 
 FindContext = Callable[[], ssl.SSLContext]
-"""Returns the TLS context for a new connection, with the certificates that are valid now."""
+"""Function that returns the TLS context for a new connection, with the current certificates."""
 
-_TLS_END_SECONDS = 1.0  # idle clients do not complete the TLS shutdown; asyncio would wait 30 s for them
+# Idle clients do not complete the TLS shutdown. By default, asyncio would wait 30 s for an idle client.
+_TLS_END_SECONDS = 1.0
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
@@ -37,11 +41,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Connection(H11Protocol):
-    """One connection, on the thread of the event loop.
+    """One HTTP connection, which only the thread of the event loop uses.
 
     Attributes:
-        name: the peer's name, in gRPC's form.
-        host: the peer's address, as fair shares count it.
+        name: the name of the peer, in gRPC's format.
+        host: the address of the peer, which identifies a host (see `sources.find_address`).
         certificate: the client's certificate and its names, with the keys of gRPC's `auth_context`.
     """
 
@@ -50,7 +54,7 @@ class Connection(H11Protocol):
 
         Args:
             connections: the connections of the port.
-            find_context: returns the TLS context; None: plain text.
+            find_context: function that returns the TLS context, or None for plain text.
             arguments: the arguments of uvicorn's protocol.
         """
         super().__init__(**{**arguments, "app_state": {_KEY: self}})
@@ -58,17 +62,17 @@ class Connection(H11Protocol):
         self.certificate: Mapping[str, Sequence[bytes]] = {}
         self._connections = connections
         self._find_context = find_context
-        self._socket: asyncio.Transport | None = None  # the transport below TLS, if there is TLS
-        self._early: bytes | None = b""  # data received before uvicorn could read it; None afterwards
-        self._header_timer: asyncio.TimerHandle | None = None  # set while headers are expected
+        self._socket: asyncio.Transport | None = None  # the TCP transport, which is below TLS if TLS is used
+        self._early_data: bytes | None = b""  # data that arrives before uvicorn can read it, then None
+        self._header_timer: asyncio.TimerHandle | None = None  # a timer that runs while the server waits for headers
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request has its headers but not its complete response."""
+        """Whether the headers of a request have arrived and the response is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts serving, after the TLS handshake if there is TLS; see `asyncio.Protocol`."""
+        """Starts to serve, after the TLS handshake if TLS is used (see `asyncio.Protocol`)."""
         self._socket = transport
         try:
             self.name = name_peer(transport.get_extra_info("socket"))
@@ -79,13 +83,13 @@ class Connection(H11Protocol):
         if not self._connections.admit(self):
             transport.abort()
             return
-        self._limit_headers()
+        self._update_header_timer()
         if self._find_context is None:
             self._begin(transport)
         else:
-            transport.pause_reading()  # `start_tls` resumes it
+            transport.pause_reading()  # `start_tls` resumes reading
             handshake = self.loop.create_task(self._start_tls(transport, self._find_context))
-            self.tasks.add(handshake)  # uvicorn's set, which prevents garbage collection
+            self.tasks.add(handshake)  # uvicorn's set of tasks, which prevents garbage collection of the task
             handshake.add_done_callback(self.tasks.discard)
 
     async def _start_tls(self, transport: asyncio.Transport, find_context: FindContext) -> None:
@@ -106,41 +110,41 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(1, 0)  # so `flow.drain` waits until the system has the whole response
+        transport.set_write_buffer_limits(1, 0)  # makes `flow.drain` wait until the system has the whole response
         self.certificate = read_certificate(transport)
-        early, self._early = self._early, None
+        early, self._early_data = self._early_data, None
         if early:
             self.data_received(early)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._early is not None:  # `start_tls` passes on data received with the handshake before it returns
-            self._early += data
+        if self._early_data is not None:  # `start_tls` delivers data that follows the handshake before it returns
+            self._early_data += data
             return
         super().data_received(data)
-        self._limit_headers()
+        self._update_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         del exc
-        if self._early is None:
-            super().connection_lost(None)  # with an exception, uvicorn would leave its idle timer running
-        self._leave()
+        if self._early_data is None:
+            super().connection_lost(None)  # not `exc`, because uvicorn would then leave its idle timer running
+        self._remove()
 
     def abort(self) -> None:
         """Closes the connection at once."""
-        self._leave()
+        self._remove()
         if self._socket is not None:
             self._socket.abort()
 
-    def _limit_headers(self) -> None:
-        """Starts the timer of the headers, unless it runs; stops it when they have arrived."""
+    def _update_header_timer(self) -> None:
+        """Starts the timer for headers if it does not run, or stops it if all headers have arrived."""
         if self.is_busy:
             self._stop_timer()
         elif self._header_timer is None:
             self._header_timer = self.loop.call_later(HEADER_SECONDS, self.abort)
 
-    def _leave(self) -> None:
+    def _remove(self) -> None:
         self._connections.discard(self)
         self._stop_timer()
 
@@ -155,15 +159,15 @@ class Connections:
 
     def __init__(self) -> None:
         """Creates an empty set."""
-        self._open = dict[Connection, None]()  # in the order of arrival
+        self._open = dict[Connection, None]()  # connections in the order of their arrival
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Returns the number of connections. Any thread may call it."""
+        """Returns the number of connections. Any thread may call this method."""
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """Adds a connection; returns False if the limit prevents it."""
+        """Adds a connection, or returns False if the limit prevents that."""
         if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._replace_one(connection.host)):
             return False
         self._open[connection] = None
@@ -174,15 +178,16 @@ class Connections:
         self._open.pop(connection, None)
 
     def close(self) -> None:
-        """Closes all connections at once, and admits no others."""
+        """Closes all connections at once, and admits no new ones."""
         self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()
 
     def _replace_one(self, host: str) -> bool:
-        """Closes a connection in favor of one of `host`; returns False if none may be closed."""
+        """Closes a connection to admit a new one from `host`. Returns False if no connection may be closed."""
         counts = Counter(connection.host for connection in self._open)
-        first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))  # the oldest of several
+        # If several connections have the same key, `max` returns the oldest connection.
+        first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))
         if first.is_busy and counts[first.host] <= counts[host] + 1:
             return False
         first.abort()
@@ -196,13 +201,13 @@ def find_connection(request: Request) -> Connection:
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
-    """Returns the client's verified certificate and its names; nothing without a certificate or without TLS."""
+    """Returns the client's verified certificate and its names, or an empty mapping without a certificate."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     content = tls.getpeercert(binary_form=True) if tls is not None else None
     if tls is None or content is None:
         return {}
     properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
-    # pairs; the declared type also covers other entries
+    # The entries are pairs of a kind and a name. The type is Any, because the stubs also allow other entries.
     names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:

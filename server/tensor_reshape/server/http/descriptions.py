@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 description of the JSON methods, generated from the API definition with its comments.
+"""The OpenAPI 3.1 description of the JSON methods, generated from the API definition and its comments.
 
-- Messages, fields and their descriptions are those of `protos/`. The generated classes have no comments, so these come
-  from a file that is generated in addition to them.
-- Names are those of protobuf's JSON, in lowerCamelCase. Requests may also use the names of the API definition.
+- Messages, fields and their descriptions come from `protos/`. The generated classes contain no comments, so a second
+  generated file contains the API definition with its comments.
+- Field names are in lowerCamelCase, as in protobuf's JSON. Requests may also use the field names of the API definition.
 - The document is the same for every client and does not change while the server runs.
 """
 
@@ -21,7 +21,8 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, Method
 OPENAPI_PATH, HEALTH_PATH = "/openapi.json", "/healthz"
 
 Schema: TypeAlias = dict[str, Any]
-_Described: TypeAlias = Any  # a Descriptor or an EnumDescriptor, for which the type stubs have several classes
+# The value is a Descriptor or an EnumDescriptor. The type is Any, because the stubs have several classes for each.
+_Described: TypeAlias = Any
 
 _PACKAGE = INFER_SHAPE.request.DESCRIPTOR.file.package
 _SERVICE = INFER_SHAPE.path.strip("/").partition("/")[0]
@@ -37,11 +38,11 @@ _STATUS: Schema = {
     "description": "The error of a rejected request: a google.rpc.Status.",
     "properties": {
         "code": {"type": "integer", "format": "int32", "description": "The gRPC code. 3 is INVALID_ARGUMENT."},
-        "message": {"type": "string", "description": "A sentence for people, whose words may change."},
+        "message": {"type": "string", "description": "An explanation for people. Its wording may change."},
         "details": {
             "type": "array",
-            "description": "Messages of google/rpc/error_details.proto, whose type is in `@type`: an ErrorInfo with a "
-            "permanent reason, a BadRequest with the wrong field, a RetryInfo.",
+            "description": "Messages of google/rpc/error_details.proto, such as an ErrorInfo with a permanent reason, "
+            "a BadRequest with the wrong field, or a RetryInfo. `@type` names the type of each message.",
             "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
         },
     },
@@ -51,7 +52,7 @@ _ID_HEADER: Schema = {"schema": {"type": "string"}, "description": "The id of th
 
 @cache
 def describe() -> bytes:
-    """Returns the document."""
+    """Returns the OpenAPI document as JSON."""
     builder = _SchemaBuilder()
     document = {
         "openapi": "3.1.0",
@@ -69,7 +70,7 @@ class _SchemaBuilder:
     """Describes methods and the messages that they use.
 
     Attributes:
-        schemas: the schemas of the described messages and enums, and of all that they refer to, by their names.
+        schemas: the schemas of messages and enums by name, including those that other schemas refer to.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class _SchemaBuilder:
         self._comments = {name: text for file in described.file for name, text in _list_comments(file)}
 
     def describe_method(self, method: Method) -> Schema:
-        """Returns the description of a method: its request and its responses."""
+        """Returns the description of a method with its request and its responses."""
         text = self._comments[f"{_SERVICE}.{method.name}"]
         return {
             "operationId": method.name,
@@ -96,10 +97,10 @@ class _SchemaBuilder:
         return {_JSON: {"schema": self._refer_to(message)}}
 
     def _refer_to(self, described: _Described) -> Schema:
-        """Returns a reference to a message or an enum, which is described once."""
+        """Returns a reference to the schema of a message or an enum. Creates the schema if it does not exist."""
         name = described.full_name.removeprefix(f"{_PACKAGE}.")
         if name not in self.schemas:
-            self.schemas[name] = {}  # because a message may refer to itself
+            self.schemas[name] = {}  # a placeholder, because a message may refer to itself
             if isinstance(described, EnumDescriptor):
                 self.schemas[name] = self._describe_enum(described)
             else:
@@ -109,7 +110,7 @@ class _SchemaBuilder:
     def _describe_message(self, message: Descriptor) -> Schema:
         properties = {field.json_name: self._describe_field(field) for field in message.fields}
         schema = {"type": "object", "description": self._comments[message.full_name], "properties": properties}
-        # A message in which all fields belong to a oneof has at most one of them.
+        # If all fields of a message belong to a oneof, at most one of the fields can be set.
         is_choice = bool(message.fields) and all(_is_in_oneof(field) for field in message.fields)
         return schema | ({"maxProperties": 1} if is_choice else {})
 
@@ -131,12 +132,12 @@ class _SchemaBuilder:
 
 
 def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
-    """Yields the full name of each element of a file that has a comment before it, and the comment."""
+    """Yields the full name and the comment of each element of a file that has a leading comment."""
     for location in file.source_code_info.location:
         if location.leading_comments:
             element: Any = file
             names = [file.package]
-            # A path alternates between the number of a repeated field and an index in it.
+            # A path is a sequence of pairs. Each pair has the number of a repeated field and an index in that field.
             for number, index in zip(location.path[::2], location.path[1::2], strict=False):
                 element = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)[index]
                 names.append(element.name)
@@ -146,7 +147,8 @@ def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 def _is_in_oneof(field: FieldDescriptor) -> bool:
     oneof = field.containing_oneof
-    return oneof is not None and not oneof.name.startswith("_")  # a name with an underscore is that of `optional`
+    # protobuf creates a oneof for each `optional` field. The name of such a oneof begins with an underscore.
+    return oneof is not None and not oneof.name.startswith("_")
 
 
 def _describe_health() -> Schema:
@@ -158,7 +160,7 @@ def _describe_health() -> Schema:
         "summary": "Whether the server is ready for requests.",
         "responses": {
             "200": {"description": "The server is ready.", "content": content},
-            "503": {"description": "The server stops.", "content": content},
+            "503": {"description": "The server is stopping.", "content": content},
         },
     }
 

@@ -1,4 +1,4 @@
-"""The HTTP gateway of a server: a port with the methods and the explorer, which shares limits with the gRPC calls."""
+"""The HTTP gateway of a server, which serves methods and the explorer. HTTP calls and gRPC calls share their limits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,15 +41,15 @@ class Gateway:
         """Binds the HTTP address of `config`, which must be set.
 
         Args:
-            config: the server's settings, with its real ports.
-            service: the server's service.
-            reshapes: executes the methods.
-            is_serving: whether the server is ready for calls.
-            find_context: returns the TLS context; None: plain text.
+            config: the server's settings, with the ports that are bound.
+            service: the service whose engine also controls the gRPC calls.
+            reshapes: the implementation of the methods.
+            is_serving: function that returns whether the server is ready for calls.
+            find_context: function that returns the TLS context, or None for plain text.
             shares: whether other processes listen on the same port.
 
         Raises:
-            ConfigError: the address cannot be bound, or the threads do not start for lack of memory.
+            ConfigError: the address cannot be bound, or the system has no memory for threads.
         """
         address = config.http_listen or ""
         self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
@@ -59,13 +59,13 @@ class Gateway:
             build_health_route(is_serving),
             *build_explorer_routes(serve, reshapes, config.listen),
         ]
-        if config.reflects and not config.authenticates:  # this route does not authenticate clients
+        if config.reflects and not config.authenticates:  # the route of the description does not authenticate clients
             routes.append(build_openapi_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
         self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
 
     def end(self) -> None:
-        """Ends the port and all running calls."""
+        """Closes the port and ends all running calls."""
         self.port.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # abandoned work may take long
+            pool.shutdown(wait=False)  # does not wait, because the work of an ended call may take long

@@ -1,11 +1,12 @@
-"""The methods of the API with messages in protobuf's canonical JSON, which protobuf reads and writes.
+"""The methods of the API with messages in protobuf's canonical JSON.
 
-- A JSON method maps bytes to bytes like any other, and sends typed queries to the service. It contains no rules.
-- A request may name a field as in the proto file or in lowerCamelCase; a response uses the latter. Numbers of 64 bits
-  are strings in responses, because JavaScript cannot represent all of them.
-- Duplicate names, unknown names and text that is not UTF-8 are rejected with the path of the field.
-- Python's JSON and protobuf hold the interpreter lock. They therefore run under the service's locks, and one
-  uninterrupted step reads or writes at most one query or result.
+- A JSON method maps bytes to bytes, as other methods do. JSON methods pass typed queries to the service and contain no
+  rules.
+- The field names in a request may be those of the proto file or lowerCamelCase. A response uses lowerCamelCase.
+- In a response, 64-bit numbers are strings, because JavaScript cannot represent all of them as numbers.
+- Duplicate names, unknown names and text that is not UTF-8 are rejected. The error says where the fault is.
+- Python's JSON parser and protobuf hold the interpreter lock while they work. Both therefore run under the service's
+  locks, and one uninterrupted step reads or writes at most one query or result.
 """
 
 import json
@@ -31,14 +32,14 @@ from tensor_reshape.wire.inference import build_infer_response, read_question
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
 
 MAX_QUESTION_BYTES = 64 * 1024
-"""The largest query. The JSON of a valid one of rank 64 stays below 20 KiB."""
+"""Maximum size of a query in bytes. A valid query of rank 64 has less than 20 KiB of JSON."""
 
 MAX_BATCH_BYTES = 1024 * 1024
-"""The largest batch. It takes about as long as the largest one in protobuf."""
+"""Maximum size of a batch in bytes. The server needs as much time for it as for the largest protobuf batch."""
 
-_MAX_DEPTH = 32  # the deepest query has ten levels
-_MAX_CHARACTERS = 200  # of protobuf's text, which may quote the client
-_USUAL_CHARACTERS = 1024  # of an item, so that most items need no copy of 64 KiB
+_MAX_DEPTH = 32  # the deepest valid query has ten levels
+_MAX_CHARACTERS = 200  # the limit for protobuf's error text, which may quote the client
+_USUAL_CHARACTERS = 1024  # most items are shorter, so they need no copy of 64 KiB
 _OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
@@ -49,7 +50,7 @@ _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
-    """Returns the JSON methods of `service`, named as over gRPC."""
+    """Returns the JSON methods of `service`, which have the same names as over gRPC."""
     questions = EncodedQueries(service, _read_question, _write_answer)
 
     def answer_batch(body: bytes, is_over: IsOver) -> bytes:
@@ -64,14 +65,14 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Returns the object in a JSON text.
+    """Returns the value of a JSON text, which must be an object.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     try:
         document = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:  # also raised for numbers with more digits than Python reads
+    except (ValueError, RecursionError) as error:  # Python also raises ValueError for numbers with too many digits
         raise _reject_text(error, "the body") from None
     if not isinstance(document, dict):
         problem = "the body is not a JSON object"
@@ -80,17 +81,17 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
-    """Returns the message of a JSON value.
+    """Returns a message that is read from a JSON value.
 
     Args:
         kind: the class of the message.
-        document: the value.
-        path: the path of the value in the body; empty for the body.
+        document: the JSON value.
+        path: the path of the value in the body, which is empty for the body itself.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED, with protobuf's text.
     """
-    if not isinstance(document, dict):  # protobuf accepts an empty list as an object
+    if not isinstance(document, dict):  # checked here, because protobuf accepts an empty list instead of an object
         problem = f"{path or 'the body'} is not a JSON object"
         raise _reject(problem, path)
     try:
@@ -102,12 +103,12 @@ def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _Any
         raise _reject(problem, field) from None
     # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
     except (TypeError, AttributeError, OverflowError, SystemError):
-        problem = f"{path or 'the body'} has a value that protobuf cannot read"
+        problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
         raise _reject(problem, path) from None
 
 
 def write_message(message: Message) -> bytes:
-    """Returns the JSON of a message."""
+    """Returns a message as JSON."""
     return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
 
 
@@ -129,7 +130,7 @@ def _write_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def _read_items(body: bytes) -> Iterator[bytes]:
-    """Yields the items of a batch as serialized messages, which are faster to read than objects."""
+    """Yields the items of a batch as serialized messages, because reading message objects would be slower."""
     text = _decode(body)
     begin = _BEGIN.match(text)
     values = iter(_read_short(text)) if begin is None else _split_items(text, begin.end())
@@ -141,34 +142,34 @@ def _read_items(body: bytes) -> Iterator[bytes]:
 
 
 def _read_short(text: str) -> list[Any]:
-    """Returns the items of a short batch in an unusual form."""
+    """Returns the items of a short batch that does not begin with the list of items."""
     if len(text) > MAX_QUESTION_BYTES:
         problem = f'a body of more than {MAX_QUESTION_BYTES} characters must begin with {{"{_ITEMS}":['
         raise _reject(problem)
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        read_message(reshape_pb2.BatchInferShapeRequest, document)  # raises the error
+        read_message(reshape_pb2.BatchInferShapeRequest, document)  # raises an error that describes the fault
     return items or []
 
 
 def _split_items(text: str, position: int) -> Iterator[Any]:
-    """Yields the values of a list that ends the batch. `position` is the start of its first value."""
+    """Yields the values of a list that ends the batch. `position` is the position of the first value."""
     for index in count():
         if _END.fullmatch(text, position):
             return
         begin = (_NEXT if index else _FIRST).match(text, position)
         if begin is None:
-            problem = f"neither a comma nor the end of the batch follows {_ITEMS}[{index - 1}]"
+            problem = f"{_ITEMS}[{index - 1}] is not followed by a comma or by the end of the batch"
             raise _reject(problem)
         value, position = _read_item(text, begin.end(), f"{_ITEMS}[{index}]")
         yield value
 
 
 def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
-    """Returns the value at a position and the position of its end.
+    """Returns the value that begins at a position, and the position of its end.
 
-    Python's scanner does not release the interpreter, so it gets at most as many characters as the largest query has.
+    Python's JSON scanner does not release the interpreter lock, so it receives at most `MAX_QUESTION_BYTES` characters.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -176,7 +177,7 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
     for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:
             value, end = _DECODER.raw_decode(text[position : position + characters])
-        except (ValueError, RecursionError) as error:  # the value may continue after this part
+        except (ValueError, RecursionError) as error:  # perhaps because the value continues after this part
             problem = error
         else:
             return value, position + end
@@ -187,10 +188,10 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON object. A duplicate name is an error, because JSON readers differ in which value they use."""
+    """Returns a JSON object, and rejects duplicate names, because JSON parsers differ in how they treat duplicates."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        message = "an object contains a name twice"
+        message = "an object contains the same name twice"
         raise ValueError(message)
     return found
 
@@ -204,9 +205,10 @@ def _decode(body: bytes) -> str:
 
 
 def _explain(text: str, root: str) -> tuple[str, str]:
-    """Returns a text of protobuf without names and paths of fields, and the path of the value.
+    """Splits an error text of protobuf into an explanation without field names, and the path of the wrong value.
 
-    If the text has no path from the message `root`, the path consists of the outer fields and has no indices.
+    Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
+    only the names of the fields around the value, so the returned path consists of these names without list indices.
     """
     pattern = re.compile(rf' at "?{root}((?:\.\w+|\[\d+\])*)"?')
     found = pattern.search(text)
@@ -216,7 +218,7 @@ def _explain(text: str, root: str) -> tuple[str, str]:
 
 
 def _reject_text(error: Exception, path: str) -> InvalidRequestError:
-    cause = "it has too many levels" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+    cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
     return _reject(f"{path} is not JSON: {cause}")
 
 

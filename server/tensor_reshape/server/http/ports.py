@@ -1,8 +1,8 @@
-"""The HTTP port: a uvicorn server on its own thread, next to the thread that receives gRPC calls.
+"""The HTTP port, which runs a uvicorn server on its own thread. Another thread receives gRPC calls.
 
-- While the port is open, the interpreter switches threads at a short interval. Otherwise each iteration of the event
-  loop would delay gRPC calls by up to 5 ms.
-- The thread that owns the server calls `start`, `drain` and `end`. The connections belong to the event loop.
+- While the port is open, the interpreter switches threads at shorter intervals. With Python's default interval, each
+  iteration of the event loop would delay gRPC calls by up to 5 ms.
+- The thread that owns the server calls `start`, `drain` and `end`. Only the event loop changes the connections.
 """
 
 import asyncio
@@ -22,10 +22,13 @@ from tensor_reshape.server.transport.listeners import share, take
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 IDLE_SECONDS = 60
-"""The time after which a connection without a request is closed."""
+"""Seconds after which a connection without a request is closed."""
 
 UNREAD_SECONDS = 30.0
-"""The time after which the system closes a connection whose client does not read. Calls have a stall timeout, too."""
+"""Seconds after which the operating system closes a connection whose client does not read.
+
+In addition, the stall timeout ends calls whose client does not read.
+"""
 
 _BACKLOG = 128
 _LOGGER = logging.getLogger(__name__)
@@ -35,7 +38,7 @@ class HttpPort:
     """Serves an application on its own address.
 
     Attributes:
-        address: the address, with its real port.
+        address: the address, with the port that is bound.
         max_connections: the maximum number of connections.
     """
 
@@ -45,9 +48,9 @@ class HttpPort:
         """Binds `address`.
 
         Args:
-            address: host:port.
-            app: the application.
-            find_context: returns the TLS context; None: plain text.
+            address: the address as host:port.
+            app: the ASGI application.
+            find_context: function that returns the TLS context, or None for plain text.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -56,7 +59,8 @@ class HttpPort:
         self.address, self._listeners = (share if shares else take)(address)
         for listener in self._listeners:
             prepare_listener(listener)
-            listener.listen(_BACKLOG)  # now, because others could take the port; connections wait for `start`
+            # Listening reserves the port for this process. New connections wait until `start`.
+            listener.listen(_BACKLOG)
         self._connections = Connections()
         config = uvicorn.Config(
             app,
@@ -65,21 +69,22 @@ class HttpPort:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # uvicorn logs what clients send; `apps` logs bugs
+            log_level="critical",  # prevents log records with texts of clients. `apps` logs bugs.
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any client can send them
+            proxy_headers=False,  # any client can send such headers
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
-        self._loop: asyncio.AbstractEventLoop | None = None  # None until `start`, like the next attribute
+        # `start` sets both of these attributes.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no connection. Any thread may read it."""
+        """Whether the port has no connections. Any thread may read this property."""
         return not len(self._connections)
 
     def start(self) -> None:
@@ -89,14 +94,14 @@ class HttpPort:
         self._thread.start()
 
     def drain(self) -> None:
-        """Closes the port and idle connections. Other connections close after their response."""
+        """Closes the port and idle connections. Busy connections close after their response."""
         self._server.should_exit = True
 
     def end(self) -> None:
-        """Ends the port and all running calls."""
+        """Closes the port and ends all running calls."""
         self._server.should_exit = self._server.force_exit = True
         if self._loop is not None and self._thread is not None:
-            with suppress(RuntimeError):  # the loop has ended
+            with suppress(RuntimeError):  # raised if the loop has ended
                 self._loop.call_soon_threadsafe(self._connections.close)
             self._thread.join()
         for listener in self._listeners:
@@ -116,9 +121,9 @@ class HttpPort:
 
 
 def prepare_listener(listener: socket.socket) -> None:
-    """Sets options that connections inherit."""
-    # Without TCP_NODELAY, the body of a response waits 40 ms for the client's system to acknowledge the headers.
-    # asyncio sets it only if the socket names its protocol, which these sockets do not.
+    """Sets socket options that the connections of a listener inherit."""
+    # Without TCP_NODELAY, the body of a response waits 40 ms until the client's system has acknowledged the headers.
+    # The library asyncio sets this option only for sockets that were created with an explicit protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has this option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_SECONDS * 1000))

@@ -1,13 +1,13 @@
-"""The metadata and the message of a request, and the checks of its headers.
+"""The metadata and the message of an HTTP request, and the checks of the request's headers.
 
-- A message is the body of a POST, or the query string of a GET.
-- A body needs a `Content-Length`, so that a body above the limit is rejected before it is read. A chunked body is
-  rejected, because each chunk may be one byte and cost as much as a request.
-- The type of a body is `application/json`. Browsers let a page of another origin send this type only if the server
-  agrees, which this server never does.
-- If an attacker's host name resolves to this machine (DNS rebinding), its pages have the same origin as the server. A
-  server that only this machine can reach therefore requires a local name in the Host header.
-- The rejection of a body closes the connection, because its unread rest could be endless.
+- The message of a request is the body of a POST or the query string of a GET.
+- A body needs a `Content-Length` header, so that the server can reject a body above the limit without reading it.
+- The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request.
+- A body must have the type `application/json`. A browser lets a page of another origin send this type only if the
+  server agrees, and this server never agrees.
+- With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
+  the server. A server that only this machine can reach therefore requires a local name in the Host header.
+- If the server rejects a body, it closes the connection, because the unread rest of the body may be endless.
 """
 
 import re
@@ -27,13 +27,13 @@ _PORT = re.compile(":[0-9]{0,5}$")
 
 
 def read_metadata(request: Request) -> Metadata:
-    """Returns the headers of a request as gRPC metadata, without those that gRPC does not accept."""
+    """Returns the headers of a request as gRPC metadata. Headers that gRPC does not accept are omitted."""
     pairs = ((name.decode("latin-1"), value) for name, value in request.headers.raw)
     return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
 
 
 def get_message_size(request: Request) -> int:
-    """Returns the maximum message size of a request without a body error."""
+    """Returns the message size that the headers of a request announce. `find_body_error` must accept the request."""
     if request.method != "POST":
         return len(request.scope["query_string"])
     return int(request.headers["content-length"])
@@ -49,17 +49,17 @@ async def read_message(request: Request) -> bytes:
 
 
 async def await_disconnect(request: Request) -> None:
-    """Returns when the client has disconnected, or has received its response."""
+    """Returns when the client has disconnected or has received its response."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def find_origin_error(request: Request, hosts: Collection[str]) -> Response | None:
-    """Returns the error response to a request that no route may receive; None if the request is accepted.
+    """Returns an error response if no route may receive the request, and None otherwise.
 
     Args:
         request: the request.
-        hosts: the host names of this server; empty: any.
+        hosts: the names that the Host header may have. An empty collection allows any name.
     """
     host = request.headers.get("host", "").lower()
     if hosts and _PORT.sub("", host) not in hosts:
@@ -71,7 +71,7 @@ def find_origin_error(request: Request, hosts: Collection[str]) -> Response | No
 
 
 def find_body_error(request: Request, max_bytes: int) -> Response | None:
-    """Returns the error response to a POST with an invalid body or more than `max_bytes`; None for valid requests."""
+    """Returns an error response if a POST announces an invalid body or more than `max_bytes`, and None otherwise."""
     if request.method != "POST":
         return None
     length = request.headers.get("content-length", "")
@@ -80,12 +80,13 @@ def find_body_error(request: Request, max_bytes: int) -> Response | None:
     if int(length) > max_bytes:
         return _reject_body(413, "RESOURCE_EXHAUSTED", f"the body has {length} bytes, but the limit is {max_bytes}")
     if not _is_json(request):
-        return _reject_body(415, "INVALID_ARGUMENT", f"the body must be {JSON_TYPE} in UTF-8, without an encoding")
+        return _reject_body(415, "INVALID_ARGUMENT", f"the body must be uncompressed {JSON_TYPE} in UTF-8")
     return None
 
 
 def _reject_length() -> Response:
-    return _reject_body(411, "INVALID_ARGUMENT", "a body needs a Content-Length of at most nine digits")
+    text = "the request needs a Content-Length header of at most nine digits, and no Transfer-Encoding header"
+    return _reject_body(411, "INVALID_ARGUMENT", text)
 
 
 def _reject_body(code: int, name: str, text: str) -> Response:

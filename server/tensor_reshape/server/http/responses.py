@@ -1,8 +1,8 @@
 """The HTTP responses of calls and of rejected requests.
 
-- An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Its HTTP status is the one that
-  `google/rpc/code.proto` lists for its code, except that a body above the limit is 413.
-- Trailing metadata of gRPC become headers: the request id keeps its name, and the retry delay is Retry-After.
+- An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Each gRPC code has the HTTP status that
+  `google/rpc/code.proto` defines. The only exception is a body above the limit, which has the status 413.
+- Trailing metadata of gRPC become headers. The request id keeps its name, and the retry delay becomes `Retry-After`.
 """
 
 import json
@@ -47,22 +47,22 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
-_POOL = error_details_pb2.DESCRIPTOR.pool  # contains the messages of error details
+_POOL = error_details_pb2.DESCRIPTOR.pool  # the pool that contains the messages of error details
 
 
 def build_response(body: bytes, metadata: Metadata = ()) -> Response:
-    """Returns the response to a call that succeeds, with its trailing metadata."""
+    """Returns the response of a successful call. The trailing metadata become headers."""
     return Response(body, HTTP_CODES["OK"], _build_headers(metadata), JSON_TYPE)
 
 
 def build_rejection(failure: Failure) -> Response:
-    """Returns the response to a call that fails."""
+    """Returns the response of a failed call."""
     trailing = dict(failure.status.trailing_metadata)
     packed = trailing.get(DETAILS_KEY)
     message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
-    # HTTP has a more precise status for this reason than for its code.
+    # For the reason MESSAGE_TOO_LARGE, HTTP has a more precise status than for the gRPC code.
     code = 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
     headers = _build_headers(failure.status.trailing_metadata)
     if PUSHBACK_KEY in trailing:
@@ -78,7 +78,7 @@ def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = Ma
     Args:
         code: the HTTP status.
         name: the name of the gRPC code.
-        text: the message. It contains nothing that the client has sent.
+        text: the message, which must not contain texts of the client.
         headers: additional headers.
     """
     return _build_status(code, StatusMessage(code=StatusCode[name].value[0], message=text), headers)

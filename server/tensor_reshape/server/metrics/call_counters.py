@@ -1,9 +1,11 @@
 """Counts calls by method, status code, reason, duration and message sizes.
 
-- `CallCounters` is a `lifecycle.Journal`. It counts each event in constant time under the engine's lock. So no count is
-  lost, and there is no additional lock and no additional thread, which would cost more than the counting.
-- It counts what `observers` report. A response counts when it is sent; the response of a unary call counts when it ends
-  the call. A call counts with the first status that is decided, or as cancelled if the client disconnected before.
+- `CallCounters` is a `lifecycle.Journal`, so it counts each event in constant time under the engine's lock. No count is
+  lost, and no additional lock or thread is needed. An additional lock or thread would cost more than the counting.
+- `CallCounters` counts the same events that `observers` report.
+- A response in a stream counts when it is sent. The response of a unary call counts when it ends the call.
+- A call counts with the first status that the server decides on. If the client disconnects earlier, the call counts as
+  cancelled.
 """
 
 from collections.abc import Sequence
@@ -14,13 +16,13 @@ from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, R
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
-# Constants, because every call uses them several times, and access to an Enum member is slow.
+# These values are constants, because every call uses them several times and access to an Enum member is slow.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
 
 class _Row:
-    """The numbers of one method."""
+    """The counters of one method."""
 
     __slots__ = ("codes", "requests", "responses", "seconds")
 
@@ -34,14 +36,14 @@ class CallCounters:
     """Counts the calls of one engine."""
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
-        """Counts into `counters`, which was created for the same methods."""
+        """Counts in `counters`, which must have been created for the same methods."""
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
-        self._results: dict[Lifecycle, CallResult] = {}  # of the running calls
+        self._results: dict[Lifecycle, CallResult] = {}  # the decided results of running calls
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Counts an event; see `lifecycle.Journal`."""
+        """Counts an event (see `lifecycle.Journal`)."""
         if before is _DONE:
             return  # a late event
         if event is _ARRIVE:
@@ -56,7 +58,7 @@ class CallCounters:
             self._finish(life)
 
     def count_other(self) -> None:
-        """Counts a call to an unknown method. Call it only on the thread that receives calls."""
+        """Counts a call to an unknown method. Call this only on the thread that receives calls."""
         self._other.codes["UNIMPLEMENTED"][0] += 1.0
 
     def _find_row(self, life: Lifecycle) -> _Row:

@@ -1,7 +1,7 @@
-"""The definitions of all metrics. The shared memory, the scraped page and the documentation follow from them.
+"""The definitions of all metrics, which determine the shared memory, the scraped page and the documentation.
 
-- Each label has a fixed set of values, and never a value that a client sent. Unknown methods are counted as OTHER.
-- Names, units and suffixes follow Prometheus's conventions: base units, and `_total` for counters.
+- Each label has a fixed set of values, and never a value from a client. Calls to unknown methods are counted as OTHER.
+- Names, units and suffixes follow Prometheus's conventions. Units are base units, and counters end with `_total`.
 """
 
 from typing import NamedTuple
@@ -10,19 +10,19 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.lifecycle import State
 
 OTHER = "other"
-"""The labels `service` and `method` of calls to unknown methods."""
+"""The value of the labels `service` and `method` for calls to unknown methods."""
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 _METHOD = ("service", "method")
-# From the fastest call on loopback to the shutdown grace period.
+# The range from the fastest call on loopback to more than the shutdown grace period.
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
-# Powers of four, beyond the default of the largest message.
+# Powers of four. The largest bound exceeds the default of the maximum message size.
 _BYTES = tuple(float(4**power) for power in range(4, 15))
 
 
 class Family(NamedTuple):
-    """A metric with all its label values.
+    """The definition of a metric.
 
     Attributes:
         name: the name, without the suffix `_total` of counters.
@@ -40,7 +40,10 @@ class Family(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of values of a label combination. A histogram has one for each bucket and above, and the sum."""
+        """The number of values that are stored for each combination of labels.
+
+        A histogram has a count for each bucket, a count of larger values, and the sum of all values.
+        """
         return len(self.buckets) + 2 if self.kind == HISTOGRAM else 1
 
     @property
@@ -107,13 +110,13 @@ PROCESS_FAMILIES = (
     CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
     MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
 )  # fmt: skip
-"""Metrics that each process writes. The page has the sums of all processes."""
+"""Metrics that each process writes. The scraped page has the sums over all processes."""
 
 SERVER_FAMILIES = (BUILD, WORKERS, SERVING_WORKERS, RESTARTS, MISSED_HEARTBEATS)
 """Metrics of the process that serves the page."""
 
 RECEIVE, PROCESSING = "receive", "processing"
-"""The pools of the memory budget: for the messages that arrive, and for the processing of calls."""
+"""The two pools of the memory budget, for received messages and for the processing of calls."""
 
 VALUES = {
     "reason": tuple(map(str, Reason)),

@@ -1,6 +1,6 @@
-"""Values of a process that are read once a second instead of being counted with each call.
+"""Values of a process that are updated once a second instead of with each call.
 
-Only the housekeeping thread writes these values. It takes less than a millisecond each time.
+Only the housekeeping thread writes these values. An update takes less than a millisecond.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from tensor_reshape.server.process.logs import count_lost_records
 from tensor_reshape.server.service.header_cache import Lookups
 
 UPDATE_SECONDS = 1.0
-"""Interval of the updates. Prometheus scrapes less often."""
+"""Seconds between two updates. Prometheus scrapes less often."""
 
-_COPIED = (LOOKUPS, LOST_RECORDS)  # counters that other modules keep
+_COPIED = (LOOKUPS, LOST_RECORDS)  # counters that are copied from other modules
 
 
 class GaugeWriter:
-    """Writes the gauges of a process, and counters that other modules keep."""
+    """Writes the gauges of a process, and copies counters of other modules."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class GaugeWriter:
 
         Args:
             counters: the counters of the process.
-            list_calls: returns the running calls.
+            list_calls: function that returns the running calls.
             streams: the full names of the streaming methods.
             lookups: the number of cache lookups since the start of the process.
         """
@@ -50,21 +50,22 @@ class GaugeWriter:
         self._list_calls = list_calls
         self._streams = streams
         self._lookups = lookups
-        # The counts of previous processes.
+        # The counts of previous processes, to which this process adds its own.
         self._bases = {
             family: {labels: cell[0] for labels, cell in counters.cells[family].items()} for family in _COPIED
         }
         counters.clear_gauges()
 
     def update(self) -> None:
-        """Writes the current values. Call it every UPDATE_SECONDS."""
+        """Writes the current values. Call this method every UPDATE_SECONDS."""
         self._write_calls(self._list_calls())
         dropped, suppressed = count_lost_records()
         self._copy(LOOKUPS, hit=self._lookups.hits, miss=self._lookups.misses)
         self._copy(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
-        # Without the engine's lock. A call may change between two reads, but the next update corrects that.
+        # The calls are read without the engine's lock. If a call changes between two reads, the next update corrects
+        # the values.
         counters, holdings = self._counters, [life.holdings for life in lives]
         states = Counter(life.state.name.lower() for life in lives)
         for (state,) in counters.cells[OPEN_CALLS]:

@@ -1,7 +1,8 @@
-"""The HTTP port for Prometheus: prometheus_client's handler on the server of the standard library.
+"""The HTTP port for Prometheus, which runs prometheus_client's handler on the HTTP server of the standard library.
 
-The port has no encryption, no authentication and no limit of connections, each of which has a thread. So it must only
-be reachable from a trusted network. A connection that is silent for `SILENT_SECONDS` is closed.
+The port has no encryption and no authentication. The number of connections is not limited, and each connection has a
+thread. Therefore, use an address that only a trusted network can reach. The server closes a connection that sends
+nothing for `SILENT_SECONDS`.
 """
 
 import logging
@@ -19,7 +20,7 @@ from prometheus_client.registry import Collector
 from tensor_reshape.server.transport.listeners import take
 
 SILENT_SECONDS = 2.0
-"""Time to wait for a part of a request, and to send a response."""
+"""Seconds that the server waits for the next part of a request, or to send a part of a response."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class _Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
-        """Logs an error, unless it is a failure of the connection. The standard library would write it to stderr."""
+        """Logs an error, unless the connection has failed. The standard library would write the error to stderr."""
         error = sys.exception()
         if not isinstance(error, OSError):
             _LOGGER.error("bug", exc_info=error)
@@ -44,7 +45,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serve_metrics(address: str, registry: Collector) -> Iterator[str]:
-    """Serves the metrics of a registry at `address` during the block, and yields the address with its bound port.
+    """Serves the metrics of a registry during the `with` block, and yields the address with its bound port.
 
     Raises:
         ConfigError: the address cannot be bound.

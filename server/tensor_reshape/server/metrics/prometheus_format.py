@@ -1,8 +1,10 @@
-"""The page that Prometheus scrapes: the counters of all processes, as a collector of prometheus_client.
+"""The page that Prometheus scrapes, as a collector of prometheus_client.
 
-- The page has the sums of all processes, so a server with several workers has the same metrics as one without.
-- The page omits a method until its first call has finished. Then it has every status code that this server returns,
-  also with zero, so that an alert can detect the first call with such a code.
+- The page has the sums over all processes. A server with workers and a server without workers therefore have the same
+  metrics.
+- The page omits a method until the first call of the method has finished. After this call, the page has a counter for
+  each status code that this server returns, even if the count is zero. An alert can therefore detect the first call
+  with a status code.
 """
 
 import platform
@@ -34,12 +36,12 @@ class Source(NamedTuple):
     """A worker, or the process of a server without workers.
 
     Attributes:
-        worker: its number, from 1.
-        counters: its metrics.
-        pid: the process identifier; None if no process runs now.
-        serves: whether it serves calls, as far as is known.
-        restarts: how often the process was replaced.
-        missed_heartbeats: how often it was killed because of missing heartbeats.
+        worker: the number of the worker, from 1.
+        counters: the metrics of the process.
+        pid: the process identifier, or None if no process runs now.
+        serves: whether the process serves calls, according to its last message.
+        restarts: the number of times that the process was replaced.
+        missed_heartbeats: the number of times that the process was killed because heartbeats were missing.
     """
 
     worker: int
@@ -60,8 +62,8 @@ class ServerCollector(Collector):
 
         Args:
             config: the configuration of the server.
-            find_grpc_api: returns `config.CORE` or `config.PUBLIC`, as far as is known.
-            list_sources: returns the processes.
+            find_grpc_api: function that returns `config.CORE` or `config.PUBLIC`.
+            list_sources: function that returns the processes.
         """
         self._io_engine = config.io_engine
         self._find_grpc_api = find_grpc_api
@@ -91,7 +93,7 @@ class ServerCollector(Collector):
 def build_registry(
     config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
 ) -> CollectorRegistry:
-    """Returns the metrics of a server and of this process; see `ServerCollector`."""
+    """Returns the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
     registry.register(ServerCollector(config, find_grpc_api, list_sources))
     ProcessCollector(registry=registry)
@@ -99,7 +101,7 @@ def build_registry(
 
 
 def build_metric(family: Family, values: _Values) -> Metric:
-    """Returns a metric of prometheus_client with the numbers of each label combination."""
+    """Returns a metric of prometheus_client with the numbers for each combination of labels."""
     if family.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = (*map(floatToGoString, family.buckets), "+Inf")
@@ -114,7 +116,7 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
 
 def _sum(family: Family, sources: Sequence[Source]) -> _Values:
-    """Returns the sums of all processes; gauges only of running processes."""
+    """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
     every = [source.counters for source in sources if family.kind != GAUGE or source.pid is not None]
     return {
         labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]

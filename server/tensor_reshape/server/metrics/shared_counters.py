@@ -1,10 +1,11 @@
-"""The metrics of one process, in memory that the process with the metrics port can read.
+"""The metrics of one process, in memory that the process with the metrics port can also read.
 
-- The position of each number follows from the definitions of the metrics and the methods, so all processes agree on it.
-- Each number has one writer at a time. Readers need no lock, because a number has eight bytes at a multiple of eight,
-  and supported machines write these at once.
-- The memory file outlives its process. If a worker is killed, its successor continues its counters, after
-  `clear_gauges` has reset the gauges.
+- The definitions of the metrics and the list of methods determine the position of each number. All processes therefore
+  use the same positions.
+- Each number has one writer at a time. Readers need no lock, because a number has eight bytes at an address that is a
+  multiple of eight. Supported machines write such a number in one step.
+- The memory file outlives its process. If a worker is killed, the next worker resets the gauges with `clear_gauges` and
+  continues the counters.
 """
 
 import mmap
@@ -23,7 +24,7 @@ Labels: TypeAlias = tuple[str, ...]
 """The label values of a metric, in the order of its labels."""
 
 Cell: TypeAlias = "memoryview[float]"
-"""The numbers of a metric for one combination of labels, as many as `Family.width`."""
+"""The numbers of a metric for one combination of labels. `Family.width` says how many there are."""
 
 CODES = tuple(code_pb2.Code.keys())
 """The names of the status codes."""
@@ -43,12 +44,12 @@ class SharedCounters:
 
         Args:
             methods: the full names of the counted methods, `/service/method`.
-            descriptor: the memory file, from `os.memfd_create`; None: private memory.
+            descriptor: the descriptor of the memory file from `os.memfd_create`, or None for private memory.
         """
         keys = list(_list_labels(methods))
         size = _FLOAT_BYTES * sum(family.width for family, _ in keys)
         if descriptor is not None:
-            os.ftruncate(descriptor, size)  # a file of this size keeps its contents
+            os.ftruncate(descriptor, size)  # does not change a file that already has this size
         numbers = memoryview(bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)).cast("d")
         self.cells: dict[Family, dict[Labels, Cell]] = {}
         for family, labels in keys:
@@ -56,7 +57,7 @@ class SharedCounters:
             numbers = numbers[family.width :]
 
     def set(self, family: Family, value: float, *labels: str) -> None:
-        """Sets a gauge, or a counter that has another source."""
+        """Sets a gauge, or a counter that is copied from another module."""
         self.cells[family][labels][0] = value
 
     def clear_gauges(self) -> None:

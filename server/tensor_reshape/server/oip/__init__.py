@@ -1,4 +1,5 @@
-"""The Open Inference Protocol (KServe V2) with Triton's extensions: the operations as models, for existing clients.
+"""The Open Inference Protocol (KServe V2) with Triton's extensions.
 
-The package builds on `server.service`. Only `runner` imports it, to register its methods.
+Existing clients of this protocol can use the operations as models. The package is built on `server.service`. Only
+`runner` imports this package, to register its methods.
 """

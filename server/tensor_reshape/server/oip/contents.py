@@ -1,7 +1,6 @@
-"""Converts elements that are sent as numbers (`InferTensorContents`), which few clients do, to bytes and back.
+"""Converts elements between bytes and numbers. Few clients send elements as numbers (`InferTensorContents`).
 
-Invariants: a number that the datatype cannot represent is rejected. A float in a response has the same bits as in the
-request.
+A number that the datatype cannot represent is rejected. A float in a response has the same bits as in the request.
 """
 
 import struct
@@ -15,7 +14,12 @@ from tensor_reshape.wire.tensors import TensorView
 
 
 class _Form(NamedTuple):
-    """How elements of a datatype are sent: the field with the numbers, and their code for `struct`."""
+    """How the elements of a datatype are sent as numbers.
+
+    Attributes:
+        field: the field of `InferTensorContents` with the numbers.
+        code: the code of the datatype for `struct`.
+    """
 
     field: str
     code: str
@@ -36,9 +40,9 @@ _FORMS = {
 }
 
 _AT_ONCE = 16384
-"""How many numbers are packed in one step.
+"""The number of elements that are packed in one step.
 
-No other thread runs during a step, and a message may have millions of numbers.
+No other thread runs during a step. A message may have millions of elements, so they are packed in many steps.
 """
 
 
@@ -50,7 +54,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
     """
     form = _FORMS.get(data_type)
     if form is None:
-        message = f"{field}.contents has no field for {tensor.datatype}: use raw_input_contents"
+        message = f"{field}.contents has no field for {tensor.datatype}; use raw_input_contents"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents", datatype=tensor.datatype)
     name = form.field
     other = next((found.name for found, _ in tensor.contents.ListFields() if found.name != name), None)
@@ -63,10 +67,14 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
-    """Writes the elements of a response, which are those of `source` or integers."""
+    """Writes the elements of a response as numbers.
+
+    They are those of the input `source`. If `source` is None, they are the integers of `output`.
+    """
     if source is not None:
         tensor.contents.CopyFrom(source.contents)
-        tensor.contents.DiscardUnknownFields()  # unknown fields may be groups, nested as deeply as parsers allow
+        # The client must not receive unknown fields, because they may be so deeply nested that its parser rejects them.
+        tensor.contents.DiscardUnknownFields()
     else:
         form = _FORMS[output.data_type]
         items = struct.unpack(f"<{output.dims[0]}{form.code}", output.payload)
@@ -74,7 +82,8 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
-    # These bytes end a message without other fields. Python numbers would change some NaNs.
+    # The floats are the last bytes of the serialized message, which has no other fields. They are not converted to
+    # Python numbers, because the conversion would change the bits of some NaNs.
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
     return serialized[len(serialized) - size :]
@@ -88,7 +97,7 @@ def _pack_integers(numbers: Any, data_type: DataType, path: str) -> bytes:  # no
 def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: str) -> bytes:
     try:
         return struct.pack(f"<{len(numbers)}{_FORMS[data_type].code}", *numbers)
-    except struct.error:  # it does not say which number
+    except struct.error:  # the error does not name the number
         index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
         path = f"{path}[{index}]"
         message = f"{path} is {value}, which does not fit into {data_type}"

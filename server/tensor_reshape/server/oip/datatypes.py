@@ -1,6 +1,7 @@
-"""The protocol's names of the element types.
+"""The names of the element types in the protocol.
 
-Invariant: a type without a name here is rejected, and the message names the call that accepts it.
+The protocol has no names for some element types of the operations. Such a type is rejected, and the error names the
+native method that accepts it.
 """
 
 from tensor_reshape.rules.dtypes import DataType, format_data_types
@@ -21,17 +22,17 @@ DATATYPES = {
     "FP32": DataType.F32,
     "FP64": DataType.F64,
 }
-"""The data type of each name, in the order of the protocol's table."""
+"""The data type for each name of the protocol, in the order of the protocol's table."""
 
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
-"""The name of each data type that has one."""
+"""The protocol's name of each data type, without the data types for which the protocol has no name."""
 
 _SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
 
 def decode_datatype(name: str, field: str) -> DataType:
-    """Returns the data type with a name.
+    """Returns the data type for a name of the protocol.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -44,16 +45,16 @@ def decode_datatype(name: str, field: str) -> DataType:
 
 
 def clip_name(name: str) -> str:
-    """Returns a name from a client, shortened for a message so that the rest of the message is not cut off."""
+    """Returns a name from a client, shortened so that the rest of an error message is not cut off."""
     return clip_text(name, _SHOWN_CHARACTERS)
 
 
 def format_names(data_types: frozenset[DataType]) -> str:
-    """Returns the names of the types in the protocol's order, for example "FP16, BF16, FP32"."""
+    """Returns the names of data types in the order of the protocol's table, for example "FP16, BF16, FP32"."""
     return ", ".join(name for name, data_type in DATATYPES.items() if data_type in data_types)
 
 
 def _explain(name: str) -> str:
     if name == "BYTES":
-        return "Elements of BYTES have no fixed size: there is nothing to reshape without knowing them"
-    return f"The types {_NAMELESS} have no name in this protocol: tensor_reshape.v1.ReshapeService/Reshape takes them"
+        return "Tensors of BYTES cannot be reshaped, because their elements have no fixed size"
+    return f"For {_NAMELESS}, which have no name in this protocol, call tensor_reshape.v1.ReshapeService/Reshape"

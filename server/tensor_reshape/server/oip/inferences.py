@@ -1,8 +1,9 @@
-"""ModelInfer and ModelStreamInfer: requests of the protocol, executed by the service.
+"""The methods ModelInfer and ModelStreamInfer, whose requests the service executes.
 
-- The output has the request's elements, copied once into the response.
-- A query of `infer_shape` uses the same service call and the same lock as the native method.
-- Without regions, a response depends only on its request. Only such responses are cached.
+- The output of a reshape model has the elements of the request, which are copied once into the response.
+- A query of the model `infer_shape` uses the same service call and the same lock as the native method.
+- A response depends only on its request, unless the request names a shared memory region. Responses to requests with
+  regions are not cached.
 """
 
 import logging
@@ -17,7 +18,6 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
 from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
@@ -28,6 +28,7 @@ from tensor_reshape.server.oip.requests import (
     parse_whole,
     read_request,
 )
+from tensor_reshape.server.oip.response_caches import ResponseCache, Spans
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
@@ -38,10 +39,10 @@ from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
 Pieces = tuple[bytes, memoryview]
-"""A response: its header, and the elements that follow it."""
+"""A response in two parts, which are the header and the elements that follow the header."""
 
-_LIGHT_FIELDS = 128  # of a message that the receiving thread parses
-_OUTPUT = "outputs[0].parameters"  # the parameters that say where to write the output; a model has only one
+_LIGHT_FIELDS = 128  # the maximum number of fields of a message that the receiving thread parses
+_OUTPUT = "outputs[0].parameters"  # the location of the output; each model has only one output
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -49,18 +50,18 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Inference:
-    """Executes requests. Any thread may use it.
+    """Executes requests of the protocol. Any thread may use it.
 
     Attributes:
         statistics: the statistics of the models.
     """
 
     def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
-        """Uses `service` to execute requests within `limits`."""
+        """Starts with an empty cache. `service` executes the requests within `limits`."""
         self._service = service
         self._memory = memory
         self._limits = limits
-        self._cache = AnswerCache()
+        self._cache = ResponseCache()
         self.statistics = Statistics()
 
     def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
@@ -68,17 +69,17 @@ class Inference:
         return b"".join(self.find_pieces(raw, is_over))
 
     def respond_light(self, raw: bytes) -> bytes | None:
-        """Returns the response if it does not take long; otherwise None."""
+        """Returns the response to a request that does not take long. Otherwise None."""
         if len(raw) > LIGHT_BYTES:
             return None
         pieces = self._find_cached(raw)
         if pieces is None:
             split = _split_light(raw)
-            pieces = None if split is None else self._answer_split(raw, split)
+            pieces = None if split is None else self._respond_to_split(raw, split)
         return None if pieces is None else b"".join(pieces)
 
     def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
-        """Returns the response to a request, in parts."""
+        """Returns the response to a request in two parts."""
         pieces = self._find_cached(raw)
         if pieces is not None:
             return pieces
@@ -86,19 +87,19 @@ class Inference:
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
-                return measured.note(self._reshape(raw, request, call))
+                return measured.count_response(self._reshape(raw, request, call))
             write = partial(self._respond_with_shape, raw, request, call)
-            return measured.note(self._service.infer(partial(_read_query, call), write, is_over))
+            return measured.count_response(self._service.infer(partial(_read_query, call), write, is_over))
 
     def find_id(self, raw: bytes) -> str:
-        """Returns the id of a rejected request; empty if the request cannot be read."""
+        """Returns the id of a rejected request. Returns "" if the request cannot be parsed."""
         try:
             return str(self._parse(raw).message.id)
         except ReshapeError:
             return ""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether a request takes long, apart from moving its elements."""
+        """Whether processing a request takes long. The time for moving its elements is not included."""
         if self._cache.find(raw) is not None:
             return False
         split = _split_light(raw)
@@ -107,15 +108,15 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # the response is this error
+            return False  # the response will be this error, which takes no time
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
         split = split_message(raw, find_header_limit(self._limits))
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
-    def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
-        """Returns the response to a small request; None if it takes long."""
+    def _respond_to_split(self, raw: bytes, split: Split) -> Pieces | None:
+        """Returns the response to a small request. Returns None if the request takes long."""
         spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
         pieces = spans and self._find_cached(raw, spans)
         if pieces:
@@ -126,9 +127,11 @@ class Inference:
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
-                return measured.note(self._reshape(raw, request, call))
+                return measured.count_response(self._reshape(raw, request, call))
             result = self._service.infer_light(_read_query(call))
-            return None if result is None else measured.note(self._respond_with_shape(raw, request, call, result))
+            if result is None:
+                return None
+            return measured.count_response(self._respond_with_shape(raw, request, call, result))
 
     def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
@@ -136,7 +139,7 @@ class Inference:
         if hit is None:
             return None
         self._service.lookups.hits += 1
-        self.statistics.note_success(hit.model, began)
+        self.statistics.count_success(hit.model, began)
         return hit.header, hit.payload
 
     def _reshape(self, raw: bytes, request: Request, call: InferCall) -> Pieces:
@@ -150,7 +153,7 @@ class Inference:
         return encode_id(call.id) + header, payload
 
     def _respond_with_shape(self, raw: bytes, request: Request, call: InferCall, result: ShapeAnswer) -> Pieces:
-        """Returns the response to a shape query. It has -1 for an unknown dim."""
+        """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
         self._service.lookups.misses += 1
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
@@ -163,32 +166,33 @@ class Inference:
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
         """Returns the response without its id.
 
-        No elements follow the header if they are in a region or sent as numbers.
+        If the elements are in a region or are sent as numbers, no elements follow the header.
         """
-        if call.place is None:
+        if call.output_location is None:
             return encode_header(call, output), _NOTHING if call.is_typed else output.payload
         size = output.payload.nbytes
-        if size > call.place.byte_size:
+        if size > call.output_location.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
-            message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
-            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
-        # Written first, because this checks the offset, which the response contains.
-        self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
+            message += f"({call.output_location.byte_size} bytes) should be at least {size} bytes to hold the results"
+            have = call.output_location.byte_size
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=have, want=size)
+        # Writing comes before encoding, because `write` checks the offset, which `encode_header` writes into a field.
+        self._memory.write(call.output_location.region, call.output_location.offset, output.payload, _OUTPUT)
         return encode_header(call, output), _NOTHING
 
 
 class InferSession:
-    """One ModelStreamInfer call. Each message is executed on its own, in order, and an error is also a response."""
+    """One ModelStreamInfer call. Each message is a request of its own, and an error is also sent as a response."""
 
-    is_between_tensors = True  # nothing of a message is kept for the next one
+    is_between_tensors = True  # always True, because each message has a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
-        """Executes messages with `inference`. `method` is the name of the method in the log if there is a bug."""
+        """Makes the session of a call. `inference` executes the requests, and `method` is only used in log lines."""
         self._method = method
         self._inference = inference
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Yields the response to a request."""
+        """Yields the response to a request, which may be an error."""
         try:
             yield wrap_response(self._inference.find_pieces(raw))
         except ReshapeError as error:
@@ -201,21 +205,25 @@ class InferSession:
             yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
 
     def estimate(self, raw: bytes) -> Estimate:
-        """Returns the effort for a request. If it takes long, the message does not show how much memory it needs."""
+        """Returns the estimated cost of a request.
+
+        If the request takes long, the needed memory is unknown, because the elements may be in a region.
+        """
         takes_long = self._inference.takes_long(raw)
         return Estimate(takes_long, None if takes_long else COST_FACTOR * len(raw))
 
     def finish(self) -> None:
-        """Accepts the end of the client's messages. No response is pending."""
+        """Does nothing, because each message has already had its response."""
 
 
 def find_work(raw: bytes) -> Work:
-    """Returns the kind of work of a request.
+    """Returns the kind of work of a request that takes long.
 
-    Shape queries wait for each other, so they must not use the threads of tensors.
+    Shape queries have their own threads. Only one query is computed at a time, and waiting queries would otherwise use
+    up the threads of tensors.
 
-    Messages with elements as numbers, and unusual forms, are parsed as a whole. This blocks the interpreter for
-    milliseconds.
+    Messages in an unusual form, or with elements as numbers, are parsed as a whole. This blocks the interpreter for
+    milliseconds, so only one of them is parsed at a time.
     """
     split = _split_light(raw)
     if split is None:
@@ -224,15 +232,15 @@ def find_work(raw: bytes) -> Work:
 
 
 def _split_light(raw: bytes) -> Split | None:
-    """Returns the message, split; None if it may take long to parse."""
+    """Returns a split message. Returns None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    except LimitError:  # the limit of short messages only; a thread will check the limits of the server
+    except LimitError:  # the message exceeds the limits of this function; a thread will check those of the server
         return None
 
 
 def _find_model(request: Request) -> str:
-    """Returns the name of the model for which a request is counted.
+    """Returns the name of the model whose statistics count a request.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -241,7 +249,7 @@ def _find_model(request: Request) -> str:
 
 
 def _read_query(call: InferCall) -> ShapeRequest:
-    """Returns the query of `infer_shape`. -1 is an unknown dim."""
+    """Returns the query in a request of the model `infer_shape`, in which -1 stands for an unknown dim."""
     dims = read_items(call.operation, call.first)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

@@ -1,10 +1,11 @@
 """The messages of the Open Inference Protocol, in a separate descriptor pool.
 
-- Nothing is registered in protobuf's default pool, where each name may exist only once. Clients of the protocol in the
-  same process (tritonclient, kserve, mlserver) register the same names, and the second import would raise TypeError.
-- Every class is kept until the process ends, including those of nested messages. Otherwise protobuf creates a class
-  when it is needed, and the garbage collector deletes it when no message uses it. The collector clears classes one
-  after another while other threads run. A thread that creates a message of a half-cleared class ends the process
+- No message is registered in protobuf's default pool, which allows each name only once. Clients of the protocol in the
+  same process (tritonclient, kserve, mlserver) register the same names there. If this module did so as well, the second
+  import would raise TypeError.
+- All message classes, including those of nested messages, are kept until the process ends. Otherwise protobuf creates a
+  class when it is needed, and the garbage collector deletes the class when no message uses it. The collector clears
+  such classes while other threads run. If a thread then creates a message of a half-cleared class, the process crashes
   (SIGSEGV, protobuf 7.36).
 """
 
@@ -21,7 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 from tensor_reshape.wire.fields import parse_message
 
 InferMessage: TypeAlias = Any
-"""A message of the protocol. Type checkers know nothing about its fields, because the pool has no generated types."""
+"""A message of the protocol. It is Any, because there are no generated types with its fields for type checkers."""
 
 InferRequest: TypeAlias = Any
 """A ModelInferRequest."""
@@ -44,7 +45,7 @@ def _load_pool() -> DescriptorPool:
 _POOL = _load_pool()
 
 SERVICE: ServiceDescriptor = _POOL.FindServiceByName("inference.GRPCInferenceService")
-"""All methods in the file. `methods` lists those that are served."""
+"""The descriptor of the service with all methods of the protocol. `methods` lists the methods that this server has."""
 
 
 def _make_classes(descriptors: Iterable[Descriptor]) -> Iterator[tuple[str, type[Message]]]:
@@ -62,11 +63,11 @@ def find_class(name: str) -> type[Message]:
 
 
 def find_path(method: str) -> str:
-    """Returns the full name of a method, as calls and servers use it."""
+    """Returns the full path of a method of the protocol."""
     return f"/{SERVICE.full_name}/{method}"
 
 
 def encode(method: str, respond: Respond) -> Callable[[bytes], bytes]:
-    """Returns a function from request bytes to response bytes for a method without tensors."""
+    """Returns a function that decodes a request of `method`, calls `respond`, and encodes the response."""
     kind = find_class(f"{method}Request")
     return lambda raw: bytes(respond(parse_message(kind, raw)).SerializeToString())

@@ -1,4 +1,4 @@
-"""The metadata of the server and its models, derived from the table of models."""
+"""The metadata of the server and of its models. The table of models contains all facts about the models."""
 
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -8,30 +8,30 @@ from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_m
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
-"""Triton's extensions that are always available, by Triton's names."""
+"""The extensions of Triton that are always available, with their names in Triton."""
 
 SHARED_MEMORY = "system_shared_memory"
-"""The extension that is available if the operator configures a directory."""
+"""The extension of Triton that is available if the operator configures a directory for shared memory."""
 
 PLATFORM = "tensor_reshape"
-"""No name in the protocol's list of platforms would be correct."""
+"""The platform of all models. It is a new name, because no name in the protocol's list of platforms is correct."""
 
 Fields: TypeAlias = dict[str, Any]
-"""The fields of a message, as its class accepts them."""
+"""The fields of a message by name, as the constructor of the message class accepts them."""
 
 _ANY_SIZE = -1
-# Once: it is read from a file, and answers are made where all calls are received.
+# The version is read once, because reading it accesses a file, and the receiving thread makes the responses.
 _SERVER_VERSION = version("tensor-reshape")
 
 
 def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
-    """Responds to ServerMetadata."""
+    """Returns the response to a ServerMetadata request."""
     extensions = [*EXTENSIONS, *[SHARED_MEMORY] * shares_memory]
     return find_class("ServerMetadataResponse")(name="tensor-reshape", version=_SERVER_VERSION, extensions=extensions)
 
 
 def describe_model(request: InferMessage) -> InferMessage:
-    """Responds to ModelMetadata.
+    """Returns the response to a ModelMetadata request.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -48,7 +48,7 @@ def describe_model(request: InferMessage) -> InferMessage:
 
 
 def configure_model(request: InferMessage) -> InferMessage:
-    """Responds to ModelConfig.
+    """Returns the response to a ModelConfig request.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
@@ -67,28 +67,28 @@ def configure_model(request: InferMessage) -> InferMessage:
 
 
 def list_models(_: InferMessage) -> InferMessage:
-    """Responds to RepositoryIndex. There is one repository, and all of its models are ready."""
+    """Returns the response to a RepositoryIndex request. There is one repository, and all its models are ready."""
     kind = find_class("RepositoryIndexResponse")
     return kind(models=[{"name": name, "version": VERSION, "state": "READY"} for name in MODELS])
 
 
 def is_model_ready(request: InferMessage) -> bool:
-    """Responds to ModelReady. An unknown model is not ready, as in Triton."""
+    """Whether the model of a ModelReady request is ready. An unknown model is not ready, as in Triton."""
     return request.name in MODELS and request.version in {"", VERSION}
 
 
-def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessage:
-    """Responds to ModelStatistics, for one model or for all.
+def describe_statistics(statistics: Statistics, request: InferMessage) -> InferMessage:
+    """Returns the response to a ModelStatistics request for one model or for all models.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.
     """
     names = [find_model(request.name, request.version).name] if request.name else MODELS
-    stats = [_tell_count(name, statistics.read(name)) for name in names]
+    stats = [_describe_count(name, statistics.read(name)) for name in names]
     return find_class("ModelStatisticsResponse")(model_stats=stats)
 
 
-def _tell_count(name: str, count: Count) -> Fields:
+def _describe_count(name: str, count: Count) -> Fields:
     success = {"count": count.successes, "ns": count.success_ns}
     return {
         "name": name,
@@ -99,7 +99,7 @@ def _tell_count(name: str, count: Count) -> Fields:
         "inference_stats": {
             "success": success,
             "fail": {"count": count.failures, "ns": count.failure_ns},
-            # Of what is answered at once, all is this. What a call waits for before, no model knows.
+            # The whole duration counts as computing. The time that a call waits before its processing is not recorded.
             "compute_infer": success,
         },
     }

@@ -1,4 +1,4 @@
-"""The methods of `inference.GRPCInferenceService`; see `service.methods`."""
+"""The table of the methods of `inference.GRPCInferenceService`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,12 +16,12 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory) -> MethodTable:
-    """Returns the methods.
+    """Returns all methods except those of `build_probes`.
 
     Args:
         service: the service that executes the requests.
         limits: the limits of requests and responses.
-        memory: the memory that the server shares with clients.
+        memory: the shared memory regions of clients.
     """
     inference = Inference(service, memory, limits)
     infer = Method(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
@@ -30,13 +30,13 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
 
 
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
-    """Returns the functions of the methods that orchestrators probe, by their paths.
+    """Returns the methods that orchestrators probe, as functions from request bytes to response bytes, by their paths.
 
-    Serve them with a separate engine. A server without capacity is still alive, and an orchestrator restarts it if it
-    cannot report that.
+    Serve these methods with a separate engine. A server without free memory or slots is still alive, but an
+    orchestrator restarts the server if the probe gets no response.
 
     Args:
-        is_ready: returns whether this server accepts calls and will continue to do so.
+        is_ready: a function that returns whether this server accepts calls and will continue to accept calls.
     """
     ready, model_ready = find_class("ServerReadyResponse"), find_class("ModelReadyResponse")
     live = find_class("ServerLiveResponse")(live=True)
@@ -53,7 +53,7 @@ def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, .
         _build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=memory.is_enabled)),
         _build_method("ModelMetadata", metadata.describe_model),
         _build_method("ModelConfig", metadata.configure_model),
-        _build_method("ModelStatistics", partial(metadata.tell_statistics, inference.statistics)),
+        _build_method("ModelStatistics", partial(metadata.describe_statistics, inference.statistics)),
         _build_method("RepositoryIndex", metadata.list_models),
     )
 

@@ -1,7 +1,7 @@
 """The table of models, which the parser of requests and the metadata use.
 
-Invariant: requests may use everything that the metadata name. `properties` list what else is accepted, because the
-protocol has only one datatype for an input and cannot express an unknown rank.
+The server accepts everything that the metadata describe. It also accepts more than the inputs in the metadata can
+express, because they have only one datatype and a fixed rank. `properties` lists the other accepted values.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ VERSION = "1"
 """The only version of each model, which is also the default."""
 
 SPECIAL_ZERO, SHAPE, OPERATION = "special_zero", "shape", "operation"
-"""The parameters of a request. `SHAPE` is also the name of the input that holds the target instead."""
+"""The names of the parameters of a request. `SHAPE` is also the name of the input with the requested shape."""
 
 INFER_SHAPE = "infer_shape"
-"""The model that infers shapes without moving elements."""
+"""The name of the model that infers shapes without moving elements."""
 
 _TARGET_TYPES = frozenset({DataType.I32, DataType.I64})
 
 
 class TensorSpec(NamedTuple):
-    """An input or an output.
+    """An input or an output of a model.
 
     Attributes:
-        name: the name in requests.
-        datatype: the datatype in the metadata.
-        data_types: all accepted data types.
+        name: the name of the input or output in requests.
+        datatype: the datatype that the metadata have.
+        data_types: all data types that requests and responses may have.
     """
 
     name: str
@@ -39,18 +39,18 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
-# Compared by identity, like operations, because each is one row of a table and has a mapping, which cannot be hashed.
+# Models are compared by identity, like operations. Each model exists once, and its mapping has no hash.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """A model.
+    """A model, which offers an operation or shape inference to clients of the protocol.
 
     Attributes:
-        name: the name in requests.
-        operation: the operation whose rules apply; for `infer_shape`, the default.
-        first: the input that each request has.
-        target: the input with the requested shape. A request may have the parameter with this name instead.
+        name: the name of the model in requests.
+        operation: the operation whose rules apply. A request of `infer_shape` may select another operation.
+        first: the input that each request must have.
+        target: the input with the requested shape. A request may use the parameter of the same name instead.
         output: the output.
-        parameters: the accepted parameters with their descriptions.
+        parameters: the names of the accepted parameters, each with its description.
     """
 
     name: str
@@ -62,26 +62,26 @@ class Model:
 
     @property
     def has_data(self) -> bool:
-        """Whether the model moves elements."""
+        """Whether requests of the model have elements that the model moves."""
         return self.name != INFER_SHAPE
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties in the metadata, in addition to inputs and outputs."""
+        """The properties in the metadata, which describe what the inputs and outputs in the metadata cannot express."""
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
         if self.has_data:
             listed["inputs.data.shape"] = f"of any rank{_format_limit(self.operation)}"
-            listed["outputs.output.datatype"] = "that of data"
-            listed["outputs.output.shape"] = "the target, resolved"
-        listed[f"inputs.{SHAPE}"] = f"optional: the parameter {SHAPE} may stand for it"
+            listed["outputs.output.datatype"] = "the datatype of the input data"
+            listed["outputs.output.shape"] = "the requested shape with its 0 and -1 replaced"
+        listed[f"inputs.{SHAPE}"] = f"optional; the parameter {SHAPE} can be used instead"
         return listed
 
 
 _PARAMETERS = {
-    SPECIAL_ZERO: "bool, required: whether a 0 in the target copies the data's dim",
-    SHAPE: 'string, in place of the input of that name: "[0,-1]"',
+    SPECIAL_ZERO: "bool, required; whether a 0 in the requested shape copies the dim of the data",
+    SHAPE: 'string, used instead of the input shape, for example "[0,-1]"',
 }
 
 
@@ -91,8 +91,8 @@ def _build_reshape(operation: Operation) -> Model:
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        # More data types than the operation's shape tensor has, because clients use others, also for operations without
-        # one.
+        # Clients may send the requested shape with other data types than the operation's shape tensor, or for an
+        # operation without a shape tensor.
         target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,
@@ -109,15 +109,15 @@ MODELS = {
             first=TensorSpec("data_shape", "INT64", _TARGET_TYPES),
             target=TensorSpec(SHAPE, "INT64", _TARGET_TYPES),
             output=TensorSpec(SHAPE, "INT64", frozenset({DataType.I64})),
-            parameters={**_PARAMETERS, OPERATION: f"string, one of {', '.join(OPERATIONS)}; without it: {RESHAPE}"},
+            parameters={**_PARAMETERS, OPERATION: f"string, one of {', '.join(OPERATIONS)}; default: {RESHAPE}"},
         ),
     )
 }
-"""The models, by name."""
+"""All models by name."""
 
 
 def find_model(name: str, version: str) -> Model:
-    """Returns the model with a name, and with a version if the request has one.
+    """Returns the model with this name and version. An empty version stands for the only version.
 
     Raises:
         NotFoundError: MODEL_UNKNOWN.

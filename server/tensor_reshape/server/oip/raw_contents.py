@@ -1,9 +1,9 @@
-"""Finds the raw contents in a ModelInferRequest without the generated class.
+"""Finds the raw contents in a ModelInferRequest, without the generated class of this message.
 
-- The bytes of a tensor are never parsed and stay where they were received. The rest of the message is small.
-- The fields may have any order, and unknown fields may lie between them. The remaining message has the same meaning as
-  the original.
-- A message with a group or an overlong number is left to the parser of the generated class.
+- The elements in the raw contents are never parsed or copied. The rest of the message is small.
+- The fields may have any order, and there may be unknown fields between them. The rest of the message has the same
+  meaning as in the original message.
+- This module cannot split a message with a group or an overlong number. The generated class parses such a message.
 - At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 
@@ -11,30 +11,32 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
-from tensor_reshape.server.oip.answer_caches import ID_TAG, Spans
+from tensor_reshape.server.oip.response_caches import ID_TAG, Spans
 from tensor_reshape.wire.fields import read_field
 
 RAW_TAG = 0x3A
-"""Field 7, length-delimited: `raw_input_contents`."""
+"""The tag of field 7 (length-delimited), which is `raw_input_contents`."""
 
-_MODEL_TAG = 0x0A  # field 1, length-delimited
+_MODEL_TAG = 0x0A  # the tag of field 1 (length-delimited), which is `model_name`
 
 MAX_FIELDS = 2048
 """The maximum number of fields of a message. A valid message has about ten."""
 
-# of the largest message; a generated class needs up to forty bytes for one byte, and a call has reserved three
+# The parsed part of a message may have this fraction of the largest message. A generated class needs up to forty bytes
+# of memory for one byte, but a call has only reserved three bytes for each byte of the largest message.
 _HEADER_SHARE = 64
 
 
 class Split(NamedTuple):
-    """A message, split into raw contents and the rest.
+    """A message that is split into its raw contents and the rest.
 
     Attributes:
         size: the number of bytes of the message.
-        model_name: the name in the message. If the field is repeated, the last one counts, as in protobuf.
+        model_name: the name of the model. If the message has this field several times, the last one counts, as in
+            protobuf.
         header: the message without its raw contents.
-        raw_contents: the positions of the raw contents, in their order.
-        ids: the begin and the end of each id field. A generated class writes at most one.
+        raw_contents: the start and the end of each entry of the raw contents, in their order.
+        ids: the start and the end of each field with an id. Generated classes write at most one such field.
     """
 
     size: int
@@ -44,10 +46,10 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns the positions of the parts that may differ; None if they are unknown.
+        """Returns the positions of the id and the elements for the response cache. None: they cannot be determined.
 
-        It assumes that the elements are the longest of the raw contents, which is nearly always true. If it is not, the
-        cache has no entry.
+        This method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
+        another entry is longer, the cache has no entry for these positions.
         """
         if not self.raw_contents or len(self.ids) > 1:
             return None
@@ -56,21 +58,21 @@ class Split(NamedTuple):
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
     def find_whole(self) -> Spans | None:
-        """Returns the positions if only the id may differ."""
+        """Returns the positions for the response cache if only the id may differ. None: there are several ids."""
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
 
 
 def find_header_limit(limits: Limits) -> int:
-    """Returns how many bytes a message may have in addition to its raw contents.
+    """Returns the number of bytes that a message may have in addition to its raw contents.
 
-    Elements that are sent as numbers count fully.
+    If elements are sent as numbers, they are part of these bytes.
     """
     return max(MAX_HEADER_BYTES, limits.max_output_bytes // _HEADER_SHARE)
 
 
 def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELDS) -> Split | None:
-    """Returns the message, split; None if this reader does not understand it.
+    """Returns the split message. Returns None if this module cannot split the message.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -103,23 +105,23 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
 
 
 def _reject_header(size: int, limit: int, max_fields: int) -> LimitError:
-    """Returns the error for a message that is too large, or has too many fields, without its raw contents."""
+    """Returns the error for a message that has too many fields, or too many bytes without its raw contents."""
     message = (
-        f"the request has {size} or more bytes besides raw_input_contents, or many fields; {limit} and {max_fields} "
-        "are admitted: large tensors go through raw_input_contents"
+        f"the request has at least {size} bytes in addition to raw_input_contents, or too many fields; at most {limit} "
+        f"bytes and {max_fields} fields are allowed. Send large tensors in raw_input_contents"
     )
     return LimitError.of(Reason.HEADER_TOO_LARGE, message, "inputs", size=size, limit=limit)
 
 
 def check_parsable(raw: bytes, limit: int) -> bytes:
-    """Returns the message if it is small enough to be parsed as a whole.
+    """Returns the message unchanged if the message is small enough to be parsed as a whole.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
         text = (
-            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and is above {limit} bytes"
+            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and more than {limit} bytes"
         )
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     return raw

@@ -1,6 +1,6 @@
-"""Triton's methods for system shared memory: register, list and unregister regions.
+"""Triton's methods for system shared memory, which register, list and unregister regions.
 
-Invariant: none runs on the thread that receives calls, because opening a file may take long.
+None of these methods runs on the thread that receives calls, because opening a file may take long.
 """
 
 from tensor_reshape.server.oip.messages import InferMessage, Respond, encode, find_class, find_path
@@ -9,7 +9,7 @@ from tensor_reshape.server.service.method_tables import Method, limit_header
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
-    """Returns the methods for the regions of `memory`."""
+    """Returns the methods, which register regions in `memory`, list them and unregister them."""
 
     def register(request: InferMessage) -> InferMessage:
         memory.register(request.name, Region(request.key, request.offset, request.byte_size))

@@ -1,7 +1,7 @@
-"""Triton's system shared memory extension: inputs and outputs in named regions.
+"""Inputs and outputs in named regions, as in Triton's system shared memory extension.
 
-Invariant: a request that names a region runs on a thread, with memory reserved for the largest message. The bytes of a
-region do not arrive with the request, so no other budget counts them.
+A request that names a region is processed on a worker thread, with memory reserved for the largest message. The bytes
+of the region do not arrive with the request, so the memory reserved for receiving does not include them.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 
 REGION, OFFSET, BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
-"""The parameters that locate a tensor in a region."""
+"""The names of the parameters with the location of a tensor in a region."""
 
 
-class Place(NamedTuple):
-    """The location of a tensor.
+class Location(NamedTuple):
+    """The location of a tensor in a region.
 
     Attributes:
         region: the name of the region.
-        offset: in bytes, within the region.
-        byte_size: the size of the tensor; for an output, the available size.
+        offset: the position in the region, in bytes.
+        byte_size: the size of an input tensor, or the size that is available for an output tensor.
     """
 
     region: str
@@ -28,28 +28,28 @@ class Place(NamedTuple):
     byte_size: int
 
 
-def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Place | None:
-    """Returns the location of a tensor from its parameters; None if it is in the message.
+def find_location(parameters: Mapping[str, Any], field: str, limits: Limits) -> Location | None:
+    """Returns the location of a tensor from its parameters. Returns None if the tensor is in the message.
 
     Raises:
         InvalidRequestError: PARAMETER_INVALID.
         LimitError: TENSOR_TOO_LARGE.
     """
-    if REGION not in parameters:  # not `get`, because a map of messages would create the entry
+    if REGION not in parameters:  # checked with `in`, because reading a missing key of this map creates an entry
         return None
     if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
         message = f"{field}.parameters[{REGION}] must be a string"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
     byte_size = _read_number(parameters, BYTE_SIZE, field)
     if byte_size > limits.max_output_bytes:
-        message = f"{field} has {byte_size} bytes of shared memory; this server allows up to {limits.max_output_bytes}"
+        message = f"{field} uses {byte_size} bytes of shared memory; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
     offset = _read_number(parameters, OFFSET, field) if OFFSET in parameters else 0
-    return Place(parameters[REGION].string_param, offset, byte_size)
+    return Location(parameters[REGION].string_param, offset, byte_size)
 
 
 def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:
-    # Asked for, not looked at: one that is absent reads as one without a value.
+    # The key may be missing. Reading a missing key gives a parameter without a value, which is rejected below.
     choice = parameters[key].WhichOneof("parameter_choice")
     number = getattr(parameters[key], choice) if choice in {"int64_param", "uint64_param"} else -1
     if number < 0:

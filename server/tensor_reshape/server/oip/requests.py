@@ -1,12 +1,12 @@
-"""Reads ModelInferRequest.
+"""Reads a ModelInferRequest and checks it against the protocol. The rules check the shapes later.
 
 - The bytes of a tensor are a view of the received message, or were read from a shared memory region.
-- Inputs and outputs are found by name, in any order. Raw contents belong to the inputs without other contents, in their
-  order.
-- Errors are reported in the order of the protocol's fields. The rules check the shapes.
-- Everything except elements may have `MAX_HEADER_BYTES`, as in native requests. A shape with a million numbers would
-  delay all other calls while it is parsed.
-- Unknown parameters are ignored, as in Triton and KServe, because the protocol defines none.
+- Inputs and outputs are identified by name and may have any order. The entries of the raw contents belong to the inputs
+  that are not in shared memory, in their order.
+- If a request has several errors, the error in the earliest field of the protocol is reported.
+- All parts except the elements may have `MAX_HEADER_BYTES` together, as in native requests. A shape with a million
+  numbers would delay all other calls while it is parsed.
+- Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters.
 """
 
 import json
@@ -17,13 +17,13 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
-from tensor_reshape.server.oip.answer_caches import Spans
 from tensor_reshape.server.oip.contents import pack_contents
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
-from tensor_reshape.server.oip.regions import REGION, Place, find_place
+from tensor_reshape.server.oip.regions import REGION, Location, find_location
+from tensor_reshape.server.oip.response_caches import Spans
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
@@ -31,16 +31,16 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LEAST = -(2**63)  # the least value of INT64, the type of the input `shape`
+_LEAST = -(2**63)  # the least value of INT64, which is the datatype of the input `shape`
 
 
 class Request(NamedTuple):
-    """A message, split into two parts.
+    """A message that is split into two parts.
 
     Attributes:
         message: the message without its raw contents.
         raw_contents: views of the raw contents.
-        split: the positions of the raw contents; None if the message was not split.
+        split: the positions of the raw contents. None if the generated class has parsed the whole message.
     """
 
     message: InferRequest
@@ -48,9 +48,10 @@ class Request(NamedTuple):
     split: Split | None
 
     def find_spans(self, name: str) -> Spans | None:
-        """Returns the positions of the parts that may differ: the elements of the named input, and the id.
+        """Returns the positions of the id and of the elements of the input `name`, for the response cache.
 
-        None if they are unknown, if an input is outside of the raw contents, or if other raw contents are longer.
+        Returns None if they cannot be determined, if an input is not in the raw contents, or if another entry of the
+        raw contents is longer than the elements.
         """
         spans = self.split and self.split.find_spans()
         if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
@@ -63,15 +64,15 @@ class InferCall(NamedTuple):
     """A parsed request.
 
     Attributes:
-        id: the id, which the response repeats.
-        model: the name of the model.
+        id: the id of the request, which the response repeats.
+        model: the model.
         operation: the operation whose rules apply.
-        first: the input that each request has.
+        first: the input that each request of the model must have.
         target: the requested shape.
-        special_zero: None if the request does not set it.
-        is_typed: whether its elements are sent as numbers, in the request and in the response.
-        source: the input whose elements the response repeats as numbers; None if the response has others.
-        place: the place in shared memory for the output; None if the response contains it.
+        special_zero: the parameter `special_zero`. None if the request does not have it.
+        is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
+        source: the input whose elements the response repeats as numbers. None if the response does not do this.
+        output_location: the location in shared memory for the output. None if the response contains the output.
     """
 
     id: str
@@ -82,11 +83,11 @@ class InferCall(NamedTuple):
     special_zero: bool | None
     is_typed: bool
     source: InferTensor | None
-    place: Place | None
+    output_location: Location | None
 
 
 def parse_split(raw: bytes, split: Split) -> Request:
-    """Returns a message that has been split.
+    """Returns the request in a split message.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -97,7 +98,7 @@ def parse_split(raw: bytes, split: Split) -> Request:
 
 
 def parse_whole(raw: bytes, limits: Limits) -> Request:
-    """Returns a message that could not be split.
+    """Returns the request in a message that could not be split.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -107,10 +108,10 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
 
 
 def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
-    """Returns the content of a request.
+    """Returns the parsed content of a request.
 
     Raises:
-        ReshapeError: the request violates the protocol, or needs something that this server does not offer.
+        ReshapeError: the request violates the protocol, or uses a feature that this server does not have.
     """
     _check_header(request)
     message = request.message
@@ -118,7 +119,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
     special_zero = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
     operation = _read_operation(model, message.parameters)
     named = _name_inputs(model, message)
-    place = _read_output(model, message, limits)
+    output_location = _read_output(model, message, limits)
     tensors, is_typed = _read_tensors(model, named, request, memory, limits)
     return InferCall(
         id=message.id,
@@ -129,7 +130,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
         special_zero=special_zero,
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
-        place=place,
+        output_location=output_location,
     )
 
 
@@ -139,7 +140,7 @@ def names_a_region(message: InferRequest) -> bool:
 
 
 def _check_header(request: Request) -> None:
-    """Checks the size of the message without its elements, which may be bytes or numbers.
+    """Checks the size of the message without its elements, whether they are sent as bytes or as numbers.
 
     Raises:
         LimitError: HEADER_TOO_LARGE.
@@ -165,17 +166,17 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
 
 
 def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any:  # noqa: ANN401 - of that kind
-    if key not in parameters:  # not `get`, because a map of messages creates an entry for a missing key
+    if key not in parameters:  # checked with `in`, because reading a missing key of this map creates an entry
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != _CHOICES[kind]:
-        message = f"parameters[{key}] is a {kind}; the request has {choice or 'no value'}"
+        message = f"parameters[{key}] must be a {kind}; the request has {choice or 'no value'}"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{key}]", key=key, have=choice)
     return getattr(parameters[key], choice)
 
 
 def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
-    """Returns the inputs by name, in their order."""
+    """Returns the inputs by name, in the order of the request."""
     named: dict[str, InferTensor] = {}
     for index, tensor in enumerate(message.inputs):
         if tensor.name not in {model.first.name, SHAPE}:
@@ -196,8 +197,8 @@ def _reject_input(text: str, index: int, name: str) -> InvalidRequestError:
     return InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].name", index=index, value=name)
 
 
-def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place | None:
-    """Returns the place for the output. A request without outputs wants all of them."""
+def _read_output(model: Model, message: InferRequest, limits: Limits) -> Location | None:
+    """Returns the location for the output. None: the request has no location, so the response has the output."""
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
@@ -209,24 +210,25 @@ def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place |
             raise InvalidRequestError.of(
                 Reason.PARAMETER_INVALID, text, f"{field}.parameters", index=index, key="classification"
             )
-    return find_place(message.outputs[0].parameters, "outputs[0]", limits) if message.outputs else None
+    return find_location(message.outputs[0].parameters, "outputs[0]", limits) if message.outputs else None
 
 
 def _read_tensors(
     model: Model, named: Mapping[str, InferTensor], request: Request, memory: SharedMemory, limits: Limits
 ) -> tuple[dict[str, TensorView], bool]:
-    """Returns the inputs by name, and whether their elements are sent as numbers."""
-    places = [find_place(tensor.parameters, f"inputs[{i}]", limits) for i, tensor in enumerate(request.message.inputs)]
-    is_typed = not request.raw_contents and not any(places)
+    """Returns the inputs by name, and whether all their elements are sent as numbers."""
+    inputs = enumerate(request.message.inputs)
+    locations = [find_location(tensor.parameters, f"inputs[{index}]", limits) for index, tensor in inputs]
+    is_typed = not request.raw_contents and not any(locations)
     if not is_typed:
-        _check_contents(request, places.count(None))
+        _check_contents(request, locations.count(None))
     raw_contents = iter(request.raw_contents)
     tensors = {}
-    for index, ((name, tensor), place) in enumerate(zip(named.items(), places, strict=True)):
+    for index, ((name, tensor), location) in enumerate(zip(named.items(), locations, strict=True)):
         field = f"inputs[{index}]"
         data_type = _read_type(model, tensor, f"{field}.datatype")
-        if place is not None:
-            payload = memory.read(place.region, place.offset, place.byte_size, f"{field}.parameters")
+        if location is not None:
+            payload = memory.read(location.region, location.offset, location.byte_size, f"{field}.parameters")
         elif is_typed:
             payload = memoryview(pack_contents(tensor, data_type, field))
         else:
@@ -236,18 +238,18 @@ def _read_tensors(
 
 
 def _check_contents(request: Request, want: int) -> None:
-    """Checks that there is one entry of raw contents for each input in the message, and no other.
+    """Checks that each input that is not in shared memory has an entry of the raw contents, and that no others exist.
 
     Raises:
         InvalidRequestError: INPUT_INVALID.
     """
     have = len(request.raw_contents)
     if have != want:
-        text = f"raw_input_contents has {have} entries; {want} inputs are not in shared memory and need one each"
+        text = f"raw_input_contents has {have} entries; it must have {want}, one for each input not in shared memory"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, "raw_input_contents", have=have, want=want)
     for index, tensor in enumerate(request.message.inputs):
         if tensor.HasField("contents"):
-            text = f"contents field must not be specified when using raw_input_contents, as for '{tensor.name}'"
+            text = f"contents field must not be specified when using raw_input_contents; input '{tensor.name}' has one"
             raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].contents", index=index)
 
 
@@ -273,7 +275,7 @@ def _read_target(
     text = _read_parameter(parameters, SHAPE, "string")
     if (tensor is None) == (text is None):
         what = "neither" if text is None else "both"
-        message = f"model '{model.name}' needs the shape as the input '{SHAPE}' or as the parameter of that name; "
+        message = f"model '{model.name}' needs the requested shape as the input '{SHAPE}' or as a parameter '{SHAPE}'; "
         message += f"the request has {what}"
         reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
         raise InvalidRequestError.of(reason, message, SHAPE)
@@ -283,7 +285,7 @@ def _read_target(
 def _parse_list(text: str) -> Sequence[int]:
     try:
         items = json.loads(text)
-    except (ValueError, RecursionError):  # also for numbers with more digits than Python reads
+    except (ValueError, RecursionError):  # Python also raises ValueError for a number with too many digits
         items = None
     if not isinstance(items, list) or any(type(item) is not int for item in items):  # bool is a subclass of int
         raise _reject_list(text, 'a list of integers, such as "[0,-1]"')
@@ -293,5 +295,5 @@ def _parse_list(text: str) -> Sequence[int]:
 
 
 def _reject_list(text: str, want: str) -> InvalidRequestError:
-    message = f"parameters[{SHAPE}] is {clip_name(text)!r}; it is {want}"
+    message = f"parameters[{SHAPE}] is {clip_name(text)!r}; it must be {want}"
     return InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)

@@ -1,7 +1,7 @@
-"""The encoding of ModelInferResponse.
+"""The encoding of a ModelInferResponse.
 
-Invariant: a response is a header joined once with the output's elements. The elements are the last field of the
-message, so no generated class copies them.
+The elements of the output are the last field of the message. A generated class encodes the other fields, which are the
+header. The header and the elements are then joined, so the elements are copied only once.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,24 @@ from tensor_reshape.wire.tensors import TensorView
 
 _PARAMETER = find_class("InferParameter")
 _RESPONSE, _STREAM_RESPONSE = find_class("ModelInferResponse"), find_class("ModelStreamInferResponse")
-_RAW_TAG = b"\x32"  # field 6, length-delimited: `raw_output_contents`
-_INFER_TAG = b"\x12"  # field 2 of a stream's response
+_RAW_TAG = b"\x32"  # the tag of field 6 (length-delimited), which is `raw_output_contents`
+_INFER_TAG = b"\x12"  # the tag of field 2 of a stream's response, which is `infer_response`
 
 
 def encode_header(call: InferCall, output: TensorView) -> bytes:
-    """Returns the response without its id and without raw contents, which follow unchanged if the request had them."""
+    """Returns the response without its id and without its elements.
+
+    If the elements of the response are raw contents, they must follow this header.
+    """
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
-    if call.place is not None:
-        # As Triton tells it.
-        tensor.parameters[REGION].string_param = call.place.region
+    if call.output_location is not None:
+        # Triton reports the location of the output with the same parameters.
+        tensor.parameters[REGION].string_param = call.output_location.region
         tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
-        if call.place.offset:
-            tensor.parameters[OFFSET].int64_param = call.place.offset
-        return message.SerializeToString() + _RAW_TAG + b"\0"  # each output has its entry
+        if call.output_location.offset:
+            tensor.parameters[OFFSET].int64_param = call.output_location.offset
+        return message.SerializeToString() + _RAW_TAG + b"\0"  # the entry of this output, which is empty
     if call.is_typed:
         fill_contents(tensor, call.source, output)
         return message.SerializeToString()
@@ -39,17 +42,17 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
 
 
 def encode_id(request_id: str) -> bytes:
-    """Returns the response field that repeats the request's id, if it has one."""
+    """Returns the field of the response that repeats the id of the request. Returns no bytes if the id is empty."""
     return _RESPONSE(id=request_id).SerializeToString()
 
 
 def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """Returns a response as a message of a stream."""
+    """Returns a response as a message of a stream. `pieces` are the parts of the response."""
     length = sum(map(len, pieces))
     return b"".join((_INFER_TAG, encode_varint(length), *pieces))
 
 
 def encode_error(text: str, reason: str, request_id: str) -> bytes:
-    """Returns an error as a message of a stream, with the request id, the text and the reason."""
+    """Returns a message of a stream with an error, its reason, and the id of the rejected request."""
     response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
     return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()

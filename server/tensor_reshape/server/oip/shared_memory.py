@@ -1,14 +1,16 @@
-"""Shared memory regions: parts of files in one directory, which clients register under names.
+"""Shared memory regions, which are parts of files in one directory. Clients register them under names.
 
-- Files are not mapped into memory. If another process truncated a mapped file, the server would be killed by SIGBUS.
-  `preadv` and `pwritev` transfer fewer bytes instead.
-- A file is opened for each use and closed after it, so a file that its owner unlinks is gone.
-- Only regular files of the server's own user are opened, directly in the directory and with one name: no links, pipes
-  or devices. A key has no slash, so `O_NOFOLLOW` checks its whole path.
-- The directory is opened once, at the start. If it or a parent is replaced later, the new directory is not used.
-- The number of regions and the length of their names are limited. A read needs as much memory as it requests, which the
-  caller has reserved.
-- Any thread may call every method. No file is accessed while the lock is held.
+- Files are not mapped into memory. If another process truncated a mapped file, SIGBUS would kill the server. If a file
+  is truncated, `preadv` and `pwritev` only transfer fewer bytes.
+- A file is opened for each use and closed after it. If the owner unlinks the file, its memory is therefore freed.
+- Only regular files in the directory itself are used. They must belong to the server's user and have a link count of 1.
+  Symbolic links, pipes and devices are rejected. A key has no slash after its first character, so `O_NOFOLLOW` checks
+  the whole path.
+- The directory is opened once, when the server starts. If the directory or its parent is replaced later, the server
+  does not use the new directory.
+- The number of regions and the length of their names are limited. A read allocates as many bytes as the request asks
+  for. The caller must have reserved this memory.
+- Any thread may call all methods. No file is accessed while the lock is held.
 """
 
 import errno
@@ -24,13 +26,14 @@ from typing import NamedTuple
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
 
 MAX_REGIONS = 1024
-"""The maximum number of regions. Clients need at most two for each running call: one to read, one to write."""
+"""The maximum number of regions. A running call needs at most two regions, one to read from and one to write to."""
 
 MAX_NAME_BYTES = 255
 """The maximum length of the name of a region, and of a key. File names cannot be longer."""
 
-# For reading and writing, because a registration does not say whether the region is for inputs or outputs. Without
-# O_NONBLOCK, a pipe without a writer would block the thread. O_NOCTTY prevents that a terminal becomes the server's.
+# Files are opened for reading and writing, because a registration does not say whether a region is for inputs or
+# outputs. Without O_NONBLOCK, a pipe without a writer would block the thread. Without O_NOCTTY, a terminal could become
+# the controlling terminal of the server.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -39,8 +42,8 @@ class Region(NamedTuple):
     """A part of a file, in bytes.
 
     Attributes:
-        key: the name of the file, as the client wrote it. A leading slash, which `shm_open` requires, is ignored.
-        offset: the begin of the region in the file.
+        key: the name of the file, as the client sent it. A leading slash is ignored, because `shm_open` requires it.
+        offset: the start of the region in the file.
         byte_size: the size of the region.
     """
 
@@ -56,7 +59,7 @@ class SharedMemory:
         """Starts without regions.
 
         Args:
-            directory: the directory with the files; None: shared memory is off.
+            directory: the directory with the files. None: shared memory is disabled.
 
         Raises:
             OSError: the directory cannot be opened.
@@ -65,7 +68,7 @@ class SharedMemory:
         if self._directory is not None:
             weakref.finalize(self, os.close, self._directory)
         self._regions: dict[str, Region] = {}
-        self._lock = threading.Lock()  # so that registrations at the same time do not exceed the limit
+        self._lock = threading.Lock()  # guards `_regions`, so that simultaneous registrations cannot exceed the limit
 
     @property
     def is_enabled(self) -> bool:
@@ -73,7 +76,7 @@ class SharedMemory:
         return self._directory is not None
 
     def register(self, name: str, region: Region) -> None:
-        """Registers a part of a file, which must exist and be large enough.
+        """Registers a part of a file as a region. The file must exist and contain the whole region.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID, REGION_OUT_OF_RANGE.
@@ -89,10 +92,10 @@ class SharedMemory:
             pass
         with self._lock:
             if name in self._regions:
-                message = f"the region '{name}' is already registered: unregister it first"
+                message = f"the region '{name}' is already registered; unregister it first"
                 raise InvalidRequestError.of(Reason.REGION_INVALID, message, "name", name=name)
             if len(self._regions) >= MAX_REGIONS:
-                message = f"{MAX_REGIONS} regions are registered, which is the limit: unregister one first"
+                message = f"{MAX_REGIONS} regions are registered, which is the limit; unregister a region first"
                 raise LimitError.of(Reason.REGION_LIMIT_EXCEEDED, message, "name", limit=MAX_REGIONS)
             self._regions[name] = region
 
@@ -123,13 +126,13 @@ class SharedMemory:
             return dict(self._regions)
 
     def read(self, name: str, offset: int, byte_size: int, field: str) -> memoryview:
-        """Returns a copy of bytes of a region.
+        """Returns a copy of a part of a region.
 
         Args:
             name: the name of the region.
-            offset: the begin within the region.
-            byte_size: the number of bytes.
-            field: the field of the request, for errors.
+            offset: the start of the part in the region.
+            byte_size: the size of the part in bytes.
+            field: the field of the request that errors name.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
@@ -142,9 +145,15 @@ class SharedMemory:
         return buffer.toreadonly()
 
     def write(self, name: str, offset: int, data: memoryview, field: str) -> None:
-        """Writes `data` into a region, from `offset` within it. `field` is the field of the request, for errors.
+        """Writes `data` to a region.
 
         If another process truncates the file during the write, the file grows again up to the end of the data.
+
+        Args:
+            name: the name of the region.
+            offset: the position of the data in the region.
+            data: the bytes to write.
+            field: the field of the request that errors name.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
@@ -168,7 +177,7 @@ class SharedMemory:
         return region
 
     def _locate(self, name: str, offset: int, byte_size: int, field: str) -> Region:
-        """Returns the part of the file for bytes of a region."""
+        """Returns the part of the file that contains this part of a region."""
         self._check_enabled()
         region = self._find(name, field)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
@@ -178,9 +187,9 @@ class SharedMemory:
 
     @contextmanager
     def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
-        """Opens the file of a region during the block, if the file is large enough."""
+        """Opens the file of a region for the duration of the block. The file must contain the whole region."""
         try:
-            # In bytes, so that a name that the locale cannot encode is not a bug.
+            # The name is passed as bytes. A `str` that the locale cannot encode would raise a UnicodeEncodeError.
             file = os.open(region.key.removeprefix("/").encode(), _FLAGS, dir_fd=self._directory)
             try:
                 _check_file(os.fstat(file), name, region, field)
@@ -188,34 +197,34 @@ class SharedMemory:
             finally:
                 os.close(file)
         except OSError as error:
-            # Not the text of the error, because it contains the path.
+            # The message does not contain the text of the error, because this text contains the path.
             why = "it is a symbolic link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
             raise _reject_file(name, why, field) from error
 
 
 def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data: memoryview, offset: int) -> None:
-    """Reads until `data` is full, or writes all of it.
+    """Reads from the file until `data` is full, or writes all of `data` to the file.
 
     Raises:
-        OSError: the file ends, or cannot be written.
+        OSError: the file is too short, or cannot be written.
     """
     moved = 0
     while moved < data.nbytes:
         count = move(file, [data[moved:]], offset + moved)
-        if not count:  # another process truncated the file after it was opened
+        if not count:  # another process has truncated the file after it was opened
             raise OSError(errno.ENODATA, "")
         moved += count
 
 
 def _check_name(name: str, field: str) -> None:
-    """Raises InvalidRequestError, REGION_INVALID, if a name is empty or too long."""
+    """Raises InvalidRequestError with REGION_INVALID if a name is empty or too long."""
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         message = f"{field} has {len(name.encode())} bytes; it must have 1 to {MAX_NAME_BYTES}"
         raise InvalidRequestError.of(Reason.REGION_INVALID, message, field)
 
 
 def _check_key(key: str) -> None:
-    """Raises InvalidRequestError, REGION_INVALID, if a key is not the name of a file in the directory itself."""
+    """Raises InvalidRequestError with REGION_INVALID if a key is not the name of a file in the directory itself."""
     name = key.removeprefix("/")
     _check_name(name, "key")
     if name in {".", ".."} or {"/", "\0"} & set(name):

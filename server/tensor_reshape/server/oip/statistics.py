@@ -1,7 +1,9 @@
-"""The number and the duration of requests for each model, for ModelStatistics.
+"""The number and the duration of requests for each model. ModelStatistics returns them.
 
-Invariants: a request counts once, for the model that it names, when its response or error is known. A request without a
-model is not counted. The counts are those of this process, so each worker reports its own. Any thread may use them.
+- A request is counted once, for the model that it names, when its response or error is known. If it does not name an
+  existing model, it is not counted.
+- Each worker process counts separately and reports only its own counts.
+- Any thread may count requests and read the counts.
 """
 
 import threading
@@ -13,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from tensor_reshape.server.oip.models import MODELS
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 @dataclass(slots=True)
@@ -22,9 +24,9 @@ class Count:
 
     Attributes:
         successes: the number of successful requests.
-        success_ns: their total duration, from the message to the response.
+        success_ns: the total duration of the successful requests in nanoseconds.
         failures: the number of failed requests.
-        failure_ns: their total duration.
+        failure_ns: the total duration of the failed requests in nanoseconds.
         last_ms: the time of the last success, in milliseconds since the epoch.
     """
 
@@ -36,15 +38,15 @@ class Count:
 
 
 class Statistics:
-    """Counts requests."""
+    """The counts of all models."""
 
     def __init__(self) -> None:
-        """Starts at zero."""
-        self._lock = threading.Lock()  # guards the counts, and is held only to add
+        """Starts with all counts at zero."""
+        self._lock = threading.Lock()  # guards the counts; only held while they are changed or read
         self._counts = {name: Count() for name in MODELS}
 
-    def note_success(self, model: str, began_ns: int) -> None:
-        """Counts a success; `began_ns` is from `time.perf_counter_ns`."""
+    def count_success(self, model: str, began_ns: int) -> None:
+        """Counts a successful request, which began at `began_ns` by `time.perf_counter_ns`."""
         now, took = time.time_ns() // 1_000_000, time.perf_counter_ns() - began_ns
         with self._lock:
             count = self._counts[model]
@@ -52,8 +54,8 @@ class Statistics:
             count.success_ns += took
             count.last_ms = now
 
-    def note_failure(self, model: str, began_ns: int) -> None:
-        """Counts a failed request."""
+    def count_failure(self, model: str, began_ns: int) -> None:
+        """Counts a failed request, which began at `began_ns` by `time.perf_counter_ns`."""
         took = time.perf_counter_ns() - began_ns
         with self._lock:
             count = self._counts[model]
@@ -62,12 +64,16 @@ class Statistics:
 
     @contextmanager
     def measure(self, model: str) -> Iterator["Measured"]:
-        """Counts what is noted within the block, or leaves it as an exception."""
+        """Measures the duration of a request, which is processed in the block.
+
+        The request is counted as successful when `Measured.count_response` is called, and as failed if the block raises
+        an exception. If neither happens, the request is not counted.
+        """
         began = time.perf_counter_ns()
         try:
             yield Measured(self, model, began)
         except Exception:
-            self.note_failure(model, began)
+            self.count_failure(model, began)
             raise
 
     def read(self, model: str) -> Count:
@@ -77,13 +83,13 @@ class Statistics:
 
 
 class Measured(NamedTuple):
-    """A request that is being measured."""
+    """A request whose duration is being measured."""
 
     statistics: Statistics
     model: str
     began_ns: int
 
-    def note(self, answer: Answer) -> Answer:
-        """Counts a response, and returns it."""
-        self.statistics.note_success(self.model, self.began_ns)
-        return answer
+    def count_response(self, response: Response) -> Response:
+        """Counts a successful request and returns its response."""
+        self.statistics.count_success(self.model, self.began_ns)
+        return response

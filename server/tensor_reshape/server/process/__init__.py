@@ -1,1 +1,1 @@
-"""Logs, threads, memory, signals and heartbeats of one process."""
+"""Logs, threads, memory, signals and periodic tasks of one process."""

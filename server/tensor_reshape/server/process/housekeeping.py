@@ -1,4 +1,4 @@
-"""Periodic tasks of a server: abort calls without progress, return memory, and end a process that cannot serve."""
+"""Periodic tasks that abort calls without progress, return memory, and end a process that cannot serve."""
 
 import logging
 import math
@@ -14,30 +14,31 @@ from tensor_reshape.runtime.allocators import release_freed_memory
 from tensor_reshape.server.process.logs import flush_logs
 
 SWEEP_SECONDS = 0.05
-"""Interval of the check for calls without progress, while there are calls."""
+"""Seconds between two checks for calls without progress, while calls are running."""
 
 IDLE_SECONDS = 0.25
-"""Interval of the housekeeper otherwise. Each wake-up costs 0.1 ms."""
+"""Seconds between two wake-ups of the housekeeper if no call needs checks. A wake-up costs 0.1 ms."""
 
 QUIET_SECONDS = 5.0
-"""Time with little memory in use after which freed memory is returned to the system."""
+"""Seconds with few reservations of memory after which freed memory is returned to the system."""
 
 KEPT_BYTES = 44 * 1024 * 1024
-"""Memory above that at the start which the process may keep, because returning it costs more than it is worth.
+"""Number of bytes by which the resident memory may grow after the start before freed memory is returned.
 
-A server without workers imports numpy later, which needs 12 MiB of this.
+Returning less memory costs more than it gains. numpy, which a server without workers imports after its start, needs
+12 MiB of these bytes.
 """
 
 CHECK_SECONDS = 0.5
-"""Interval of `MemoryReturner.look`."""
+"""Seconds between two calls of `MemoryReturner.check`."""
 
 RESIDENT_SECONDS = 1.0
-"""Interval of reading the memory of the process, which takes longer than all other tasks."""
+"""Seconds between two readings of the resident memory. A reading takes longer than all other tasks."""
 
 FUTILE_SECONDS = 60.0
-"""Interval after an attempt that returned little memory."""
+"""Seconds until the next attempt after an attempt that has returned little memory."""
 
-_QUIET_SHARE = 0.75  # fraction of quiet looks, because small calls reserve much memory for a moment
+_QUIET_SHARE = 0.75  # the fraction of checks that must be quiet. Small calls reserve much memory for a moment.
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)
 
@@ -45,33 +46,36 @@ _LOGGER = logging.getLogger(__name__)
 class MemoryReturner:
     """Returns freed memory to the system when no large messages arrive.
 
-    The allocator keeps freed memory for the next large messages. Small calls do not prevent the return. Steady traffic
-    of large messages does.
+    The allocator keeps freed memory for the next large messages. Steady traffic of large messages prevents the return
+    of memory, but small calls do not.
     """
 
     def __init__(self, quiet_bytes: int) -> None:
-        """Uses the current memory as the memory that the process needs without calls.
+        """Assumes that the process needs its current resident memory even without calls.
 
         Args:
-            quiet_bytes: the reserved memory of calls up to which traffic counts as small.
+            quiet_bytes: the largest sum of memory reservations, in bytes, at which a check counts as quiet.
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
-        self._looks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))
+        self._checks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))  # True for each quiet check
         self._not_before = -math.inf
 
-    def look(self, used_bytes: int, now: float) -> bool:
-        """Returns whether memory was returned. Call it every CHECK_SECONDS.
+    def check(self, used_bytes: int, now: float) -> bool:
+        """Returns memory to the system if the last checks were quiet. Call this method every CHECK_SECONDS.
 
         Args:
-            used_bytes: the memory that calls have reserved now.
-            now: the time of `time.monotonic`.
+            used_bytes: the memory in bytes that calls have reserved now.
+            now: the current time of `time.monotonic`.
+
+        Returns:
+            whether memory was returned.
         """
-        self._looks.append(used_bytes <= self._quiet_bytes)
-        quiet = len(self._looks) == self._looks.maxlen and sum(self._looks) >= _QUIET_SHARE * len(self._looks)
-        # The last look must be quiet, too. Otherwise an attempt in the first second of a flood would return nothing,
-        # and the next attempt would come a minute after the flood.
-        if not (quiet and self._looks[-1]) or now < self._not_before:
+        self._checks.append(used_bytes <= self._quiet_bytes)
+        quiet = len(self._checks) == self._checks.maxlen and sum(self._checks) >= _QUIET_SHARE * len(self._checks)
+        # The last check must be quiet, too. An attempt in the first second of heavy traffic would return little memory
+        # and delay the next attempt by a minute.
+        if not (quiet and self._checks[-1]) or now < self._not_before:
             return False
         before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:
@@ -84,7 +88,7 @@ class MemoryReturner:
 
 
 @dataclass(slots=True)
-class _Duty:
+class _Task:
     seconds: float
     do: Callable[[], object]
     due_at: float = -math.inf
@@ -94,15 +98,19 @@ class Housekeeper:
     """A thread for periodic tasks."""
 
     def __init__(self, is_calm: Callable[[], bool]) -> None:
-        """Starts without tasks. Wakes up every SWEEP_SECONDS, or every IDLE_SECONDS while `is_calm` returns True."""
+        """Creates a thread without tasks.
+
+        Args:
+            is_calm: function that returns True if the thread may wake up every IDLE_SECONDS instead of SWEEP_SECONDS.
+        """
         self._is_calm = is_calm
-        self._duties: list[_Duty] = []
+        self._tasks: list[_Task] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, seconds: float, do: Callable[[], object]) -> None:
-        """Adds a task with its interval, which is longer while the server is calm. Call it before `start`."""
-        self._duties.append(_Duty(seconds, do))
+        """Adds a task that runs every `seconds`, or less often while the server is calm. Call this before `start`."""
+        self._tasks.append(_Task(seconds, do))
 
     def start(self) -> None:
         """Starts the thread."""
@@ -115,20 +123,20 @@ class Housekeeper:
     def _run(self) -> None:
         while not self._stopped.wait(IDLE_SECONDS if self._is_calm() else SWEEP_SECONDS):
             now = time.monotonic()
-            for duty in self._duties:
-                if now < duty.due_at:
+            for task in self._tasks:
+                if now < task.due_at:
                     continue
-                duty.due_at = now + duty.seconds
+                task.due_at = now + task.seconds
                 try:
-                    duty.do()
+                    task.do()
                 except Exception:
-                    _LOGGER.exception("bug")  # and continue, because other tasks are needed
+                    _LOGGER.exception("bug")  # the loop continues, because the server needs the other tasks
 
 
 def end_process(reason: str) -> None:
-    """Logs the reason and ends the process with status 1, so that its supervisor starts another.
+    """Logs the reason and ends the process with status 1, so that a supervisor starts another process.
 
-    It uses `os._exit`, because an exception or `sys.exit` waits for threads that may never end.
+    `os._exit` ends the process, because an exception or `sys.exit` would wait for threads that may never end.
     """
     _LOGGER.critical("server can no longer serve", extra={"reason": reason})
     flush_logs()
@@ -136,7 +144,7 @@ def end_process(reason: str) -> None:
 
 
 def read_resident_bytes() -> int:
-    """Returns the resident memory of the process; 0 if it cannot be read."""
+    """Returns the resident memory of the process in bytes, or 0 if it cannot be read."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

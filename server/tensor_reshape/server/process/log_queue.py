@@ -1,9 +1,9 @@
-"""A logging handler with a queue and a writer thread, so no thread that logs waits for the reader of the log.
+"""A logging handler with a queue and a writer thread. A thread that logs therefore never waits for the log's reader.
 
-- The queue is bounded. If it is full, records are dropped.
-- At most RECORDS_PER_SECOND records of one kind are written. The others are suppressed.
+- The queue is bounded. If the queue is full, records are dropped.
+- At most RECORDS_PER_SECOND records of one kind are written per second. Further records of the kind are suppressed.
 - `report` logs the numbers of dropped and suppressed records.
-- An error while writing has no effect except that the record counts as dropped.
+- If a record cannot be written, the record counts as dropped. The write error has no other effect.
 """
 
 import logging
@@ -16,13 +16,13 @@ from logging.handlers import QueueHandler, QueueListener
 from queue import Queue
 
 MAX_LINES = 1000
-"""Size of the queue in records."""
+"""Maximum number of records in the queue."""
 
 RECORDS_PER_SECOND = 10
-"""Limit of written records of one kind."""
+"""Maximum number of records of one kind that are written per second."""
 
 FLUSH_SECONDS = 1.0
-"""Time that `flush` waits for lines to be written, because the log may have no reader."""
+"""Maximum number of seconds of each wait in `flush`. The wait is limited, because the log may have no reader."""
 
 _MAX_NAME_CHARACTERS = 64
 _MAX_LINE_CHARACTERS = 65_536  # limits the memory of a full queue to 64 MiB
@@ -30,11 +30,13 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class RateFilter:
-    """Admits RECORDS_PER_SECOND records of each kind and counts the others.
+    """Admits RECORDS_PER_SECOND records of each kind per second, and counts further records as suppressed.
 
-    Records of one kind have the same code and come from the same line of source code. So there are few kinds, even if
-    messages contain texts of clients. There is no limit for records with the attribute `sampled`, and none below
-    WARNING for a logger with the level DEBUG, because an operator who sets that level wants all records.
+    Records of one kind come from the same line of source code and have the same status code. The number of kinds is
+    therefore small, even if messages contain texts of clients.
+
+    Records with the attribute `sampled` are always admitted. If a logger has the level DEBUG, all its records below
+    WARNING are admitted, too, because an operator who sets this level wants all records.
 
     Attributes:
         suppressed: the number of records that were not admitted.
@@ -44,10 +46,11 @@ class RateFilter:
         """Starts without records."""
         self.suppressed = 0
         self._clock = clock
-        self._lock = threading.Lock()  # `logging` calls filters without the handler's lock
-        self._ends_at = 0.0  # end of the second in which `_seen` counts
+        self._lock = threading.Lock()  # necessary, because `logging` calls filters without the handler's lock
+        self._ends_at = 0.0  # the end of the second for which `_seen` has the counts
         self._seen: Counter[object] = Counter()
-        self._unreported: Counter[tuple[int, str]] = Counter()  # by level, and message with code
+        # The number of suppressed records for each level and name. A name is the message with the status code.
+        self._unreported: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, record: logging.LogRecord) -> bool:
         """Returns whether the record may be written."""
@@ -68,7 +71,7 @@ class RateFilter:
             return False
 
     def take_suppressed(self) -> Counter[tuple[int, str]]:
-        """Returns the number of suppressed records since the last call, by level and by message with code."""
+        """Returns the numbers of suppressed records since the last call, for each level and name of a record."""
         with self._lock:
             taken, self._unreported = self._unreported, Counter()
         return taken
@@ -78,11 +81,11 @@ class QueuedHandler(QueueHandler):
     """Writes formatted records to a file descriptor on its own thread.
 
     Attributes:
-        limit: the rate limit.
+        limit: the filter that limits the rate of records.
     """
 
     def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
-        """Starts the thread. The handler does not close `descriptor`."""
+        """Starts the writer thread. The handler never closes `descriptor`."""
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
@@ -92,17 +95,17 @@ class QueuedHandler(QueueHandler):
 
     @property
     def dropped(self) -> int:
-        """The number of records that were not written, except suppressed ones."""
+        """The number of records that were not written. Suppressed records do not count."""
         return self._dropped + self._writer.failed
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Returns a record whose message is the line, which is cut if it is very long."""
+        """Returns a record whose message is the formatted line. A very long line is cut."""
         line: logging.LogRecord = super().prepare(record)
         line.msg = line.message = line.message[:_MAX_LINE_CHARACTERS]
         return line
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - the names are logging's
-        """Counts a record that did not fit into the queue or cannot be formatted."""
+        """Counts a record that does not fit into the queue or cannot be formatted."""
         self._dropped += 1
 
     def report(self) -> None:
@@ -115,7 +118,10 @@ class QueuedHandler(QueueHandler):
             self._reported = dropped
 
     def flush(self) -> None:
-        """Waits until all records are written, and then until a report is. Each wait is at most `FLUSH_SECONDS`."""
+        """Waits until all records are written, then logs a report and waits until the report is written.
+
+        Each of the two waits takes at most `FLUSH_SECONDS`.
+        """
         self._await_writer()
         self.report()
         self._await_writer()
@@ -126,11 +132,14 @@ class QueuedHandler(QueueHandler):
 
 
 class _Writer(QueueListener):
-    """Writes the lines. It never takes the handler's lock, which `logging` holds at exit while it waits in `flush`."""
+    """The thread that writes the lines.
+
+    The thread never takes the handler's lock, because `logging` holds this lock at exit while it waits in `flush`.
+    """
 
     def __init__(self, lines: "Queue[logging.LogRecord]", descriptor: int) -> None:
         super().__init__(lines)
-        self.failed = 0  # records that could not be written
+        self.failed = 0  # the number of records that could not be written
         self._descriptor = descriptor
 
     def handle(self, record: logging.LogRecord) -> None:

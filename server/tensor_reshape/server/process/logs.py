@@ -1,6 +1,6 @@
-"""Logging to stderr as text or JSON, one line per record. In text, a traceback has additional lines.
+"""Logging to stderr as text or JSON, with one line for each record. In the text format, a traceback adds further lines.
 
-No thread that logs waits for stderr; see `log_queue`. Nothing else in this process writes to stderr while it serves.
+A thread that logs never waits for stderr (see `log_queue`). While the process serves, only this log writes to stderr.
 """
 
 import logging
@@ -14,13 +14,14 @@ from tensor_reshape.server.process.log_queue import QueuedHandler
 
 _LOGGER = logging.getLogger(__name__)
 _STDERR = 2
-_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # all others were passed as `extra`
+# The standard attributes of a record. All other attributes were passed as `extra`.
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
     """Formats a record as its message followed by `key=value` for each `extra`.
 
-    Control characters are escaped, and a value with spaces or quotes is quoted, so it cannot look like several values.
+    Control characters are escaped. A value with spaces or quotes is quoted, so that it cannot look like several values.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
@@ -29,7 +30,7 @@ class TextFormatter(logging.Formatter):
         return " ".join([_escape(super().formatMessage(record)), *extras])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
-        """Returns the traceback indented, so a client's text in an exception cannot look like a record."""
+        """Returns the indented traceback. Without the indentation, a client's text could look like a record."""
         return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
@@ -40,14 +41,14 @@ def configure_logs(log_format: str, level: str) -> None:
         log_format: "text" or "json".
         level: the name of a level of `logging`, in upper or lower case.
     """
-    # Not sys.stderr, because a thread that waits for it holds its lock, even at exit.
+    # The handler writes to the descriptor, because a thread that waits for sys.stderr holds a lock, even at exit.
     handler = QueuedHandler(_STDERR)
     handler.addFilter(demote_garbage)
     handler.addFilter(handler.limit)
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    logging.raiseExceptions = False  # otherwise formatting errors are written to stderr
+    logging.raiseExceptions = False  # otherwise, logging would write formatting errors to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)
@@ -56,8 +57,8 @@ def configure_logs(log_format: str, level: str) -> None:
 def demote_garbage(record: logging.LogRecord) -> bool:
     """Changes grpcio's errors about undecodable data to debug records. Returns whether to log the record.
 
-    Undecodable requests and metadata are errors of the client, but grpcio logs them with a traceback, which shows the
-    values of the metadata, including tokens.
+    Undecodable requests and metadata are errors of the client. grpcio logs such an error with a traceback that contains
+    the values of the metadata, including tokens.
     """
     if record.exc_info and isinstance(record.exc_info[1], DecodeError | UnicodeDecodeError):
         record.levelno, record.levelname, record.exc_info = logging.DEBUG, "DEBUG", None
@@ -67,7 +68,7 @@ def demote_garbage(record: logging.LogRecord) -> bool:
 
 
 def flush_logs() -> None:
-    """Waits up to two seconds until the last lines are written."""
+    """Waits until the last lines are written, but at most two seconds."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
@@ -85,7 +86,7 @@ def count_lost_records() -> tuple[int, int]:
 
 
 def _list_handlers() -> list[QueuedHandler]:
-    """Returns the handler of `configure_logs`; none if a program configures logging itself."""
+    """Returns a list with the handler of `configure_logs`. The list is empty if a program configures logging itself."""
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
 
 

@@ -1,7 +1,7 @@
 """Thread pools for calls that take long.
 
-- The thread that receives calls never starts a thread, because that can fail or block if memory is short, and would
-  delay every call. Instead, a pool's thread starts another one before it begins with its work, if none is idle.
+- The thread that receives calls never starts a thread. If memory is short, a start can fail or block, which would delay
+  every call. A thread of a pool therefore starts the next thread, before it begins its work and if no thread is idle.
 - If the system cannot start another thread, the work waits for the existing threads.
 """
 
@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from tensor_reshape.server.config import ConfigError
 
 STACK_BYTES = 1024 * 1024
-"""Stack size of each thread. The system's default of 8 MiB would use most of a small address space."""
+"""Stack size of a thread in bytes. The system's default of 8 MiB would use most of a small address space."""
 
-_STACK_SIZE = threading.Lock()  # protects `threading.stack_size`, which is global
+_STACK_SIZE = threading.Lock()  # protects `threading.stack_size`, which is a global setting
 _Result = TypeVar("_Result")
 
 
 class Pool(Executor):
-    """Runs functions on up to a maximum number of threads. The first thread starts at once, others when needed."""
+    """Runs functions on a limited number of threads. The first thread starts at once, further threads when needed."""
 
     def __init__(self, most: int, name: str) -> None:
         """Starts one thread.
@@ -37,19 +37,19 @@ class Pool(Executor):
         self._most = most
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # protects the numbers; it is not held while a thread starts
-        self._count = self._idle = 1  # numbers of threads, including those that are starting
+        self._lock = threading.Lock()  # protects the numbers below, and is free while a thread starts
+        self._count = self._idle = 1  # the numbers of threads, including threads that are starting
         self._is_shut = False
         self._threads: list[threading.Thread] = []
         try:
             self._start()
         except RuntimeError as error:
-            message = "the system cannot start the server's threads: raise its limits of memory and processes"
+            message = "the system cannot start a thread: raise the limits of memory and of processes for the server"
             raise ConfigError(message) from error
         atexit.register(self.shutdown)  # daemon threads must not run while the interpreter exits
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
-        """Calls a function on a thread and returns its future result.
+        """Returns the future result of a function that a thread of the pool calls.
 
         Raises:
             RuntimeError: the pool is shut down.
@@ -73,7 +73,7 @@ class Pool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
-        """Ends the threads after all submitted work, which cannot be cancelled, and waits for that if `wait`."""
+        """Ends the threads after all submitted work, which cannot be cancelled. If `wait` is set, waits for the end."""
         del cancel_futures
         with self._lock:
             self._is_shut = True
@@ -103,7 +103,7 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            del run  # otherwise the messages of the last work stay in memory until the next work
+            del run  # otherwise, the messages of this work would stay in memory until the next work
             with self._lock:
                 self._idle += 1
         self._work.put(None)  # ends the next thread
@@ -111,7 +111,7 @@ class Pool(Executor):
     def _grow(self) -> None:
         try:
             self._start()
-        except RuntimeError:  # perhaps the system can start one for the next work
+        except RuntimeError:  # the system cannot start a thread now, but perhaps for the next work
             with self._lock:
                 self._count -= 1
                 self._idle -= 1

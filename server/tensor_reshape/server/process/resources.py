@@ -1,4 +1,4 @@
-"""Limits of the system for this process and its workers: memory and file descriptors."""
+"""The limits that the system sets for the memory and the file descriptors of this process and its workers."""
 
 import math
 import os
@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 PROCESS_BYTES = 64 * 1024 * 1024
-"""Memory of each process without calls."""
+"""Memory in bytes that each process needs without calls."""
 
 ADDRESS_BYTES = 464 * 1024 * 1024
-"""Address space of each process without calls: libraries, heaps, and the stacks of its threads."""
+"""Address space in bytes that each process needs without calls, for libraries, heaps and thread stacks."""
 
 RESERVED_DESCRIPTORS = 32
-"""File descriptors of a process that are not for connections: listeners, the log, and files."""
+"""Number of file descriptors that each process needs for listeners, the log and files instead of connections."""
 
 _MEMORY = Path("/sys/fs/cgroup")
 _SELF = Path("/proc/self/cgroup")
@@ -23,11 +23,11 @@ _SELF = Path("/proc/self/cgroup")
 def find_available_memory(workers: int) -> int:
     """Returns how many bytes all running calls of `workers` processes may use together.
 
-    This is half of the memory that the machine, the cgroup and the limits of each process leave, without the memory
-    that the processes need before there are calls. The other half is for memory that the budget does not count:
-    connections and the fragmentation of allocators.
+    The machine, the cgroup and the limits of each process determine how much memory is available. This function
+    subtracts the memory that the processes need without calls, and returns half of the rest. The other half is for
+    memory that the budget does not count, such as connections and the fragmentation of allocators.
     """
-    processes = workers + (workers > 1)  # the supervisor
+    processes = workers + (workers > 1)  # with several workers, there is also a supervisor
     shared = min(_find_machine_bytes(), find_cgroup_limit()) - processes * PROCESS_BYTES
     own = _find_process_limit() - ADDRESS_BYTES
     available = min(shared, own * workers) / 2
@@ -35,11 +35,11 @@ def find_available_memory(workers: int) -> int:
 
 
 def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
-    """Returns the smallest memory limit of the process's cgroup and its ancestors, in bytes; infinity if none has one.
+    """Returns the smallest memory limit of the process's cgroup and its ancestors in bytes, or infinity without limits.
 
     Args:
         groups: a file in the format of /proc/self/cgroup.
-        mount: the directory of the hierarchies: that of version 2, with version 1 in `memory`.
+        mount: the directory with the files of cgroup version 2. The folder `memory` in it has the files of version 1.
     """
     limit = math.inf
     for file in _find_limit_files(groups, mount):
@@ -49,16 +49,19 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
 
 
 def raise_descriptor_limit() -> int:
-    """Raises the soft limit of file descriptors to the hard limit, and returns it."""
+    """Raises the soft limit of file descriptors to the hard limit, and returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # the hard limit may exceed what the kernel allows now
+    with suppress(ValueError, OSError):  # the kernel may now allow less than the hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         return hard
     return soft
 
 
 def count_connections(wanted: int, listeners: int) -> int:
-    """Returns how many connections each listener may accept: `wanted`, or less if there are too few descriptors."""
+    """Returns the number of connections that each listener may accept.
+
+    The number is `wanted`, or less if the process may open too few file descriptors.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
@@ -74,7 +77,8 @@ def _find_limit_files(groups: Path, mount: Path) -> Iterator[Path]:
                 top, name = mount / "memory", "memory.limit_in_bytes"
             if controllers and "memory" not in controllers.split(","):
                 continue
-            # A container may see its own group as the root of the mount, although its path outside is longer.
+            # In a container, the mount may contain only the container's own group. The path of the group may then
+            # have folders that the mount does not have, so its parents up to the mount are checked, too.
             group = top / path.lstrip("/")
             yield from (folder / name for folder in (group, *group.parents) if folder.is_relative_to(top))
 

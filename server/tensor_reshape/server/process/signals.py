@@ -1,4 +1,4 @@
-"""Signals as bytes on a file descriptor, so a process can wait for signals and other events without polling."""
+"""Signals as bytes on a file descriptor. A process can therefore wait for signals and other events without polling."""
 
 import os
 import signal
@@ -8,16 +8,16 @@ from contextlib import contextmanager
 
 @contextmanager
 def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
-    """Yields a descriptor from which each caught signal can be read as a byte. Call it on the main thread.
+    """Yields a descriptor from which each caught signal can be read as a byte. Call this on the main thread.
 
-    The system writes the byte when the signal arrives. A Python handler runs only at the next step of the main thread,
-    so a signal that arrives just before the thread starts to wait would not end the wait.
+    The byte is written as soon as the signal arrives. A Python handler runs only at the next step of the main thread.
+    If a signal arrived just before the thread starts to wait, a Python handler would not end the wait.
     """
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # `set_wakeup_fd` requires it, because a handler must not wait for a full pipe
+    os.set_blocking(writer, False)  # `set_wakeup_fd` requires this, because a handler must not wait for a full pipe
     signal.set_wakeup_fd(writer)
     for number in numbers:
-        signal.signal(number, lambda *_: None)  # the byte is only written if there is a Python handler
+        signal.signal(number, lambda *_: None)  # the byte is written only if the signal has a Python handler
     try:
         yield reader
     finally:
@@ -29,7 +29,8 @@ def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
 def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
     """Makes the process ignore further signals.
 
-    When the interpreter exits, it restores the default action of signals with handlers, which would kill the process.
+    At exit, the interpreter restores the default action of signals with handlers. A further signal would then kill the
+    process.
     """
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""The service as a deployment of Ray Serve. The extra `[ray]` installs what it needs."""
+"""The service as a deployment of Ray Serve. The extra `[ray]` installs its dependencies."""

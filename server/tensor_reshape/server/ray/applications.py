@@ -1,4 +1,4 @@
-"""The application that Ray Serve deploys: `import_path: tensor_reshape.server.ray.applications:build`."""
+"""The application that Ray Serve deploys with `import_path: tensor_reshape.server.ray.applications:build`."""
 
 from collections.abc import Mapping
 from typing import Any

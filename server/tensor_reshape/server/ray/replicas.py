@@ -1,10 +1,10 @@
 """A replica of a Ray Serve deployment, and the registration of its methods with Ray's gRPC proxies.
 
-- Messages pass through the proxy as bytes, and only `service` parses them. Ray Serve serializes each response with its
-  method `SerializeToString` (`Message`).
-- Ray Serve limits and queues the calls of a replica. This server's admission is not used.
+- Messages pass through the proxy as bytes, and only the package `service` parses them. Ray Serve serializes a response
+  by calling its method `SerializeToString`, so the replica returns a `Message`.
+- Ray Serve limits and queues the calls of a replica. The admission control of this server is not used.
 - A call starts on the event loop of the replica. Long work runs on a thread.
-- The error of a unary call has its details. For a stream, Ray Serve forwards only the code and the text.
+- The error of a unary call contains the error details. For a stream, Ray Serve forwards only the code and the text.
 - This module does not import Ray.
 """
 
@@ -35,18 +35,18 @@ class Message(NamedTuple):
     """A serialized message.
 
     Attributes:
-        raw: the bytes.
+        raw: the bytes of the message.
     """
 
     raw: bytes
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - the name in protobuf
-        """Returns its bytes."""
+        """Returns the bytes of the message."""
         return self.raw
 
 
 class Context(Protocol):
-    """The context of a call in Ray Serve, which receives its status."""
+    """The context of a call in Ray Serve, which receives the status of the call."""
 
     def set_code(self, code: grpc.StatusCode) -> None:
         """Sets the status code."""
@@ -59,13 +59,13 @@ class Context(Protocol):
 
 
 class EndedError(Exception):
-    """The end of a stream whose status is already set in the context."""
+    """Ends a stream whose status is already set in the context."""
 
 
 class ReshapeReplica:
     """One replica.
 
-    It has a method for each method of the API, with the same short name, because Ray Serve requires that.
+    The class has a method for each method of the API. Ray Serve requires that both have the same short name.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -75,30 +75,31 @@ class ReshapeReplica:
         self._streams = {stream.name: stream for stream in methods.streams}
 
     async def answer(self, path: str, request: bytes, context: Context) -> Message:
-        """Serves a unary call. An error is set in the context; the returned message is then not sent."""
+        """Serves a unary call. If the status of an error is set in the context, Ray Serve sends no message."""
         method = self._unary[path]
         try:
             light = method.respond_light(request)
             return Message(light if light is not None else await asyncio.to_thread(method.respond, request, _never))
         except Exception as error:  # noqa: BLE001 - Ray Serve would send its text to the client
-            _tell(context, choose_status(error, path))
+            _set_status(context, choose_status(error, path))
             return Message(b"")
 
     async def answer_stream(
         self, path: str, requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[Message]:
-        """Serves a stream. An error is set in the context."""
-        session = self._streams[path].open(_hold_nothing)
+        """Serves a stream. If an error occurs, its status is set in the context."""
+        session = self._streams[path].open(_reserve_nothing)
         try:
             async for request in requests:
-                is_long = session.estimate(request).takes_long  # first, because `receive` uses what it has parsed
+                # `estimate` comes first, because `receive` uses the parsed result of `estimate`.
+                is_long = session.estimate(request).takes_long
                 received = session.receive(request)
                 for raw in await asyncio.to_thread(list, received) if is_long else received:
                     yield Message(raw)
             session.finish()
         except Exception as error:  # noqa: BLE001 - as above
             status = choose_status(error, path)
-            _tell(context, status)
+            _set_status(context, status)
             raise EndedError(status.details) from None
 
 
@@ -106,21 +107,21 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
     """Returns the limits for the arguments of an application.
 
     Args:
-        arguments: settings of the server, named as in `Config`. Only `max_message_bytes` is accepted, which limits a
-            response. Ray Serve limits requests.
+        arguments: settings of the server with the names of `Config`. Only `max_message_bytes` is accepted. This setting
+            limits the size of responses, and Ray Serve limits the size of requests.
 
     Raises:
-        ValueError: another setting, which would have no effect because Ray Serve decides.
-        ConfigError: a value that the server would reject.
+        ValueError: the arguments contain another setting, which would have no effect in a replica.
+        ConfigError: a value is invalid.
     """
     if others := sorted(set(arguments) - set(_SETTINGS)):
-        message = f"{', '.join(others)}: a replica accepts only {', '.join(_SETTINGS)}"
+        message = f"a replica accepts only {', '.join(_SETTINGS)}. Remove {', '.join(others)}"
         raise ValueError(message)
     return Config(**arguments).limits
 
 
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
-    """Registers the methods with a proxy of Ray Serve, which replaces their handlers by its own."""
+    """Registers the methods with a proxy of Ray Serve, which replaces the handlers with its own handlers."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         **{_shorten(path): grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
         **{_shorten(path): grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
@@ -131,7 +132,7 @@ def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
 def choose_status(error: Exception, method: str) -> Status:
     """Returns the status of a call whose work raised `error`.
 
-    It contains the details of a request error, but none of a bug.
+    The status contains the details of a request error, but no details of a bug.
     """
     if isinstance(error, ReshapeError):
         return encode_rejection(error)
@@ -140,10 +141,10 @@ def choose_status(error: Exception, method: str) -> Status:
 
 
 def _reject(_request: object, context: grpc.ServicerContext) -> NoReturn:
-    context.abort(grpc.StatusCode.UNIMPLEMENTED, "this is no proxy of Ray Serve")
+    context.abort(grpc.StatusCode.UNIMPLEMENTED, "only a proxy of Ray Serve serves this method")
 
 
-def _tell(context: Context, status: Status) -> None:
+def _set_status(context: Context, status: Status) -> None:
     context.set_code(status.code)
     context.set_details(status.details)
     context.set_trailing_metadata(list(status.trailing_metadata))
@@ -157,8 +158,8 @@ def _never() -> bool:
     return False
 
 
-def _hold_nothing(_size: int) -> None:
-    """Reserves nothing, because the size of the largest message limits what a session collects."""
+def _reserve_nothing(_size: int) -> None:
+    """Reserves no memory, because the maximum message size already limits the memory of a session."""
 
 
 def _answer(path: str) -> Callable[[ReshapeReplica, bytes, Context], Awaitable[Message]]:
@@ -178,7 +179,7 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
     return answer
 
 
-# Ray Serve finds the methods by their names, and passes the context if a parameter has that name.
+# Ray Serve finds the methods by their names, and passes the context only to a parameter named `grpc_context`.
 for _path in _UNARY:
     setattr(ReshapeReplica, _shorten(_path), _answer(_path))
 for _path in _STREAMS:

@@ -1,1 +1,1 @@
-"""Who may call: certificates and tokens, the identities that they prove, and what each identity may ask for."""
+"""Authentication and authorization of callers, with certificates, tokens, identities and permissions."""

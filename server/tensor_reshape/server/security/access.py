@@ -1,12 +1,11 @@
-"""Access control: the gate that authenticates and authorizes each call.
+"""Access control with a gate that authenticates and authorizes each call.
 
-- A call needs everything that the configuration requires: a certificate, which TLS checks before a call; an allowed
-  identity; a token; and permission for the method.
-- A call without a valid identity gets UNAUTHENTICATED, one without permission gets PERMISSION_DENIED. Neither says what
-  was wrong, nor which identities the server knows.
-- A connection proves only its certificate. A revoked token is therefore rejected from the next call on. Running calls
-  continue.
-- Without requirements there is no gate.
+- The configuration can require a client certificate, an allowed identity in this certificate, a token, and permission
+  for the method. A call needs everything that the configuration requires. TLS checks certificates before a call begins.
+- A call without a valid token gets UNAUTHENTICATED. A call without an allowed identity or without permission gets
+  PERMISSION_DENIED. Both errors hide the exact fault and the identities that the server knows.
+- Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
+- If the configuration requires nothing, calls pass no gate.
 """
 
 import ssl
@@ -28,7 +27,7 @@ from tensor_reshape.server.security.tokens import Tokens
 AUTHORIZATION_KEY = "authorization"
 """The metadata key of a token."""
 
-_UNKNOWN = "the call shows no token that this server takes"
+_UNKNOWN = "the call has no valid token"
 _NOT_ALLOWED = "this caller may not call this server"
 _NOT_PERMITTED = "this caller may not call this method"
 
@@ -37,12 +36,16 @@ class Access:
     """The access rules of a server.
 
     Attributes:
-        certificates: the certificates for TLS; None: plain text.
-        gates: the gates that check calls; empty without requirements.
+        certificates: the certificates for TLS, or None for plain text.
+        gates: the gates that check calls. Empty if the configuration requires nothing.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
-        """Reads the files that `config` names; `methods` are the paths of the server's methods.
+        """Reads the files that the configuration names.
+
+        Args:
+            config: the configuration.
+            methods: the paths of the server's methods.
 
         Raises:
             ConfigError: a file or a pattern is invalid.
@@ -58,18 +61,18 @@ class Access:
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
 
     def build_credentials(self) -> grpc.ServerCredentials | None:
-        """Returns the credentials of one address; None: plain text."""
+        """Returns the credentials for one address, or None for plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
 
     @property
     def find_context(self) -> Callable[[], ssl.SSLContext] | None:
-        """Returns the context of a connection that is not the core's, with the current certificates; None: no TLS."""
+        """The function that returns the TLS context for a connection outside of gRPC's core, or None without TLS."""
         return None if self.certificates is None else self.certificates.find_context
 
-    def look(self) -> None:
-        """Reloads changed files. One thread has to call this every RELOAD_SECONDS."""
+    def reload_changed_files(self) -> None:
+        """Reloads the files that have changed. One thread must call this method every RELOAD_SECONDS."""
         for one in self._files:
-            one.look()
+            one.reload_if_changed()
 
 
 class AccessGate:
@@ -83,13 +86,14 @@ class AccessGate:
         *,
         reads_certificates: bool,
     ) -> None:
-        """Requires what is given.
+        """Creates a gate with the given requirements.
 
         Args:
-            allowed: the allowed identities, of which a certificate needs one; empty: any that TLS has verified.
-            tokens: the valid tokens; None: no token is required.
-            permissions: the permitted methods; None: every admitted client may call every method.
-            reads_certificates: whether clients have certificates. Reading one takes five microseconds.
+            allowed: the allowed identities. A certificate must contain one of the allowed identities, or any identity
+                if this argument is empty.
+            tokens: the valid tokens, or None if no token is required.
+            permissions: the permitted methods, or None if every admitted client may call every method.
+            reads_certificates: whether clients have certificates. Reading a certificate takes five microseconds.
         """
         self._allowed = tuple(allowed)
         self._tokens = tokens
@@ -97,7 +101,7 @@ class AccessGate:
         self._reads_certificates = reads_certificates
 
     def admit(self, info: CallInfo) -> None:
-        """Admits a call and records its identity: that of its token, or the first name in its certificate.
+        """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
 
         Raises:
             ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
@@ -113,7 +117,7 @@ class AccessGate:
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 
     def leave(self, info: CallInfo) -> None:
-        """Does nothing, because the gate keeps no data of a call."""
+        """Does nothing, because the gate keeps no data about calls."""
 
 
 def _find_owner(tokens: Tokens, info: CallInfo) -> str:

@@ -1,13 +1,14 @@
-"""The server's certificate, its key, and the authority of client certificates, checked and reloaded.
+"""The server's certificate, its key, and the authority of client certificates. Changed files are checked and reloaded.
 
-- gRPC's core accepts a certificate and a key that do not belong together, and then fails every handshake. So OpenSSL
-  checks the files first, at the start and after each change.
-- OpenSSL supports kinds of keys that the core does not, such as Ed448 or ECDSA on secp256k1. A server does not start
-  with such a key. If one replaces a valid key, the core continues with the previous one, and only clients can notice.
-- The core asks for new credentials before each handshake, on its own thread. The answer was prepared before, so it does
-  not wait. Open connections keep their credentials.
-- The core negotiates TLS 1.3 or at least 1.2 and has no setting for less. For HTTP, OpenSSL uses the same files and the
-  same least version.
+- gRPC's core accepts a certificate and a key that do not belong together, but every handshake then fails. OpenSSL
+  therefore checks the files first, at the start and after each change.
+- OpenSSL supports types of keys that gRPC's core does not support, such as Ed448 or ECDSA on secp256k1. A server does
+  not start with such a key. If such a key replaces a valid key, the core continues to use the previous key. The server
+  does not detect that the new key is not used, so only clients can notice the fault.
+- Before each handshake, gRPC's core requests new credentials on its own thread. The request for credentials never
+  waits, because they are already in memory. Open connections keep their credentials.
+- gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. For HTTP, OpenSSL uses the same files
+  and the same minimum version.
 """
 
 import ssl
@@ -37,32 +38,34 @@ class Certificates(Reloaded[_Loaded]):
         Raises:
             ConfigError: the files are invalid.
         """
-        self._demands = files.client_ca is not None
+        self._requires_client_certificate = files.client_ca is not None
         paths = [files.certificate, files.key, *([files.client_ca] if files.client_ca else [])]
         super().__init__("certificates", paths, partial(_load, files))
 
     def build_credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials for one address.
 
-        Each address needs its own, because only one of two would receive updates.
+        Each address needs its own credentials, because only one of two addresses with the same credentials would
+        receive updates.
         """
         fetch: Any = self._build_fetcher()  # grpcio's stubs do not allow None
-        return grpc.dynamic_ssl_server_credentials(self.value.configuration, fetch, self._demands)
+        return grpc.dynamic_ssl_server_credentials(self.value.configuration, fetch, self._requires_client_certificate)
 
     def find_context(self) -> ssl.SSLContext:
         """Returns the TLS context for a connection outside of gRPC's core, with the current files."""
         return self.value.context
 
     def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
-        told = self.value
+        fetched = self.value
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            # gRPC's core calls it under a lock. None: nothing has changed, so the core keeps its credentials.
-            nonlocal told
-            if told is self.value:
+            # gRPC's core calls this function under a lock. If the function returns None, the core keeps its
+            # credentials.
+            nonlocal fetched
+            if fetched is self.value:
                 return None
-            told = self.value
-            return told.configuration
+            fetched = self.value
+            return fetched.configuration
 
         return fetch
 
@@ -75,14 +78,17 @@ def _load(files: TlsFiles) -> _Loaded:
 
 
 def _build_context(files: TlsFiles) -> ssl.SSLContext:
-    """Raises ConfigError if OpenSSL does not accept the files."""
+    """Returns the TLS context for the files, or raises ConfigError if OpenSSL does not accept them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted. The core accepts none.
+        # Without this empty password, OpenSSL would request a password on the terminal if the key is encrypted. gRPC's
+        # core does not accept passwords.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
-        message = f"{files.certificate} and {files.key} are not a PEM certificate and its key: {_explain(error)}"
+        message = (
+            f"{files.certificate} and {files.key} are not a PEM certificate and its private key: {_explain(error)}"
+        )
         raise ConfigError(message) from None
     if files.client_ca is None:
         return context
@@ -90,10 +96,10 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
         context.load_verify_locations(files.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     except (ssl.SSLError, OSError) as error:
-        message = f"{files.client_ca} contains no PEM certificate of an authority: {_explain(error)}"
+        message = f"{files.client_ca} contains no PEM certificate of a certificate authority: {_explain(error)}"
         raise ConfigError(message) from None
     return context
 
 
 def _explain(error: OSError) -> str:
-    return str(getattr(error, "reason", None) or error.strerror or "it cannot be read").lower().replace("_", " ")
+    return str(getattr(error, "reason", None) or error.strerror or "the file cannot be read").lower().replace("_", " ")

@@ -1,12 +1,13 @@
-"""Identities: `uri:spiffe://example.org/web`, `dns:web.example.org`, `email:web@example.org`, `token:web`.
+"""Identities such as `uri:spiffe://example.org/web`, `dns:web.example.org`, `email:web@example.org` and `token:web`.
 
-- The kind is part of an identity. The name of a token therefore never equals a name in a certificate, nor a host a URI.
-- A certificate proves the alternative names of its subject (SAN). Its common name is ignored, because it has no kind
-  and authorities check it less.
-- grpcio cuts a name at its first NUL, so that it could equal another name. A certificate with such a name proves
-  nothing.
-- A pattern is an identity, or one with a `*` instead of one whole label: a part of a host between dots, a part of a URI
-  between slashes after the authority, or the part of an address before the @. It matches exactly one label.
+- The kind is part of an identity. A token, a host and a URI with the same name are therefore different identities.
+- A certificate proves the alternative names of its subject (SAN). The common name is ignored, because it has no kind
+  and authorities check it less strictly.
+- grpcio cuts a name at its first NUL character, so that the cut name could equal the name of another client. A
+  certificate with such a name therefore proves no identity.
+- A pattern is an identity in which one `*` may replace one whole label. The `*` matches exactly one label.
+- A label is a part of a host between dots, a part of a URI between slashes after the authority, or the part of an email
+  address before the @.
 """
 
 import re
@@ -16,20 +17,21 @@ from functools import lru_cache
 
 from tensor_reshape.server.config import ConfigError
 
-TOKEN_KIND = "token"  # noqa: S105 - not one
+TOKEN_KIND = "token"  # noqa: S105 - not a password
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""A valid token name: a word that logs, labels and files can contain."""
+"""The form of a valid token name. Logs, labels and files can contain such a name."""
 
-_PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # in gRPC's `auth_context`
-_CERTIFICATE = "x509_pem_cert"  # in gRPC's `auth_context`, too
-_EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")  # the alternative names (RFC 5280), in DER
-_NAME_TAGS = (0x81, 0x82, 0x86)  # of email addresses, hosts and URIs; an IP address may contain zeros
+_PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # the keys in gRPC's `auth_context`
+_CERTIFICATE = "x509_pem_cert"  # the key of the certificate in gRPC's `auth_context`
+_EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")  # the start of the SAN extension in DER (RFC 5280)
+# The tags of email addresses, hosts and URIs. The tag of IP addresses is missing, because they may contain zero bytes.
+_NAME_TAGS = (0x81, 0x82, 0x86)
 _LONG = 0x80  # the bit that marks a length of several bytes
 _VISIBLE = re.compile(b"[!-~]+")
-_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # the characters that a * matches
-_LABEL = "[!-)+-.0-~]+"  # visible ASCII, but neither * nor /
+_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # the texts that a * matches
+_LABEL = "[!-)+-.0-~]+"  # visible ASCII characters except * and /
 _FORMS = {
-    # Never in the scheme or the authority, because the authority vouches for the rest.
+    # The scheme and the authority contain no *, because the authority vouches for the rest of the URI.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
     "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
@@ -38,9 +40,10 @@ _FORMS = {
 
 
 def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Returns the identities that a client's certificate proves; none without a certificate.
+    """Returns the identities that a client's certificate proves. Without a certificate, the list is empty.
 
-    A name with characters other than visible ASCII is omitted. No pattern can match it, and the result may be logged.
+    A name with characters other than visible ASCII is omitted, because no pattern can match such a name and the result
+    may be logged.
 
     Args:
         tls: gRPC's `auth_context`.
@@ -55,20 +58,21 @@ def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
     ]
 
 
-@lru_cache(256)  # it takes about ten microseconds; a client with a certificate is trusted by the authority
+# The cache saves about ten microseconds for each call. Only clients that the authority trusts have certificates.
+@lru_cache(256)
 def _has_cut_names(certificate: bytes) -> bool:
-    """Whether grpcio shortens a name in a certificate, which is in PEM."""
+    """Returns whether grpcio cuts a name in a PEM certificate."""
     content = ssl.PEM_cert_to_DER_cert(certificate.decode())
-    # At each place that looks like the begin of the extension. A client can choose some bytes, such as its key, but
-    # that can only cause further rejections.
+    # Every position with the first bytes of the extension is checked. A client can choose some bytes, such as those of
+    # its key, but this can only cause further rejections.
     return any(_has_nul(content, found.end()) for found in _EXTENSION.finditer(content))
 
 
 def _has_nul(content: bytes, position: int) -> bool:
-    """Whether the names that begin at a position contain a NUL; also True if there are no names."""
+    """Returns whether the names after a position contain a NUL character or are invalid."""
     try:
-        position, _ = _read_extent(content, position)  # of the extension
-        position, end = _read_extent(content, position + 1)  # of the list of names
+        position, _ = _read_extent(content, position)  # enters the extension
+        position, end = _read_extent(content, position + 1)  # enters the list of names
         while position < end:
             start, after = _read_extent(content, position + 1)
             if content[position] in _NAME_TAGS and 0 in content[start:after]:
@@ -80,7 +84,7 @@ def _has_nul(content: bytes, position: int) -> bool:
 
 
 def _read_extent(content: bytes, position: int) -> tuple[int, int]:
-    """Returns the begin and the end of a DER value, given the position of its length."""
+    """Returns the start and the end of a DER value whose length is at `position`."""
     length, start = content[position], position + 1
     if length & _LONG:
         size = length & ~_LONG
@@ -89,7 +93,7 @@ def _read_extent(content: bytes, position: int) -> tuple[int, int]:
 
 
 def fold_identity(identity: str) -> str:
-    """Returns an identity in a comparable form, in which host names are in lower case."""
+    """Returns an identity with its host name in lower case, so that identities can be compared."""
     kind, _, name = identity.partition(":")
     if kind == "dns":
         return identity.lower()
@@ -100,7 +104,7 @@ def fold_identity(identity: str) -> str:
 
 
 class IdentityPattern:
-    """Matches one identity, or all that differ in one label."""
+    """Matches one identity, or all identities that differ only in the label of the `*`."""
 
     def __init__(self, text: str) -> None:
         """Reads a pattern.
@@ -113,12 +117,13 @@ class IdentityPattern:
         if form is None or not form.fullmatch(name) or name.count("*") > 1:
             message = (
                 f"{text!r} is not a valid identity: write uri:scheme://authority/path, dns:host, email:name@host or "
-                "token:NAME. One * may replace a label, but not in the authority of a URI or the host of an address"
+                "token:NAME. One * may replace a whole label, but not in the authority of a URI or the host of an "
+                "email address"
             )
             raise ConfigError(message)
-        # A regular expression is ten times as fast as splitting an identity for each pattern.
+        # Matching a regular expression is ten times as fast as splitting an identity for each pattern.
         self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
     def matches(self, identity: str) -> bool:
-        """Whether the pattern matches an identity, from `read_identities` or of a token."""
+        """Returns whether the pattern matches the identity of a token or of a certificate (see `read_identities`)."""
         return self._expression.fullmatch(identity) is not None

@@ -1,15 +1,17 @@
-"""Which identities may call which methods: a file in TOML.
+"""The permissions of identities, from a TOML file with the methods that each identity may call.
 
     [callers]
     "token:batch" = ["*"]
     "uri:spiffe://example.org/ns/*/sa/viewer" = ["/tensor_reshape.v1.ReshapeService/InferShape"]
     "dns:*.example.org" = ["/inference.GRPCInferenceService/*"]
 
-- Left of the equals sign is an identity, or a pattern of `identities`; right of it are methods: one in full, all of a
-  service, or all.
-- What nobody is permitted is forbidden. A caller with several identities may do what any of them may.
-- A method that this server does not have is an error: it is a slip of the pen, and would forbid what was to be allowed.
-- Methods that are open to everybody, which are those of health, are not asked for here.
+- A key is an identity or a pattern (see `identities`). The value is a list of methods. An item of this list is the path
+  of one method, `/package.Service/*` for all methods of a service, or `*` for all methods.
+- A method is forbidden unless the file permits it. A caller with several identities may call every method that one of
+  its identities may call.
+- A method that this server does not have is an error, because it is probably misspelled. Without this error, the
+  intended method would be forbidden.
+- Health checks need no permission, so this module does not check their methods.
 """
 
 import re
@@ -43,7 +45,7 @@ class Permissions(Reloaded[_Grants]):
         super().__init__("authorization", [path], partial(_load, path, frozenset(methods)))
 
     def permit(self, identities: Iterable[str], method: str) -> bool:
-        """Whether one of the identities may call a method."""
+        """Returns whether one of the identities may call a method."""
         return any(method in methods and any(map(pattern.matches, identities)) for pattern, methods in self.value)
 
 
@@ -52,12 +54,12 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
 
     try:
         content = tomllib.loads(read_file(path).decode())
-    except (ValueError, RecursionError) as error:  # these include overlong numbers and deeply nested lists
+    except (ValueError, RecursionError) as error:  # also raised for overlong numbers and deeply nested lists
         message = f"{path} is not TOML: {error}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)
     if set(content) != {_TABLE} or not isinstance(callers, dict):
-        message = f"{path} must have one table, [{_TABLE}]"
+        message = f"{path} must have one table, [{_TABLE}], and nothing else"
         raise ConfigError(message)
     return [_read_grant(path, pattern, methods, known) for pattern, methods in callers.items()]
 
@@ -69,7 +71,7 @@ def _read_grant(
     known: frozenset[str],
 ) -> tuple[IdentityPattern, frozenset[str]]:
     if not isinstance(methods, list):
-        message = f"{path}: {pattern!r} must have a list of methods"
+        message = f"{path}: {pattern!r} must have a list of methods as its value"
         raise ConfigError(message)
     try:
         return IdentityPattern(pattern), frozenset().union(*(_find_methods(method, known) for method in methods))
@@ -79,7 +81,7 @@ def _read_grant(
 
 
 def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: ANN401 - what a file holds
-    """Returns the methods that a text names."""
+    """Returns the methods that an item of a list permits."""
     written = str(text)
     if written == "*":
         return known

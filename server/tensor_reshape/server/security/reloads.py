@@ -1,11 +1,12 @@
 """Files that are read again after a change, so that their contents can be rotated without a restart.
 
-- A file has changed if its inode, its size or one of its times has. This includes a new target of a symbolic link in
-  its path, which is how Kubernetes updates mounted files.
+- A file counts as changed if its inode, its size or one of its times has changed. A new target of a symbolic link in
+  the path therefore counts as a change. Kubernetes updates mounted files with such links.
 - Only regular files are read, because reading a pipe would block the other work of the same thread.
-- Invalid contents change nothing and are logged once. The next attempt follows the next change. A certificate that is
-  replaced before its key is therefore loaded together with the key.
-- Log records contain nothing of a file except the loader's message, which contains no secrets.
+- If new contents are invalid, the server logs an error once and keeps the previous contents. The server reads the files
+  again after their next change. If a certificate is replaced before its key, both are therefore loaded when the key
+  changes.
+- Log records contain no contents of a file except the error message of the loader, which contains no secrets.
 """
 
 import logging
@@ -17,7 +18,7 @@ from typing import Generic, TypeVar
 from tensor_reshape.server.config import ConfigError
 
 RELOAD_SECONDS = 1.0
-"""The longest time until a change of a file is noticed."""
+"""Seconds between two checks for changed files."""
 
 _LOGGER = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
@@ -25,31 +26,31 @@ _Version = tuple[tuple[int, ...] | None, ...]
 
 
 class Reloaded(Generic[_Value]):
-    """The contents of some files.
+    """The contents of files that are read again after a change.
 
     Attributes:
-        value: the last valid contents. One thread replaces it; any thread may read it.
+        value: the last valid contents. Only one thread replaces the value, but any thread may read the value.
     """
 
-    def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], _Value]) -> None:
+    def __init__(self, name: str, paths: Sequence[Path], load: Callable[[], _Value]) -> None:
         """Reads the files.
 
         Args:
-            what: the name of the contents, for the log.
-            paths: the files.
-            load: reads them; raises ConfigError if the contents are invalid.
+            name: the name of the contents for the log.
+            paths: the paths of the files.
+            load: function that reads the files, and raises ConfigError if the contents are invalid.
 
         Raises:
             ConfigError: the contents are invalid.
         """
-        self._what = what
+        self._name = name
         self._paths = tuple(paths)
         self._load = load
-        self._version = self._find_version()  # before reading, so that a change during reading is noticed
+        self._version = self._find_version()  # before reading, so that a change during reading is detected
         self.value = load()
 
-    def look(self) -> None:
-        """Reads the files again if they have changed. One thread calls this every RELOAD_SECONDS."""
+    def reload_if_changed(self) -> None:
+        """Reads the files again if they have changed. One thread must call this method every RELOAD_SECONDS."""
         version = self._find_version()
         if version == self._version:
             return
@@ -58,13 +59,14 @@ class Reloaded(Generic[_Value]):
             value = self._load()
         except ConfigError as error:
             _LOGGER.error(  # noqa: TRY400 - the files are wrong, and a traceback does not help
-                "not reloaded", extra={"what": self._what, "reason": str(error)}
+                "not reloaded", extra={"what": self._name, "reason": str(error)}
             )
             return
         if self._find_version() != version:
-            return  # the files changed while they were read and may not match: the next look reads them again
+            # The files have changed during reading, so their contents may not match. The next call reads them again.
+            return
         self.value = value
-        _LOGGER.info("reloaded", extra={"what": self._what})
+        _LOGGER.info("reloaded", extra={"what": self._name})
 
     def _find_version(self) -> _Version:
         return tuple(map(_find_version, self._paths))
@@ -87,11 +89,11 @@ def read_file(path: Path) -> bytes:
 
 
 def _find_version(path: Path) -> tuple[int, ...] | None:
-    """Returns a value that changes with a file; None if it does not exist."""
+    """Returns a value that changes when a file changes, or None if the file does not exist."""
     try:
         found = path.stat()
     except OSError:
         return None
-    # An inode can be reused after its file is removed. A copy may keep the modification time, but not the time of the
-    # inode change.
+    # The inode is not enough, because the system may reuse it after a file is removed. The modification time is not
+    # enough, because a copy may keep it. A copy cannot keep the time of the inode change.
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -1,12 +1,13 @@
 """Bearer tokens of clients, read from a file and compared in constant time.
 
-- A line of the file is `NAME:TOKEN`, or `NAME:sha256:HEX` with the hash of the token, so that the file contains no
-  secret. Empty lines and lines that begin with # are ignored. A name may have several tokens, so that a token can be
-  rotated while both are valid.
-- Only hashes are kept. A received token is hashed and compared with all of them, even after a match, so that the
-  duration reveals nothing. One comparison takes a tenth of a microsecond, so the number of tokens is limited.
-- A token that could be guessed is rejected when the file is read. This cannot be checked for a token given by its hash.
-- Errors, logs and responses never contain a token, or the reason why a received one is invalid.
+- A line of the file is `NAME:TOKEN` or `NAME:sha256:HEX`. The second form contains the hash of the token, so that the
+  file contains no secret. Empty lines and lines that begin with # are ignored.
+- A name may have several tokens, so that the old token and the new token are both valid during a rotation.
+- The server keeps only hashes in memory. The hash of a received token is compared with all hashes, even after a match,
+  so that the duration reveals nothing. A comparison takes 0.1 microseconds, so the number of tokens is limited.
+- When the server reads the file, it rejects a token that could be guessed. If the file contains only the hash of a
+  token, this check is not possible.
+- Errors, logs and responses never contain a token, or the reason why a received token is invalid.
 """
 
 import hashlib
@@ -24,15 +25,15 @@ MAX_TOKENS = 256
 """The maximum number of tokens in a file."""
 
 MIN_TOKEN_CHARACTERS = 32
-"""The minimum length of a token in plain text: 128 bits in hexadecimal, which cannot be guessed."""
+"""The minimum length of a token in plain text. In hexadecimal, this is 128 bits, which cannot be guessed."""
 
 MAX_TOKEN_CHARACTERS = 8192
 """The maximum length of a received token.
 
-Longer ones are invalid and are not hashed. Signed tokens have thousands of characters.
+A longer token is invalid and is not hashed. Signed tokens can have thousands of characters.
 """
 
-# the syntax of RFC 6750, which has no colon, so no token begins with sha256:
+# The syntax of RFC 6750 for a token, which excludes colons. A token therefore never begins with "sha256:".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_PREFIX = "sha256:"
@@ -54,24 +55,24 @@ class Tokens(Reloaded[_Digests]):
         super().__init__("tokens", [path], partial(_load, path))
 
     def find_identity(self, values: Sequence[str | bytes]) -> str:
-        """Returns the owner of the received token as `token:NAME`; empty if there is no valid token.
+        """Returns the owner of the received token as `token:NAME`, or an empty text without a valid token.
 
         Args:
-            values: the values of the metadata `authorization`. With several values no token is valid.
+            values: the values of the metadata `authorization`. If there are several values, no token is valid.
         """
         token = _read_token(values)
         if not token:
             return ""
         digest = hashlib.sha256(token.encode()).digest()
         name = ""
-        for known, owner in self.value:  # all of them, also after a match
+        for known, owner in self.value:  # the loop continues after a match
             if hmac.compare_digest(known, digest):
                 name = owner
         return f"{TOKEN_KIND}:{name}" if name else ""
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the received token; empty if there is none."""
+    """Returns the received token, or an empty text without a token."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""
@@ -82,7 +83,7 @@ def _load(path: Path) -> _Digests:
     try:
         lines = read_file(path).decode().splitlines()
     except UnicodeDecodeError:
-        message = f"{path} is not text"
+        message = f"{path} is not text in UTF-8"
         raise ConfigError(message) from None
     digests = [
         _read_line(f"{path}:{number}", line.strip())
@@ -90,36 +91,36 @@ def _load(path: Path) -> _Digests:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not 1 <= len(digests) <= MAX_TOKENS:
-        message = f"{path} has {len(digests)} tokens; it must have 1 to {MAX_TOKENS}"
+        message = f"{path} has {len(digests)} tokens, but it must have 1 to {MAX_TOKENS}"
         raise ConfigError(message)
     if len({digest for digest, _ in digests}) < len(digests):
-        message = f"{path} contains a token twice"  # with two names, the owner would be ambiguous
+        message = f"{path} contains the same token twice"  # with two names, the token would have two owners
         raise ConfigError(message)
     return digests
 
 
-def _read_line(place: str, line: str) -> tuple[bytes, str]:
-    """Returns the hash of a token and its name; `place` describes the line in errors."""
+def _read_line(location: str, line: str) -> tuple[bytes, str]:
+    """Returns the hash and the name of a token. `location` is the file and the number of the line, for errors."""
     name, _, token = line.partition(":")
     if not TOKEN_NAME.fullmatch(name) or not token:
-        message = f"{place} is not NAME:TOKEN, or NAME:sha256:HEX; a name has up to 64 letters, digits and . _ -"
+        message = f"{location} is not NAME:TOKEN or NAME:sha256:HEX. A name has up to 64 letters, digits and . _ -"
         raise ConfigError(message)
     if token.startswith(_HASH_PREFIX):
-        return _read_hash(place, token.removeprefix(_HASH_PREFIX).lower()), name
+        return _read_hash(location, token.removeprefix(_HASH_PREFIX).lower()), name
     if not _TOKEN.fullmatch(token) or not MIN_TOKEN_CHARACTERS <= len(token) <= MAX_TOKEN_CHARACTERS - len(_SCHEME):
         message = (
-            f"{place} has no token: it consists of letters, digits and -._~+/, may end with =, and has at least "
-            f"{MIN_TOKEN_CHARACTERS} characters; `openssl rand -hex 32` makes one"
+            f"{location} has an invalid token. A token has at least {MIN_TOKEN_CHARACTERS} letters, digits and -._~+/, "
+            "and may end with =. Create a token with `openssl rand -hex 32`"
         )
         raise ConfigError(message)
     return hashlib.sha256(token.encode()).digest(), name
 
 
-def _read_hash(place: str, text: str) -> bytes:
+def _read_hash(location: str, text: str) -> bytes:
     if not _HASH.fullmatch(text):
-        message = f"{place} has no SHA-256 hash of 64 hexadecimal digits"
+        message = f"{location} has an invalid SHA-256 hash. A hash has 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
-        message = f"{place} has the SHA-256 hash of an empty token"  # as from a variable that was not set
+        message = f"{location} has the SHA-256 hash of an empty token"  # for example, because a variable was not set
         raise ConfigError(message)
     return bytes.fromhex(text)

@@ -1,1 +1,4 @@
-"""Bytes to bytes: what each method answers. Nothing here imports gRPC, threads or a clock: import-linter holds it."""
+"""The methods of the service as functions from request bytes to response bytes.
+
+This package imports no gRPC, threads or clocks. import-linter checks that.
+"""

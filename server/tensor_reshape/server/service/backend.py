@@ -1,9 +1,10 @@
-"""The numpy backend: moves the elements into a shape that the rules have already determined.
+"""The numpy backend, which moves the elements of a tensor into a shape that the rules have already determined.
 
-Only strides need numpy, whose import takes a quarter of a server's start. It takes 80 ms, ten of them in one step that
-blocks all threads. A server therefore imports numpy at a fixed time, whatever clients send: a worker just before it
-serves, a server without workers after it has served for a second. Until then, data with strides is processed on threads
-that may wait, and the first of them imports numpy.
+Only tensors with strides need numpy. Its import takes 80 ms, which is a quarter of a server's start. Ten of these
+milliseconds are one step that blocks all threads. A server therefore imports numpy at a fixed time and not when a
+request needs it. A worker imports it just before it serves. A server without workers imports it after it has served for
+a second. Until then, tensors with strides are processed on worker threads, which may wait for the import. The first of
+these threads imports numpy.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +17,13 @@ from tensor_reshape.wire.tensors import TensorView
 
 
 def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView:
-    """Returns the data's elements in row-major order with shape `dims`, which has the same number of elements.
+    """Returns the elements of `data` in row-major order as a tensor with the shape `dims`.
 
-    A dense tensor keeps its bytes without a copy, because they already are in row-major order. numpy never gets the
-    output shape, because it would reject an empty tensor with huge dims.
+    `dims` must have the same number of elements. The bytes of a dense tensor are not copied, because they are already
+    in row-major order. numpy never gets the output shape, because numpy would reject an empty tensor with huge dims.
 
     Raises:
-        InvalidRequestError: the layout and the received bytes do not match; see `rules.layouts`.
+        InvalidRequestError: the received bytes do not match the layout of the tensor; see `rules.layouts`.
         LimitError: OUTPUT_TOO_LARGE.
     """
     data.check_layout("data")
@@ -30,19 +31,19 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
     if size > limits.max_output_bytes:
         message = f"the output has {size} bytes; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
-    if not data.strides:  # always empty without dims
+    if not data.strides:  # None for a dense tensor; empty for a tensor without dims, which is also dense
         return TensorView(data.data_type, dims, None, data.payload)
     return TensorView(data.data_type, dims, None, import_gather()(data))
 
 
 @cache
 def import_gather() -> Callable[[TensorView], memoryview]:
-    """Returns `wire.arrays.gather`. The first call takes long, on any thread."""
-    from tensor_reshape.wire.arrays import gather  # noqa: PLC0415 - late; the module docstring says why
+    """Returns `wire.arrays.gather`. The first call takes long, because it imports numpy."""
+    from tensor_reshape.wire.arrays import gather  # noqa: PLC0415 - the module docstring has the reason
 
     return gather
 
 
 def has_gather() -> bool:
-    """Returns whether data with strides can be gathered without waiting for an import."""
+    """Whether numpy is imported, so that a tensor with strides can be processed without waiting for the import."""
     return bool(import_gather.cache_info().currsize)

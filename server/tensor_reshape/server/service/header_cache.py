@@ -1,14 +1,15 @@
-"""A cache of response headers, by the headers of their requests.
+"""A cache of response headers. The key of a response header is the header of the request.
 
-A request is a header and a tensor's bytes, which extend to its end. Its response is another header and the same bytes.
-The response header depends only on the request header and the number of bytes that follow. A known header is therefore
-not parsed again.
+A request consists of a header and the bytes of a tensor. The response consists of another header and the same bytes.
+The response header depends only on the request header and on the number of bytes that follow. A known header is
+therefore not parsed again.
 
-- A cached response is what the service returned for the same header and length.
-- The memory is limited: the cache of a method takes at most 10 MiB whatever clients send, and keeps at least 10,000
+- A cached response is the response of the service to a request with the same header and the same length.
+- The memory is limited. The cache of a method takes at most 10 MiB, whatever clients send. It keeps at least 10,000
   headers of the usual size, which is 100 bytes or less.
-- Any thread may use it without a lock, because each step is one atomic operation in CPython: a dict operation, or the
-  assignment of a number. A guess that another thread has changed only misses.
+- Any thread may use the cache without a lock, because each step is an atomic operation in CPython. The steps are dict
+  operations and assignments of numbers. If another thread changes the guess of a header's end, the worst result is a
+  cache miss.
 """
 
 from typing import NamedTuple
@@ -16,18 +17,18 @@ from typing import NamedTuple
 from tensor_reshape.runtime.caches import RecentCache
 
 MAX_CACHE_BYTES = 5 << 20
-"""The largest memory of a generation of the cache."""
+"""The maximum size of a generation of entries. The cache has two generations."""
 
 MAX_CACHED_HEADER_BYTES = 2048
-"""The maximum size of a request header together with its response header. With 64 dims of any size they fit."""
+"""The maximum size of a request header and its response header together. 64 dims of any size fit into both headers."""
 
 
 class CachedHeader(NamedTuple):
-    """A cached response.
+    """A cached response header.
 
     Attributes:
         request_bytes: the length of the whole request.
-        start: the offset of the tensor's bytes.
+        start: the offset of the tensor's bytes in the request.
         header: the response header.
     """
 
@@ -37,13 +38,13 @@ class CachedHeader(NamedTuple):
 
 
 class Lookups:
-    """Counts of cache hits and misses; safe to use from any thread.
+    """The numbers of cache hits and misses. Any thread may change them.
 
-    Threads count without a lock, because CPython switches threads only at calls and loops, and not within an addition.
+    Threads count without a lock, because CPython switches threads only at calls and loops, but not within an addition.
 
     Attributes:
-        hits: lookups that found a response.
-        misses: lookups that did not.
+        hits: the number of lookups that found a response.
+        misses: the number of lookups that found none.
     """
 
     __slots__ = ("hits", "misses")
@@ -54,25 +55,26 @@ class Lookups:
 
 
 class HeaderCache:
-    """The cached headers of one method; safe to use from any thread."""
+    """The cached headers of one method. Any thread may use it."""
 
     def __init__(self) -> None:
         """Starts empty."""
         self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES)
-        # The end of the last request's header. Many requests of a client differ only in their tensor's bytes, so the
-        # next header is likely to end there too and is found without a search.
+        # A guess of the position at which the header of the next request ends. It is the end of the last header,
+        # because many requests of a client differ only in the bytes of their tensors. If the guess is right, the
+        # request does not have to be searched for the end of its header.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:
-        """Returns the entry of `request` if its header ends where the last one's did; otherwise None."""
+        """Returns the entry for `request` if its header has the same length as the last header. Otherwise None."""
         cached = self._headers[request[: self._guess]]
         return cached if cached is not None and cached.request_bytes == len(request) else None
 
     def find_at(self, request: bytes, start: int) -> CachedHeader | None:
-        """Does the same for a known offset of the tensor's bytes."""
+        """Returns the entry for `request`, whose tensor's bytes begin at `start`, or None."""
         self._guess = min(start, MAX_CACHED_HEADER_BYTES)
         return self.find(request)
 
     def add(self, request: bytes, start: int, header: bytes) -> None:
-        """Caches the response header of a request whose tensor's bytes begin at `start` and extend to its end."""
+        """Caches the response header of `request`, which ends with the tensor's bytes. They begin at `start`."""
         self._headers.keep(request[:start], CachedHeader(len(request), start, header), start + len(header))

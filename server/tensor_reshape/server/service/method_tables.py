@@ -1,4 +1,4 @@
-"""The kinds of methods of a server, as data for the network layers that serve them."""
+"""The kinds of methods that a server has, as data for the network layers that serve the methods."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
@@ -7,17 +7,18 @@ from tensor_reshape.server.service.works import FindWork, Work, always, decline_
 from tensor_reshape.wire.fields import check_header_size
 
 IsOver = Callable[[], bool]
-"""Whether the client no longer waits for the response."""
+"""Returns whether the client no longer waits for the response."""
 
 
 class Method(NamedTuple):
     """A unary method over serialized messages.
 
     Attributes:
-        name: the full name, as a path.
-        respond: returns the response. During long work it checks whether the call is over.
-        respond_light: like `respond`, but returns None if the work would take long. Default: always None.
-        find_work: returns the kind of work for a message that is not light.
+        name: the full method path.
+        respond: the function that returns the response. During long work it checks whether the call is over.
+        respond_light: a function that returns the same response, or None if the work would take long. Default: it
+            always returns None.
+        find_work: the function that returns the kind of work for a message for which `respond_light` returns None.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Method(NamedTuple):
 
 
 def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Returns a function that rejects messages above the limit of headers, and calls `respond` for others."""
+    """Returns a function that calls `respond`, but rejects messages that exceed the limit of headers."""
 
     def respond_to_short(raw: bytes) -> bytes:
         check_header_size(len(raw))
@@ -37,18 +38,18 @@ def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> Method:
-    """Returns a method that accepts only short messages and responds at once, on the receiving thread."""
+    """Returns a method that accepts only short messages. It responds at once, on the receiving thread."""
     respond_light = limit_header(respond)
     return Method(name, lambda raw, _is_over: respond_light(raw), respond_light)
 
 
 class Estimate(NamedTuple):
-    """The effort for a message of a stream.
+    """The estimated cost of processing a message of a stream.
 
     Attributes:
-        takes_long: whether other calls should not wait for it.
-        needed_bytes: memory for it in addition to the memory that the call has reserved. None: as much as for the
-            largest message.
+        takes_long: whether the processing takes so long that a worker thread must do it.
+        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. None:
+            as much as for the largest message.
     """
 
     takes_long: bool
@@ -56,29 +57,30 @@ class Estimate(NamedTuple):
 
 
 class Session(Protocol):
-    """One call of a streaming method: messages in, messages out."""
+    """One call of a streaming method. It processes the messages of the client and yields the responses."""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Processes a message and yields the responses. A `ReshapeError` ends the stream."""
+        """Processes a message and yields its responses. A `ReshapeError` ends the stream."""
 
     def estimate(self, raw: bytes) -> Estimate:
-        """Returns the effort for `raw`, before `receive` processes it."""
+        """Returns the estimated cost of a message, before `receive` processes the message."""
 
     @property
     def is_between_tensors(self) -> bool:
-        """Whether no tensor is incomplete."""
+        """Whether all tensors that have begun are complete."""
 
     def finish(self) -> None:
-        """Handles the end of the client's messages."""
+        """Handles the end of the client's messages. A `ReshapeError` ends the call with this error."""
 
 
 class StreamMethod(NamedTuple):
     """A method that streams messages in both directions.
 
     Attributes:
-        name: the full name, as a path.
-        open: starts a call. Its argument reserves bytes of the server's budget, or raises LimitError.
-        find_work: returns the kind of work for a message that takes long.
+        name: the full method path.
+        open: the function that starts a call. Its argument is a function that reserves bytes of the server's memory
+            budget or raises LimitError.
+        find_work: the function that returns the kind of work for a message that takes long.
     """
 
     name: str
@@ -87,33 +89,33 @@ class StreamMethod(NamedTuple):
 
 
 class Watch(Protocol):
-    """One call that sends updates while the client listens."""
+    """One call that sends updates until the client ends it."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no more updates."""
+        """Whether the call will send no more updates."""
 
     def find_update(self) -> bytes | None:
-        """Returns the message to send now, or None. Calls of it do not overlap."""
+        """Returns the message to send now, or None. Two threads never call this method at the same time."""
 
     def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which is called on any thread when there may be an update. A `LimitError` ends the call.
+        """Registers `notify`, which any thread may call when there may be an update. A `LimitError` ends the call.
 
         Args:
-            notify: makes the handler call `find_update`.
-            source: the address and the name of the client's connection.
+            notify: a function that makes the handler call `find_update`.
+            source: the address of the client and the name of its connection.
         """
 
     def close(self) -> None:
-        """Removes the registration. Without one it does nothing."""
+        """Removes the registration. Does nothing if `begin` was not called."""
 
 
 class WatchMethod(NamedTuple):
-    """A method with one request and updates while the client listens.
+    """A method with one request, which sends updates until the client ends the call.
 
     Attributes:
-        name: the full name, as a path.
-        open: starts a call with the request. A `ReshapeError` ends the call.
+        name: the full method path.
+        open: the function that starts a call with the request. A `ReshapeError` ends the call.
     """
 
     name: str
@@ -129,10 +131,10 @@ class MethodTable(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The paths of all methods."""
+        """The full paths of all methods."""
         return [method.name for methods in self for method in methods]
 
     def join(self, other: "MethodTable") -> "MethodTable":
-        """Returns the methods of both tables."""
+        """Returns a table with the methods of this table and of `other`."""
         watches = (*self.watches, *other.watches)
         return MethodTable((*self.unary, *other.unary), (*self.streams, *other.streams), watches)

@@ -1,15 +1,15 @@
-"""`tensor_reshape.v1.ReshapeService`: typed queries and calls, and the methods over serialized messages.
+"""`tensor_reshape.v1.ReshapeService` executes typed queries and calls, and the API's methods over serialized messages.
 
-- `infer`, `infer_light`, `infer_items` and `reshape` are typed. Three codecs use them: the protobuf messages here,
-  those of `oip`, and JSON in `http`.
-- Each unary method decodes, applies the rules, runs the backend and encodes. Errors of requests are raised as
-  `ReshapeError`, bugs as any other exception.
-- The code that calls the service supplies what depends on threads: `Turns` is a lock, and `is_over` says whether to
-  stop.
-- Batches share one lock and single queries another, so that a query never waits for a batch.
-- With every codec, a query is read, solved and written under the lock, so only one thread computes.
-- A response depends only on its request and not on earlier ones. The cache contains earlier responses.
-- A new operation is a row in `wire.methods`; this module names none.
+- The arguments and results of `infer`, `infer_light`, `infer_items` and `reshape` are typed. Three kinds of messages
+  are decoded to these types: the protobuf messages of this module, those of `oip`, and the JSON of `http`.
+- Each unary method decodes its request, applies the rules, runs the backend and encodes the response. The error of a
+  request is raised as a `ReshapeError`. Any other exception is a bug.
+- The service itself knows nothing about threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
+  returns whether to stop.
+- All batches share one lock, and all single queries share another. So a query never waits for a batch.
+- For all kinds of messages, a query is decoded, solved and encoded under the lock, so only one thread computes.
+- A response depends only on its request and not on earlier requests. A cached response is therefore also valid later.
+- This module does not name the operations. `wire.methods` has a table of them.
 """
 
 import logging
@@ -38,13 +38,16 @@ from tensor_reshape.wire.tensors import TensorView
 Result = TypeVar("Result")
 
 LIGHT_BYTES = 256 * 1024
-"""A call that moves at most this many bytes ends before a thread would have started on it."""
+"""The largest number of bytes that the receiving thread moves. Starting a worker thread would take longer."""
 
 _LIGHT_ODD_BYTES = 1024
-"""A message in an unusual form is read field by field, more than once. A longer one is read on a thread."""
+"""The largest message in an unusual form that the receiving thread decodes.
+
+Decoding such a message takes longer, because the message is read field by field and more than once.
+"""
 
 _RUN_ITEMS = 256
-"""The number of batch items that are read, then solved, then written, in one run."""
+"""The number of batch items in a run. All items of a run are decoded, then all are solved, and then all are encoded."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -52,7 +55,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """A lock for solving shapes: one thread at a time holds it, if there are several."""
+    """A lock for solving shapes, so that only one thread at a time computes."""
 
     def __enter__(self) -> object:
         """Waits for the lock."""
@@ -61,11 +64,11 @@ class Turns(Protocol):
         """Releases the lock."""
 
     def give_way(self) -> None:
-        """Lets other threads take the lock, if this one has held it for long."""
+        """Passes the lock to waiting threads, if this thread has held the lock for long. Then waits for the lock."""
 
 
 class _NoTurns:
-    """The lock of a program with one thread."""
+    """A lock for programs with one thread. It does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,37 +81,38 @@ class _NoTurns:
 
 
 class BugLog:
-    """Logs only the first bug of a batch, because the bugs of the other items are likely the same."""
+    """Logs only the first bug of a batch, because other items of the batch probably have the same bug."""
 
     def __init__(self, method: str) -> None:
-        """Logs nothing yet."""
+        """Makes the log for one batch of `method`."""
         self._method = method
         self._has_logged = False
 
     def report(self, bug: Exception) -> None:
-        """Logs a bug if it is the first."""
+        """Logs a bug if it is the first bug of the batch."""
         if not self._has_logged:
             self._has_logged = True
             _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
 
 
 class ReshapeService:
-    """Serves typed queries, and the methods of the API over serialized messages.
+    """Executes typed queries and calls, and the methods of the API over serialized messages.
 
     Attributes:
-        lookups: counts of cache lookups, of headers and of queries.
-        queries: InferShape over serialized messages.
+        lookups: the numbers of hits and misses of the caches of headers and of queries.
+        queries: executes serialized InferShape requests.
     """
 
     def __init__(
         self, limits: Limits, *, backend: Backend = reshape, make_turns: Callable[[], Turns] = _NoTurns
     ) -> None:
-        """Serves within `limits`; safe to use from any thread.
+        """Makes a service with empty caches. Any thread may use it if `make_turns` returns a lock for threads.
 
         Args:
             limits: the limits of requests and responses.
-            backend: moves the elements.
-            make_turns: makes a lock for the threads that execute one method. Without it there is one thread.
+            backend: the function that moves the elements of a tensor.
+            make_turns: a function that makes a lock for the threads that execute one method. Default: a lock that does
+                nothing, for programs with one thread.
         """
         self._limits = limits
         self._backend = backend
@@ -130,9 +134,12 @@ class ReshapeService:
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Executes one operation: StaticReshape, DynamicReshape, Reshape. It is too short to check `is_over`."""
+        """Executes a StaticReshape, DynamicReshape or Reshape request.
+
+        This takes so little time that `is_over` is not checked.
+        """
         del is_over
-        response, start = self._look_up(operation, request)
+        response, start = self._find_cached(operation, request)
         if response is not None:
             return response
         return self._reshape(
@@ -140,10 +147,10 @@ class ReshapeService:
         )
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
-        """Executes an operation that moves few bytes; returns None for others."""
+        """Executes a request that moves few bytes. Returns None for other requests."""
         if len(request) > LIGHT_BYTES:
             return None
-        response, start = self._look_up(operation, request)
+        response, start = self._find_cached(operation, request)
         if response is not None:
             return response
         if start is None and len(request) > _LIGHT_ODD_BYTES:
@@ -156,12 +163,12 @@ class ReshapeService:
     def infer(
         self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Result], is_over: IsOver
     ) -> Result:
-        """Executes a query. One thread at a time does this.
+        """Executes a query. Only one thread at a time executes queries.
 
         Args:
-            read: returns the query.
-            write: encodes the result.
-            is_over: whether the client no longer waits.
+            read: a function that returns the query.
+            write: a function that encodes the result.
+            is_over: a function that returns whether the client no longer waits.
 
         Raises:
             ReshapeError: the query is rejected, or the client no longer waits.
@@ -171,13 +178,14 @@ class ReshapeService:
             return write(answer_question(read(), self._limits))
 
     def infer_light(self, request: ShapeRequest) -> ShapeAnswer | None:
-        """Executes a query that needs no search; returns None for others.
+        """Executes a query that needs no search. Returns None for other queries.
 
         Raises:
             ReshapeError: the query is rejected.
         """
         begun = begin_answer(request, self._limits)
-        # A search takes half a millisecond or more. `infer` repeats what was done here, which takes 5 us.
+        # If the query needs a search, `infer` repeats `begin_answer`. The repetition takes 5 us, which matters little,
+        # because a search takes half a millisecond or more.
         return begun if isinstance(begun, ShapeAnswer) else None
 
     def infer_items(
@@ -186,19 +194,20 @@ class ReshapeService:
         write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
         is_over: IsOver,
     ) -> Result:
-        """Executes a batch item by item. After each time slice, other batches continue.
+        """Executes a batch item by item. After each time slice, other batches get a time slice.
 
         Args:
-            read: yields the items. Its argument reports a bug.
-            write: encodes the results in a limited number of bytes. Its last argument reports a bug.
-            is_over: whether the client no longer waits.
+            read: a function that yields the items. Its argument is a function that logs a bug.
+            write: a function that encodes the results. Its arguments are the results, the maximum number of bytes, and
+                a function that logs a bug.
+            is_over: a function that returns whether the client no longer waits.
 
         Raises:
             ReshapeError: the batch is rejected as a whole, or the client no longer waits.
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
-            _check_awaited(is_over)  # before the batch is split, so that a batch without a client costs nothing
+            _check_awaited(is_over)  # before the batch is decoded, so that a batch without a client costs nothing
             items = _share(read(report), is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
@@ -219,7 +228,7 @@ class ReshapeService:
         """Reshapes a tensor.
 
         Raises:
-            InvalidRequestError: a rule is broken, or the layout and the bytes do not match.
+            InvalidRequestError: the request breaks a rule, or its bytes do not match the layout of the tensor.
             LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
         """
         return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
@@ -228,8 +237,8 @@ class ReshapeService:
         """Begins a StreamReshape call; see `StreamSession`."""
         return StreamSession(self._limits, hold)
 
-    def _look_up(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
-        """Returns the response if its header is cached, and the offset of the tensor's bytes if it was determined."""
+    def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
+        """Returns the response if its header is cached, and the offset of the tensor's bytes if it is known."""
         headers, start = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
@@ -238,14 +247,14 @@ class ReshapeService:
         if cached is None:
             return None, start
         self.lookups.hits += 1
-        # One join, of a view: the bytes of the tensor are copied once.
+        # `join` copies from a view, so the bytes of the tensor are copied only once.
         return b"".join((cached.header, memoryview(request)[cached.start :])), start
 
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
         self.lookups.misses += 1
         output = self.reshape(call)
         header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-        # The response can be cached if it is a header followed by the bytes that end the request.
+        # The header can be cached if the request ends with the same bytes that follow the header in the response.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
             self._headers[operation].add(request, begin, header)
@@ -253,14 +262,15 @@ class ReshapeService:
 
 
 def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
-    """Yields the items while the client waits, and lets other threads take the lock in between.
+    """Yields the items while the client waits. Between items, other threads can take the lock.
 
-    Items are made in runs, because reading, solving and writing JSON item by item takes a sixth longer.
+    Items are made in runs of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
+    longer.
     """
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # the code that uses the item may have taken long as well
+            turns.give_way()  # called here as well, because the code that used the last item may have taken long
             yield item
 
 

@@ -1,4 +1,4 @@
-"""ServerInfo, the only method whose response describes the server."""
+"""The method ServerInfo, whose response describes the server."""
 
 from tensor_reshape.server.service.method_tables import Method, build_light_method
 from tensor_reshape.v1 import reshape_pb2
@@ -8,11 +8,11 @@ from tensor_reshape.wire.servers import ServerInfo, encode_server_info
 
 
 def build_info_method(info: ServerInfo) -> Method:
-    """Returns the method. Its response is serialized only once, so a call never takes long."""
+    """Returns the method ServerInfo. Its response is serialized once, when the server starts."""
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:
-        # accepts unknown fields of newer clients, but rejects invalid bytes
+        # The request has no fields. Parsing rejects invalid bytes, but accepts unknown fields of newer clients.
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response
 

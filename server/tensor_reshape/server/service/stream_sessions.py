@@ -1,8 +1,8 @@
-"""One StreamReshape call as a state machine: messages in, messages out, no I/O.
+"""A StreamReshape call as a state machine, which turns request messages into response messages without I/O.
 
-A dense tensor is forwarded chunk by chunk, and none of it is kept. Data with strides is collected, then gathered. The
-cost of a header is bounded by its own bytes, whatever its strides are: overlaps are searched only when the data has
-arrived.
+The chunks of a dense tensor are forwarded one by one and not kept. The chunks of a tensor with strides are collected,
+and its elements are gathered when all chunks have arrived. Only then is the tensor searched for overlapping elements.
+Therefore the cost of a header is limited by its size, whatever its strides are.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,31 +29,37 @@ _NO_BYTES = memoryview(b"")
 
 
 class StreamSession:
-    """The tensors of one call, one after another.
+    """The state of one call, which receives tensors one after another.
 
     Attributes:
-        collected: the bytes received of a tensor with strides; None if there is none.
+        collected: the received bytes of the current tensor if it has strides; otherwise None.
     """
 
     def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:
-        """Serves within `limits`. `hold` reserves bytes of the server's budget, or raises LimitError."""
+        """Makes the state of a new call.
+
+        Args:
+            limits: the limits of requests and responses.
+            hold: a function that reserves bytes of the server's memory budget or raises LimitError. Each reservation
+                replaces the last one.
+        """
         self._limits = limits
         self._hold = hold
         self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last one
-        self._output: TensorView | None = None  # the shape and type, without bytes
-        self._size = 0  # the tensor's bytes, according to its header
-        self._received = 0  # bytes received; equal to `_size` between two tensors
-        self._found: Chunk | None = None  # the chunk that `estimate` has parsed, until `receive` uses it
+        self._output: TensorView | None = None  # the shape and type of the output, without its bytes
+        self._size = 0  # the size of the tensor in bytes, according to its header
+        self._received = 0  # the number of bytes received; equal to `_size` between two tensors
+        self._found: Chunk | None = None  # a chunk that `estimate` has parsed and `receive` has not used yet
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Processes a message and yields the responses.
+        """Processes a message and yields its responses.
 
         Raises:
             ReshapeError: the error that ends the stream.
         """
         found, self._found = self._found, None
-        # `estimate` has already parsed a large chunk, which is not parsed again.
+        # If the message is a large chunk, `estimate` has already parsed it.
         message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
@@ -61,7 +67,10 @@ class StreamSession:
             yield self._begin(message)
 
     def estimate(self, raw: bytes) -> Estimate:
-        """Returns the effort for `raw`. Collected data needs no memory, which was reserved when the tensor began."""
+        """Returns the estimated cost of a message.
+
+        A chunk of a tensor with strides needs no more memory, because its memory was reserved with the header.
+        """
         if self.collected is not None:
             return Estimate(takes_long=True, needed_bytes=0)
         if len(raw) > LIGHT_HEADER_BYTES:
@@ -71,21 +80,21 @@ class StreamSession:
 
     @property
     def is_between_tensors(self) -> bool:
-        """Whether the last tensor is complete, or none has begun."""
+        """Whether the last tensor is complete, or no tensor has begun."""
         return self._received == self._size
 
     def finish(self) -> None:
         """Handles the end of the client's messages.
 
         Raises:
-            InvalidRequestError: DATA_SIZE_MISMATCH, if a tensor is incomplete.
+            InvalidRequestError: DATA_SIZE_MISMATCH, because a tensor is incomplete.
         """
         if self._received != self._size:
-            raise self._reject_size(self._received, "ended")
+            raise self._reject_size(self._received, "ended after")
 
     def _begin(self, call: ReshapeCall) -> bytes:
         if self._received != self._size:
-            raise self._reject_size(self._received, "was followed by another tensor")
+            raise self._reject_size(self._received, "was followed by another tensor after")
         dims = infer_shape(call.question, self._limits)
         self.collected = None
         if call.data.strides is None:
@@ -103,8 +112,9 @@ class StreamSession:
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
-        check_volume(data.dims, data.strides or (), "data")  # `_gather` checks the rest when the bytes have arrived
-        # the received bytes, the gathered ones, and the messages that are made of them and sent
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` checks for overlaps when all bytes have arrived
+        # Memory for the received bytes, and three times for the output: the gathered bytes, the response messages, and
+        # the transport's copies of these messages.
         self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()
@@ -129,7 +139,9 @@ class StreamSession:
         end = self._received + chunk.payload.nbytes
         if self._received == self._size or not chunk.payload.nbytes:
             what = (
-                "is empty" if not chunk.payload.nbytes else "belongs to no tensor: none has begun, or all of it is here"
+                "is empty"
+                if not chunk.payload.nbytes
+                else "does not belong to a tensor, because no tensor has begun or the last tensor is complete"
             )
             message = f"the chunk at offset {chunk.offset} {what}"
             raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, message, "chunk", offset=chunk.offset)
@@ -139,7 +151,7 @@ class StreamSession:
                 Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
             )
         if end > self._size:
-            raise self._reject_size(end, "does not end")
+            raise self._reject_size(end, "has at least")
 
     def _gather(self) -> Iterator[bytes]:
         if self._call is None or self._output is None or self.collected is None:
@@ -151,5 +163,5 @@ class StreamSession:
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
     def _reject_size(self, have: int, what: str) -> InvalidRequestError:
-        message = f"data {what} at {have} bytes; data type, dims and strides require {self._size}"
+        message = f"data {what} {have} bytes; data type, dims and strides require {self._size}"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

@@ -6,27 +6,31 @@ from types import MappingProxyType
 
 
 class Work(Enum):
-    """The kinds of long work. Each has its own threads, so that no kind blocks another."""
+    """The kinds of long work. Each kind has its own threads, so that no kind blocks another kind."""
 
     TENSORS = auto()
+    """Calls that move the elements of tensors."""
+
     QUERIES = auto()
-    """Single queries, which wait for each other."""
+    """Single queries, of which only one is computed at a time."""
+
     BATCHES = auto()
-    """Batches of queries, which wait for each other."""
+    """Batches of queries, of which only one is computed at a time."""
+
     NUMBERS = auto()
-    """Messages that are parsed as a whole, one at a time, because their parser holds the interpreter's lock."""
+    """Messages whose parser holds the interpreter's lock. They are processed one at a time."""
 
 
 QUERY_THREADS = 8
-"""The number of single queries that may run or wait for each other at once.
+"""The number of threads for single queries, and also the number of threads for batches.
 
-This is more than the default limit of one connection, so that other connections find a thread.
-
-Batches have as many threads. So batches delay neither single queries nor tensors.
+One query of these threads is computed, and the others wait. By default, the processing pool gives a connection memory
+for five queries at the same time, so other connections find a free thread. Batches have their own threads, so they
+delay neither single queries nor tensors.
 """
 
 TENSOR_THREADS = 16
-"""The number of calls with tensors that run at once. They copy memory, which fewer threads saturate."""
+"""The number of threads for calls with tensors. More threads are not faster, because fewer saturate the memory."""
 
 WORK_THREADS: Mapping[Work, int] = MappingProxyType(
     {
@@ -36,10 +40,10 @@ WORK_THREADS: Mapping[Work, int] = MappingProxyType(
         Work.NUMBERS: 1,
     }
 )
-"""The number of running calls for each kind of work."""
+"""The number of threads for each kind of work."""
 
 FindWork = Callable[[bytes], Work]
-"""Returns the kind of work for a message that takes long. It runs on the receiving thread, so it must be fast."""
+"""Returns the kind of work for a message that takes long. The receiving thread calls it, so it must be fast."""
 
 
 def always(work: Work) -> FindWork:
@@ -48,4 +52,4 @@ def always(work: Work) -> FindWork:
 
 
 def decline_light_work(_raw: bytes) -> None:
-    """Returns None, because no message is known to be light."""
+    """Returns None, so that a worker thread processes every message."""

@@ -1,1 +1,1 @@
-"""The server's settings, grouped by subject. Each is declared once."""
+"""The server's settings, grouped by subject. Each setting is declared once."""

@@ -7,19 +7,19 @@ from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES
 from tensor_reshape.server.settings.declarations import Declaration
 
 LEAST_BUDGET_FACTOR = 8
-"""Smallest memory budget of a worker, as a multiple of the largest message.
+"""Minimum memory budget of a worker, as a multiple of --max-message-bytes.
 
-The most expensive call, a stream with one of the largest strided tensors, needs that much.
+The most expensive call needs this much memory. Such a call is a stream with a strided tensor of the maximum size.
 """
 
 MIN_MESSAGE_BYTES = 1024
-"""Smallest value of --max-message-bytes."""
+"""Minimum value of --max-message-bytes."""
 
 MEMORY_BUDGET_BYTES = 2**30
-"""Default memory budget, if the system has enough memory."""
+"""Default memory budget in bytes, if the system has enough memory."""
 
 MAX_TRANSPORT_SECONDS = 86400 * 20
-"""Largest value of a connection timeout, because gRPC counts milliseconds in 32 bits."""
+"""Maximum value of a connection timeout in seconds. gRPC stores such a timeout as milliseconds in 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class BoundSettings:
         float,
         Declaration(
             help="Seconds without progress after which the server aborts a call. The time is shorter if other calls "
-            "need the memory.",
+            "need the memory of the call.",
             least=0.1,
         ),
     ] = 30.0

@@ -20,7 +20,8 @@ class CallerSettings:
     tls_client_ca: Annotated[
         Path | None,
         Declaration(
-            help="PEM file with a certificate authority. Clients must present a certificate that it has signed."
+            help="PEM file with a certificate authority. Clients must present a certificate that the authority has "
+            "signed. Without this option, clients need no certificate."
         ),
     ] = None
 
@@ -37,7 +38,8 @@ class CallerSettings:
     token_file: Annotated[
         Path | None,
         Declaration(
-            help="File with bearer tokens, one per line: NAME:TOKEN or NAME:sha256:HEX. Calls must send one of them."
+            help="File with bearer tokens, one per line: NAME:TOKEN or NAME:sha256:HEX. Each call must send one of "
+            "the tokens. Without this option, calls need no token."
         ),
     ] = None
 
@@ -52,8 +54,8 @@ class CallerSettings:
     authorization_file: Annotated[
         Path | None,
         Declaration(
-            help="TOML file with the methods that each identity may call. Without it, authenticated callers may call "
-            "every method."
+            help="TOML file with the methods that each identity may call. Without this option, authenticated callers "
+            "may call every method."
         ),
     ] = None
 

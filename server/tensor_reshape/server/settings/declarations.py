@@ -1,10 +1,10 @@
-"""The declaration of a setting, and the forms that all settings share.
+"""The declaration of a setting, and properties that all settings have.
 
-- A setting is a field of a dataclass. Its annotation has a `Declaration`: `Annotated[int, Declaration(...)]`. The name,
-  the type and the default are those of the field.
+- A setting is a field of a dataclass. The annotation of the field contains a `Declaration`, for example
+  `Annotated[int, Declaration(...)]`. The field has the name, the type and the default of the setting.
 - The flags, `--help`, the environment variables, the validation and the table in the documentation are all generated
   from the list of settings.
-- The end of the name has the unit: `_bytes` or `_seconds`. Other numbers are counts.
+- The name of a setting ends with its unit, `_bytes` or `_seconds`. A number without a unit is a count or a fraction.
 """
 
 from dataclasses import dataclass, fields
@@ -21,13 +21,13 @@ class Declaration:
 
     Attributes:
         help: the meaning, for `--help` and the documentation.
-        least: the smallest valid number; None: no limit.
-        most: the largest valid number; None: no limit.
-        choices: the valid words; empty: any text.
-        ignores_case: whether the words may be written in capitals.
-        metavar: the placeholder of a value in `--help`; empty: chosen by the type.
+        least: the smallest valid number, or None for no limit.
+        most: the largest valid number, or None for no limit.
+        choices: the valid words. Without choices, any text is valid.
+        ignores_case: whether the words may also be written in capitals.
+        metavar: the placeholder of a value in `--help`. An empty placeholder is replaced by one for the type.
         is_directory: whether a path must be a directory instead of a file.
-        system_default: description of a default that depends on the system.
+        system_default: the description of a default that depends on the system.
     """
 
     help: str
@@ -42,14 +42,14 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: a field with its declaration.
+    """One setting, which is a field with its declaration.
 
     Attributes:
         name: the name of the field.
-        type: the type of one value: bool, int, float, str or Path.
-        is_repeatable: whether the field holds a tuple of such values.
+        type: the type of one value, which is bool, int, float, str or Path.
+        is_repeatable: whether the field holds a tuple of values.
         default: the default of the field.
-        declaration: the other facts.
+        declaration: the other facts about the setting.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def bounds(self) -> str:
-        """Description of the valid values; empty: every value of the type."""
+        """The description of the valid values, or an empty text if every value of the type is valid."""
         declared = self.declaration
         if declared.choices:
             return " or ".join(declared.choices)
@@ -88,16 +88,16 @@ class Setting:
         declared = self.declaration
         if declared.choices and value not in declared.choices:
             return False
-        # Not `value < least`, because NaN must be rejected and every comparison with NaN is false.
+        # Every comparison with NaN is false, so a check with `value < least` would admit NaN.
         return (declared.least is None or value >= declared.least) and (declared.most is None or value <= declared.most)
 
 
 def list_settings(declaring: type) -> tuple[Setting, ...]:
-    """Returns the settings that a dataclass declares, in the order of its fields. Every field must be a setting."""
+    """Returns the settings of a dataclass in the order of its fields. Every field must be a setting."""
     settings = []
     for field in fields(declaring):
         annotated, declaration = get_args(field.type)
-        # The value type is the argument of tuple[str, ...] and of Path | None. int and similar types have no arguments.
+        # In tuple[str, ...] and Path | None, the type of a value is an argument. Types such as int have no arguments.
         (kind, *_) = [one for one in get_args(annotated) if one not in {..., NoneType}] or [annotated]
         settings.append(Setting(field.name, kind, isinstance(field.default, tuple), field.default, declaration))
     return tuple(settings)

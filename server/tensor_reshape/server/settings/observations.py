@@ -37,8 +37,8 @@ class ObservationSettings:
     metrics_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port that serves metrics to Prometheus over plain HTTP without authentication. Use an address "
-            "that only Prometheus can reach. Without it, the server does not count anything.",
+            help="Address (host:port) that serves metrics to Prometheus over plain HTTP without authentication. Use an "
+            "address that only Prometheus can reach. Without this option, the server collects no metrics.",
             metavar="ADDRESS",
         ),
     ] = None
@@ -47,6 +47,6 @@ class ObservationSettings:
         bool,
         Declaration(
             help="Send a span for each call to OpenTelemetry, by OTLP over HTTP. Configure the exporter and the "
-            "sampler with OpenTelemetry's variables. Needs the extra tracing."
+            "sampler with OpenTelemetry's environment variables. Needs the extra tracing."
         ),
     ] = False

@@ -12,16 +12,16 @@ _NO_QUOTA = "The limit applies in each process. 0 = no limit."
 class QuotaSettings:
     """Limits of each caller.
 
-    A caller is an identity, or a host if callers do not authenticate. There is no quota by default, because a host may
-    be a proxy for all callers. Hosts share the capacity fairly in any case.
+    A caller is an identity, or a host if callers do not authenticate. By default, callers have no quota, because a host
+    may be a proxy for all callers. Even without quotas, hosts share the capacity fairly.
     """
 
     trusted_proxy: Annotated[
         tuple[str, ...],
         Declaration(
-            help="IP address or network of a proxy, or unix: for unix sockets; may be repeated. For calls from these "
-            "addresses, the last address in x-forwarded-for is the caller's, for quotas and fair sharing. The "
-            "header of other calls is ignored.",
+            help="IP address or network of a trusted proxy, or unix: for unix sockets. You can repeat the option. For "
+            "calls from such a proxy, quotas and fair sharing use the last address in x-forwarded-for as the address "
+            "of the caller. The server ignores this header in other calls.",
             metavar="ADDRESS",
         ),
     ] = ()
@@ -33,8 +33,8 @@ class QuotaSettings:
     max_calls_per_caller_per_second: Annotated[
         float,
         Declaration(
-            help="Maximum average number of calls that one caller may start per second. It may start as many at once. "
-            f"{_NO_QUOTA}",
+            help="Maximum average number of calls that one caller may start per second. A caller may start this "
+            f"number of calls at once. {_NO_QUOTA}",
             least=0,
             most=1_000_000,
         ),

@@ -7,7 +7,7 @@ from typing import Annotated
 from tensor_reshape.server.settings.declarations import Declaration
 
 MAX_STOP_SECONDS = 3600
-"""Largest value of --drain-seconds and of --shutdown-grace-seconds."""
+"""Maximum value of --drain-seconds and of --shutdown-grace-seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,16 +17,17 @@ class ServingSettings:
     listen: Annotated[
         tuple[str, ...],
         Declaration(
-            help="host:port (port 0 = any free port) or unix:PATH; may be repeated. Separate the addresses in the "
-            "environment variable by spaces.",
+            help="Address that serves calls: host:port (port 0 = any free port) or unix:PATH. You can repeat the "
+            "option. In the environment variable, separate addresses by spaces.",
             metavar="ADDRESS",
         ),
-    ] = ("127.0.0.1:50051",)  # only on loopback: an operator must choose to serve a network
+    ] = ("127.0.0.1:50051",)  # only loopback, because an operator must decide to serve a network
 
     health_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port or unix:PATH that serves only health checks, always without TLS. Use it for probes.",
+            help="Address (host:port or unix:PATH) that serves only health checks, always without TLS. Use it for "
+            "probes.",
             metavar="ADDRESS",
         ),
     ] = None
@@ -34,8 +35,8 @@ class ServingSettings:
     http_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port that serves InferShape and BatchInferShape as JSON over HTTP, and a page to try them. It "
-            "uses TLS if the server does. Needs the extra http.",
+            help="Address (host:port) that serves InferShape and BatchInferShape as JSON over HTTP, and a page to try "
+            "them. The address uses TLS if the server uses TLS. Needs the extra http.",
             metavar="ADDRESS",
         ),
     ] = None
@@ -43,8 +44,8 @@ class ServingSettings:
     workers: Annotated[
         int,
         Declaration(
-            help="Number of processes that share the ports. If it is above 1, a supervisor replaces workers that "
-            "exit or hang.",
+            help="Number of processes that share the ports. If the number is above 1, a supervisor replaces workers "
+            "that exit or hang.",
             least=1,
             most=256,
         ),
@@ -53,7 +54,7 @@ class ServingSettings:
     io_engine: Annotated[
         str,
         Declaration(
-            help="Engine of gRPC that reads the connections. polling is faster for small calls, but any client can "
+            help="gRPC engine that reads the connections. polling is faster for small calls, but any client can "
             "delay the others. auto selects polling if only this machine can reach the addresses, otherwise event.",
             choices=("auto", "event", "polling"),
         ),
@@ -62,8 +63,9 @@ class ServingSettings:
     shared_memory_dir: Annotated[
         Path | None,
         Declaration(
-            help="Directory with files that any client of the Open Inference Protocol may read and write as shared "
-            "memory, if the server's user may. Needs one worker. Without it, shared memory is off.",
+            help="Directory with files that clients of the Open Inference Protocol may use as shared memory. Every "
+            "client may read and write the files that the server's user may read and write. Needs --workers 1. "
+            "Without this option, shared memory is off.",
             metavar="DIRECTORY",
             is_directory=True,
         ),
@@ -76,7 +78,7 @@ class ServingSettings:
             least=0,
             most=MAX_STOP_SECONDS,
         ),
-    ] = 0.5  # with the grace period, and a second for clients to disconnect, below the 10 s that containers have
+    ] = 0.5  # a container has 10 s for this time, the grace period, and a second for clients to disconnect
 
     shutdown_grace_seconds: Annotated[
         float,

@@ -1,1 +1,1 @@
-"""OpenTelemetry traces of calls. The package is optional: only a server started with `--tracing` imports it."""
+"""OpenTelemetry traces of calls. Only a server with the option `--tracing` imports this package."""

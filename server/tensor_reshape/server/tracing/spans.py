@@ -1,10 +1,11 @@
-"""One span for each call, created when the call is over, so that running calls need no memory for it.
+"""One span for each call. A span is created when its call is over, so that running calls need no memory for spans.
 
-- Names follow OpenTelemetry's conventions for gRPC, `rpc.*`. Other attributes begin with `tensor_reshape.`.
-- If the call's metadata contain a W3C Trace Context, the client's span is the parent.
-- A span contains nothing else that the client has sent, except its `tracestate` and the request id. Invalid values are
-  omitted, and no value is longer than metadata may be.
-- The sampling decision is made before anything is read for a span.
+- Attributes that begin with `rpc.` follow OpenTelemetry's conventions for gRPC. Other attributes of a span begin with
+  `tensor_reshape.`.
+- If the metadata of the call contain a W3C Trace Context, the client's span is the parent of the new span.
+- A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
+  id. Invalid values are omitted, and the limit for metadata also limits the length of both values.
+- The sampling decision comes first. If a call is not sampled, its attributes are not read.
 """
 
 import time
@@ -24,7 +25,7 @@ from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
-# The codes that the conventions count as failures of the server. The client is responsible for the others.
+# OpenTelemetry's conventions count these codes as failures of the server, and other codes as failures of the client.
 _FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StaticReshape": find_output_rank,
@@ -33,15 +34,15 @@ _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StreamReshape": find_stream_rank,
     f"/{SERVICE}/InferShape": find_inferred_rank,
 }
-_TOLD_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
+_REPORTED_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class _MetadataGetter(Getter[Metadata]):
-    """Reads a call's metadata in the way in which OpenTelemetry reads headers."""
+    """Lets OpenTelemetry read the metadata of a call like the headers of a request."""
 
     def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the values of a name, or None."""
+        """Returns the values of a name, or None if the name is missing."""
         return [value for name, value in carrier if name == key and isinstance(value, str)] or None
 
     def keys(self, carrier: Metadata) -> list[str]:
@@ -53,24 +54,24 @@ _GETTER = _MetadataGetter()
 
 
 class SpanObserver:
-    """An `Observer` that makes a span of each finished call."""
+    """An `Observer` that creates a span for each finished call."""
 
     def __init__(self, tracer: Tracer) -> None:
-        """Uses `tracer`, which must not block: it queues its spans."""
+        """Creates spans with `tracer`. The tracer must queue its spans, because `observe` must not block."""
         self._tracer = tracer
 
     def observe(self, record: CallRecord, event: Event) -> None:
         """See `Observer`."""
         del event
         if record.state is State.DONE:
-            self._tell(record)
+            self._create_span(record)
 
-    def _tell(self, record: CallRecord) -> None:
+    def _create_span(self, record: CallRecord) -> None:
         end = time.time_ns()
         service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            # Not the context of this thread, which serves calls of any client.
+            # The parent must not come from the context of this thread, because the thread serves calls of all clients.
             _PROPAGATOR.extract(record.info.metadata, Context(), _GETTER),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
@@ -92,7 +93,7 @@ def _describe(span: Span, record: CallRecord) -> None:
     rank = _find_rank(record)
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
-    for state in _TOLD_STATES:
+    for state in _REPORTED_STATES:
         if record.seconds.get(state):
             span.set_attribute(f"tensor_reshape.{state.name.lower()}_seconds", record.seconds[state])
     if result.code in _FAILURES:

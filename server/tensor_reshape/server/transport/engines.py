@@ -1,11 +1,11 @@
-"""The choice of the I/O engine: which part of gRPC's core reads a server's connections.
+"""The choice of the I/O engine, which is the part of gRPC's core that reads the connections of a server.
 
-- The *event engine* is gRPC's default. It reads connections on threads of its own. With the older *polling engine*, the
-  serving thread reads all connections. A call then wakes no other thread, which makes small calls faster. However, one
-  connection with expensive frames delays all others.
+- The *event engine* is gRPC's default. It reads connections on its own threads. With the older *polling engine*, the
+  serving thread reads all connections. A call then wakes no other thread, which makes small calls faster. However, a
+  connection with expensive frames delays all other connections.
 - `auto` therefore selects the polling engine only if no other machine can connect.
-- gRPC's core reads the choice from the environment once, when it is imported. This module therefore does not import
-  grpc. A value that the operator has set is not changed.
+- gRPC's core reads the choice from an environment variable once, when grpc is imported. This module therefore does not
+  import grpc. A value that the operator has set is not changed.
 """
 
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.config import ConfigError
 
 AUTO, EVENT, POLLING = "auto", "event", "polling"
-# If this experiment is off, the polling engine reads the listeners and their connections. This was tested with the
-# releases in `runtime.experiments`. tests/e2e/test_engines.py checks with the kernel which engine reads a socket.
+# The minus turns an experiment off. The polling engine then reads the listeners and their connections. This was tested
+# with the releases in `runtime.experiments`. tests/e2e/test_engines.py checks which engine a running server uses.
 _NO_EVENT_ENGINE = "-event_engine_listener"
 
 
@@ -26,8 +26,8 @@ class Engine(NamedTuple):
 
     Attributes:
         name: EVENT or POLLING.
-        experiments: the value to set for `GRPC_EXPERIMENTS`; None: not set.
-        obstacle: why `auto` could not follow the addresses; empty if it could.
+        experiments: the value that the variable `GRPC_EXPERIMENTS` must have. None: the variable must not be set.
+        obstacle: the reason if the best engine for the addresses could not be chosen. Otherwise empty.
     """
 
     name: str
@@ -35,33 +35,34 @@ class Engine(NamedTuple):
     obstacle: str = ""
 
 
-def choose_engine(asked: str, addresses: Iterable[str], variable: str | None, *, is_imported: bool) -> Engine:
-    """Returns the engine for a server's addresses.
+def choose_engine(requested: str, addresses: Iterable[str], variable: str | None, *, is_imported: bool) -> Engine:
+    """Returns the engine for a server with these addresses.
 
     Args:
-        asked: AUTO, EVENT or POLLING.
-        addresses: addresses in the form of `Config.listen`; they may be invalid.
-        variable: the value of `GRPC_EXPERIMENTS`; None if it is not set.
-        is_imported: whether grpc is already imported, so that the choice cannot be changed.
+        requested: AUTO, EVENT or POLLING.
+        addresses: addresses in the form of `Config.listen`. They may be invalid.
+        variable: the value of `GRPC_EXPERIMENTS`. None: the variable is not set.
+        is_imported: whether grpc is already imported, so that the engine can no longer be changed.
 
     Raises:
         ConfigError: the requested engine is not available.
     """
     found = POLLING if _NO_EVENT_ENGINE in [name.strip() for name in (variable or "").split(",")] else EVENT
-    wanted = asked if asked != AUTO else POLLING if all(map(is_local, addresses)) else EVENT
+    wanted = requested if requested != AUTO else POLLING if all(map(is_local, addresses)) else EVENT
     if wanted == found:
         return Engine(found, variable)
     obstacle = _find_obstacle(variable, is_imported=is_imported)
     if not obstacle:
-        return Engine(POLLING, _NO_EVENT_ENGINE)  # without the variable, only the polling engine needs a change
-    if asked != AUTO:
-        message = f"--io-engine {asked} is not available: {obstacle}"
+        # The variable is not set, so EVENT is the engine without a change. Therefore the wanted engine is POLLING.
+        return Engine(POLLING, _NO_EVENT_ENGINE)
+    if requested != AUTO:
+        message = f"--io-engine {requested} is not available: {obstacle}"
         raise ConfigError(message)
     return Engine(found, variable, obstacle)
 
 
 def _find_obstacle(variable: str | None, *, is_imported: bool) -> str:
-    """Returns why the variable cannot be changed, or would have no effect; empty if it can."""
+    """Returns why `GRPC_EXPERIMENTS` cannot be changed, or why a change would have no effect. Otherwise ""."""
     if variable:
         return f"the environment already has {experiments.VARIABLE}={variable}"
     if is_imported:

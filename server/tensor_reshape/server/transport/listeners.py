@@ -1,4 +1,4 @@
-"""Binding of addresses; an address that another server uses is rejected."""
+"""Binds the addresses of a server. An address that another server uses is rejected."""
 
 import errno
 import socket
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 _UNIX = "unix:"
 _FREE_SECONDS, _RETRY_SECONDS = 1.0, 0.05
-# A host name may resolve to addresses that this machine does not have, most often ::1.
+# The errors for an address that this machine does not have. A host name may resolve to such an address, often to ::1.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _NO_REASON = "the address is in use, or does not belong to this machine"
-# The address was free just before, and OpenSSL accepted the files.
+# The most likely reason if a TLS address cannot be bound, because the address was free just before and OpenSSL has
+# accepted the key and the certificate.
 _NO_KEY = "gRPC does not support this kind of key. Use RSA, Ed25519, or ECDSA on P-256, P-384 or P-521"
 
 
 class Bindable(Protocol):
-    """A server that can be bound."""
+    """A server that can be bound to addresses."""
 
     def add_port(self, address: str, credentials: "grpc.ServerCredentials | None") -> int:
-        """Binds an address and returns its port; raises RuntimeError if it cannot be bound."""
+        """Binds an address and returns its port. Raises RuntimeError if the address cannot be bound."""
 
 
 def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | None", *, held: bool = False) -> str:
@@ -36,19 +37,19 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
     Args:
         server: a server that is not started.
         address: an address in the form of `Config.listen`.
-        credentials: None serves in plain text.
-        held: whether the parent process holds the port for this one by `hold`.
+        credentials: the TLS credentials. None: the server uses plain text.
+        held: whether the parent process has reserved the port for this process with `hold`.
 
     Raises:
         ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
-        # Check first, because grpc would silently share a port, bind only one address of a host name, or take a unix
-        # socket from another server.
+        # The check comes first, because grpc reports none of these errors. It would share a port, bind only some
+        # addresses of a host name, or take a unix socket from another server.
         if not held:
             _await_free(address)
         port = server.add_port(address, credentials)
-    except RuntimeError as error:  # grpc gives no reason, but the address was checked above
+    except RuntimeError as error:  # grpc does not report why, but the address was free above
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
@@ -57,9 +58,9 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
 
 
 def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Reserves the port of a TCP address for processes that will share it, without listening.
+    """Reserves the port of a TCP address for processes that will share it. This process does not listen on the port.
 
-    As long as the sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
+    While the sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
 
     Returns:
         the address with its real port, and the sockets.
@@ -69,13 +70,16 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     """
     real, sockets = take(address)
     for held in sockets:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # otherwise another server could bind it first
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only after the bind, which must fail if in use
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # 1 would let other servers bind the port
+        # This option is set only after the bind, which must fail if another server uses the port.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return real, sockets
 
 
 def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address for this process only. Listen at once, because until then other processes can bind it too.
+    """Binds a TCP address for this process only.
+
+    Listen on the sockets at once, because other processes can bind the address until then.
 
     Returns:
         the address with its real port, and the sockets.
@@ -108,7 +112,8 @@ def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
     """Yields the reason for each address that cannot be bound. Invalid addresses are skipped.
 
-    Addresses that can be bound stay bound until the end, so that the second of two equal addresses is reported.
+    Addresses that can be bound stay bound until all are checked. If the same address is listed twice, the second one is
+    therefore reported.
     """
     with ExitStack() as stack:
         for address in filter(is_address, addresses):
@@ -118,13 +123,12 @@ def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
                 yield str(_explain(address, error))
                 continue
             for one in held:
-                stack.enter_context(one).setsockopt(
-                    socket.SOL_SOCKET, socket.SO_REUSEADDR, 0
-                )  # or another could bind it
+                # With SO_REUSEADDR, an equal address in the list could be bound as well.
+                stack.enter_context(one).setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
 
 
 def _take(address: str) -> tuple[socket.socket, ...]:
-    """Returns the sockets that hold an address; none for a unix socket that is free.
+    """Returns the sockets that hold an address. For a unix address that is free, there are none.
 
     Raises:
         OSError: the address is in use, or does not belong to this machine.
@@ -144,14 +148,14 @@ def find_port(address: str) -> int:
 
 
 def count_listeners(address: str) -> int:
-    """Returns the number of sockets of an address, because a host name may have several addresses."""
+    """Returns the number of sockets that an address needs. A host name may have several IP addresses."""
     if address.startswith(_UNIX):
         return 1
     host = address.rpartition(":")[0].strip("[]")
     try:
-        return len({place for *_, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
+        return len({socket_address for *_, socket_address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
-        return 1  # `bind` will fail as well and report the reason
+        return 1  # the later `bind` will also fail, and it reports the reason
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
@@ -164,9 +168,10 @@ def _replace_port(address: str, port: int) -> str:
 
 
 def _await_free(address: str) -> None:
-    """Waits up to a second for an address, which an outgoing connection may use for a moment.
+    """Waits until an address is free, at most a second.
 
-    The default port is in the range from which Linux takes the ports of outgoing connections.
+    An outgoing connection may use the port for a moment, because the default port is in the range from which Linux
+    takes the ports of outgoing connections.
 
     Raises:
         OSError: the address is in use.
@@ -193,23 +198,26 @@ def _check_free(address: str) -> None:
 
 
 def _check_unserved(path: str) -> None:
-    """Raises OSError if a server listens on the socket, because binding would replace it. A stale socket is fine."""
-    decoded = Path(unquote(path))  # the address is a URI, which grpc decodes as well
+    """Raises OSError if a server listens on a unix socket, because binding would take the socket from this server.
+
+    A socket file on which no server listens raises no error.
+    """
+    decoded = Path(unquote(path))  # the address is a URI, which grpc decodes in the same way
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(decoded))
         except ConnectionRefusedError:
-            return  # a stale socket, or another kind of file, which grpc rejects
+            return  # a socket without a server, or another kind of file, which grpc will reject
         except FileNotFoundError:
             probe.bind(str(decoded))
             decoded.unlink()
             return
-    message = "another server does"
+    message = "another server listens on this socket"
     raise OSError(message)
 
 
 def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:
-    """Binds the same port of every address of a host; grpc would accept it if only one of them could be bound.
+    """Binds the same port on all addresses of a host. All of them must be free, whereas grpc only requires one.
 
     Raises:
         OSError: one of the addresses is in use.
@@ -218,7 +226,7 @@ def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.sock
     number, sockets = int(port), list[socket.socket]()
     found = socket.getaddrinfo(host.strip("[]"), number, type=socket.SOCK_STREAM)
     try:
-        for family, (name, _, *rest) in dict.fromkeys((family, place) for family, _, _, _, place in found):
+        for family, (name, _, *rest) in dict.fromkeys((info[0], info[4]) for info in found):
             if one := _bind_socket(family, (name, number, *rest), shares=shares):
                 sockets.append(one)
                 number = one.getsockname()[1]  # with port 0, all addresses of the host get the same free port
@@ -229,15 +237,16 @@ def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.sock
     return tuple(sockets)
 
 
-def _bind_socket(family: int, place: tuple[Any, ...], *, shares: bool) -> socket.socket | None:
-    """Returns a bound socket; None if the address does not belong to this machine."""
+def _bind_socket(family: int, socket_address: tuple[Any, ...], *, shares: bool) -> socket.socket | None:
+    """Returns a bound socket, or None if the address does not belong to this machine."""
     try:
         with ExitStack() as stack:
             one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do not matter
+            # With this option, old connections in the state TIME_WAIT do not prevent the bind.
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shares:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            one.bind(place)
+            one.bind(socket_address)
             stack.pop_all()
             return one
     except OSError as error:

@@ -1,10 +1,12 @@
-"""Messages between the supervisor and a worker, through two pipes.
+"""Messages between the supervisor and a worker, which use two pipes.
 
-- The supervisor writes to the worker's standard input. It writes the pickled `Order`, and later HURRY for each stop
-  signal after the first one. The end of the input means that the supervisor has ended.
-- The worker writes to its own pipe. It writes OBSTACLE once if the fallback server is used, BEAT as long as it serves,
-  and LEAVING when it starts to stop. If it cannot serve, it writes only REJECTION with the reason.
-- Each message is one byte or fits into one atomic write, so messages are never split.
+- The supervisor writes to the standard input of the worker. The first message is the pickled `Order`. For each stop
+  signal after the first stop signal, the supervisor writes HURRY. The end of the input means that the supervisor has
+  ended.
+- The worker writes to a separate pipe. A worker that uses the fallback server writes OBSTACLE once. A worker writes
+  BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot serve writes only
+  REJECTION with the reason.
+- Each message of a worker is one byte or fits into one atomic write, so the pipe never splits a message.
 """
 
 from dataclasses import dataclass
@@ -14,19 +16,19 @@ from tensor_reshape.server.config import Config
 BEAT = b"."
 LEAVING = b"-"
 REJECTION = b"!"
-"""Followed by the reason why the worker cannot start, in UTF-8, until the end."""
+"""The first byte of a message with the reason why the worker cannot start, in UTF-8. The message ends with the pipe."""
 
 OBSTACLE = b"?"
-"""Followed by the reason for the fallback server, in UTF-8, until a line feed."""
+"""The first byte of a message with the reason for the fallback server, in UTF-8. The message ends with a line feed."""
 
 HURRY = b"h"
-"""Makes a worker that stops end its running calls at once."""
+"""Makes a stopping worker end its running calls at once."""
 
 MAX_MESSAGE_BYTES = 4096
-"""Limit of a message with a reason: the size of an atomic write to a pipe on Linux (PIPE_BUF)."""
+"""Maximum size of a message with a reason. Linux writes up to this size to a pipe atomically (PIPE_BUF)."""
 
 STOP_MARGIN_SECONDS = 3.0
-"""Time to stop in addition to the drain and grace periods. It includes a second for clients to disconnect."""
+"""Seconds that a worker may need to stop after the drain and grace periods. One second is for clients to disconnect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +37,8 @@ class Order:
 
     Attributes:
         number: the number of the worker in logs and metrics, from 1.
-        config: the configuration, with addresses that the supervisor holds.
-        counters: the inherited descriptor of the memory for metrics; None: the worker does not count.
+        config: the configuration of the worker, with addresses that the supervisor has bound.
+        counters: the inherited descriptor of the memory for metrics, or None without metrics.
     """
 
     number: int
@@ -45,5 +47,5 @@ class Order:
 
     @property
     def stop_seconds(self) -> float:
-        """Time that the worker has to stop."""
+        """Seconds that the worker may take to stop."""
         return self.config.drain_seconds + self.config.shutdown_grace_seconds + STOP_MARGIN_SECONDS

@@ -1,6 +1,6 @@
-"""The process of a worker, controlled by the supervisor.
+"""The process of a worker, which the supervisor controls.
 
-- It is a new interpreter, because a fork would copy locks of libraries without the threads that hold them.
+- A worker runs in a new interpreter. A fork would copy locks of libraries, but not the threads that hold these locks.
 - Only `close` waits for the process, so a process that hangs does not block the supervisor.
 """
 
@@ -14,7 +14,7 @@ from typing import IO
 
 from tensor_reshape.server.workers.messages import HURRY, Order
 
-# -P: do not import modules from the working directory.
+# The option -P prevents imports from the working directory.
 _COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")
 
 
@@ -32,7 +32,7 @@ class WorkerProcess:
             OSError: the system has no memory or descriptors for another process.
         """
         reader, writer = os.pipe()
-        # The worker's messages have their own pipe, because libraries may print to standard output.
+        # The messages of the worker have a separate pipe, because libraries may print to standard output.
         self._messages = os.fdopen(reader, "rb", buffering=0)
         os.set_blocking(reader, False)
         try:
@@ -47,23 +47,24 @@ class WorkerProcess:
             self._messages.close()
             raise
         finally:
-            os.close(writer)  # the worker has a copy
+            os.close(writer)  # the worker has its own copy of the descriptor
         self.pid = self._process.pid
         # The worker stops when this pipe is closed, for example because the supervisor has ended.
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # stdin is a pipe
-        # It has less than a kilobyte for each address and a pipe holds 64 KiB, so this does not wait for the worker.
+        # This write does not wait for the worker, because an order has less than 1 KB for each address and a pipe holds
+        # 64 KiB.
         self._send(pickle.dumps(order))
 
     def find_exit_code(self) -> int | None:
-        """Returns the exit code as in `subprocess`; None while the process runs."""
+        """Returns the exit code in the format of `subprocess`, or None while the process runs."""
         return self._process.poll()
 
     def read_messages(self) -> bytes:
-        """Returns the messages since the last call, possibly empty."""
+        """Returns the messages that have arrived since the last call of this method."""
         return self._messages.read() or b""
 
     def hurry(self) -> None:
-        """Makes a worker that stops end its running calls at once."""
+        """Makes a stopping worker end its running calls at once."""
         self._send(HURRY)
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -77,5 +78,5 @@ class WorkerProcess:
         self._messages.close()
 
     def _send(self, message: bytes) -> None:
-        with suppress(BrokenPipeError):  # the worker has ended, which its exit code will show
+        with suppress(BrokenPipeError):  # the worker has ended, and `find_exit_code` reports that
             self._orders.write(message)

@@ -1,9 +1,9 @@
-"""Slots of workers. Each slot has one process at a time and replaces it when it ends.
+"""Slots of workers. A slot runs one worker process at a time, and starts another process when the process ends.
 
-- A worker that serves sends heartbeats. If none arrives for `HANG_SECONDS`, the slot kills the worker.
-- A slot replaces a worker at once, or after an increasing delay if workers end early.
-- After `stop`, a slot starts no process.
-- Time advances only by calls of `Slot.advance`. All calls come from the supervisor's thread.
+- A serving worker sends heartbeats. If no heartbeat arrives for `HANG_SECONDS`, the slot kills the worker.
+- A slot replaces an ended worker at once. If successive workers end early, the slot waits longer before each start.
+- After `stop`, a slot starts no further process.
+- The time of a slot advances only when `Slot.advance` is called. Only the thread of the supervisor uses slots.
 """
 
 import logging
@@ -16,31 +16,34 @@ from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJE
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
-"""Time from the start of a worker to its first heartbeat. Imports take seconds on busy machines."""
+"""Seconds within which a worker must send its first heartbeat. On busy machines, the imports take seconds."""
 
 HANG_SECONDS = 10.0
-"""Time without heartbeats after which a worker is killed. With three tensors of 512 MiB, a worker missed none."""
+"""Seconds without heartbeats after which a slot kills a serving worker.
+
+In a measurement with three tensors of 512 MiB, a worker missed no heartbeats.
+"""
 
 STABLE_SECONDS = 10.0
-"""Lifetime after which the end of a worker does not count as early."""
+"""Lifetime in seconds from which on the end of a worker does not count as early."""
 
 BACK_OFF_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Delays before the next start while workers end early."""
+"""Delays in seconds before the next start. The delay increases with each successive worker that ends early."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """State of the worker of a slot."""
+    """The state of the worker in a slot."""
 
     STARTING = auto()
-    """The worker has not started, or has sent no heartbeat yet."""
+    """The worker has not started yet, or has not sent a heartbeat yet."""
 
     SERVING = auto()
-    """The last heartbeat is recent."""
+    """The worker has sent a heartbeat within the last `HANG_SECONDS`."""
 
     STOPPING = auto()
-    """The worker stops or was killed. Heartbeats are ignored, because running calls may delay them."""
+    """The worker is stopping or was killed. The slot ignores heartbeats, because running calls may delay them."""
 
 
 class Slot:
@@ -49,10 +52,10 @@ class Slot:
     Attributes:
         order: the instructions for each worker.
         state: the state of the current worker.
-        rejection: the reason why the last worker could not start; empty if it sent none.
-        obstacle: the reason for the fallback server that a worker has sent; empty if none did.
+        rejection: the reason why the last worker could not start, or an empty text.
+        obstacle: the reason why workers use the fallback server, or an empty text.
         starts: the number of started workers, including failed attempts.
-        silences: the number of workers that were killed because heartbeats were missing.
+        hangs: the number of workers that were killed because heartbeats were missing.
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
@@ -60,32 +63,34 @@ class Slot:
 
         Args:
             order: the instructions for each worker.
-            spawn: starts a process, or raises OSError.
+            spawn: function that starts a process, or raises OSError.
         """
         self.order = order
         self.state = State.STARTING
         self.rejection = self.obstacle = ""
-        self.starts = self.silences = 0
+        self.starts = self.hangs = 0
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # the running process
-        self._is_last = False  # whether no worker is started any more
+        self._is_last = False  # whether the slot starts no further worker
         self._now = 0.0  # the sum of the seconds passed to `advance`
-        self._due = 0.0  # time of the next start, or of killing the current worker
+        self._due = 0.0  # the time at which the slot starts the next worker or kills the current worker
         self._started_at = 0.0
-        self._early_ends = 0  # number of early ends since a stable worker
+        self._early_ends = 0  # the number of successive workers that have ended early
 
     @property
     def serves(self) -> bool:
-        """Whether the worker serves calls, as far as is known, and does not stop."""
+        """Whether the worker serves calls and is not stopping, according to its messages."""
         return self.state is State.SERVING
 
     @property
     def pid(self) -> int | None:
-        """The process identifier; None without a process."""
+        """The process identifier, or None if no process runs."""
         return self._worker.pid if self._worker else None
 
     def advance(self, seconds: float) -> bool:
-        """Advances the time: starts a worker, reads its messages, and kills it if that is due.
+        """Advances the time by `seconds`, and starts a worker or reads the messages of the current worker.
+
+        If the current worker hangs or takes too long to stop, the slot kills the worker.
 
         Returns:
             whether the worker has ended.
@@ -96,29 +101,29 @@ class Slot:
                 self._start()
             return False
         code = self._worker.find_exit_code()
-        self._read_messages(self._worker)  # before the checks, because a heartbeat in the pipe was in time
+        self._read_messages(self._worker)  # before the checks, because a heartbeat in the pipe has arrived in time
         if code is not None:
-            self._note_end(self._worker, code)
+            self._record_end(self._worker, code)
             return True
         if self._now >= self._due:
             self._kill(self._worker)
         return False
 
     def stop(self) -> None:
-        """Stops the worker gracefully and starts no other one."""
+        """Stops the worker gracefully. The slot starts no further worker."""
         self._is_last = True
         self._await_end()
         if self._worker is not None:
             self._worker.send_signal(signal.SIGTERM)
 
     def hurry(self) -> None:
-        """Makes a worker that stops end its running calls at once."""
+        """Makes a stopping worker end its running calls at once."""
         if self._worker is not None and self._due < math.inf:
             self._worker.hurry()
             self._due = min(self._due, self._now + STOP_MARGIN_SECONDS)
 
     def close(self) -> None:
-        """Kills the worker, if any, and waits for its end. The slot cannot be used afterwards."""
+        """Kills the worker, if there is one, and waits for its end. The slot cannot be used afterwards."""
         if self._worker is not None:
             self._worker.send_signal(signal.SIGKILL)
             self._worker.close()
@@ -130,12 +135,12 @@ class Slot:
         self._started_at, self._due = self._now, self._now + START_SECONDS
         try:
             self._worker = self._spawn(self.order)
-        except OSError as error:  # no memory or processes are left, which may change
+        except OSError as error:  # the system has no memory or no process left, but may have some later
             self._log(logging.ERROR, "worker cannot be started", reason=str(error))
             self._back_off()
 
-    def _note_end(self, worker: WorkerProcess, code: int) -> None:
-        if not self.rejection:  # the supervisor reports the rejection instead
+    def _record_end(self, worker: WorkerProcess, code: int) -> None:
+        if not self.rejection:  # the supervisor reports a rejection
             self._log(logging.INFO if self._is_last else logging.ERROR, "worker ended", code=code)
         worker.close()
         self._worker = None
@@ -163,13 +168,13 @@ class Slot:
             self.state, self._due = State.SERVING, self._now + HANG_SECONDS
 
     def _await_end(self) -> None:
-        """Starts the time limit for stopping, unless it has started."""
+        """Starts the time limit for stopping, unless the limit is already running."""
         if self.state is not State.STOPPING:
             self.state, self._due = State.STOPPING, self._now + self.order.stop_seconds
 
     def _kill(self, worker: WorkerProcess) -> None:
         self._log(logging.ERROR, "worker hangs")
-        self.silences += self.state is State.SERVING
+        self.hangs += self.state is State.SERVING
         self.state, self._due = State.STOPPING, math.inf  # SIGKILL needs no further action
         worker.send_signal(signal.SIGKILL)
 

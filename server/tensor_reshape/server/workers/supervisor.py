@@ -1,11 +1,13 @@
-"""The supervisor: starts the workers, replaces workers that end or hang, and stops them all.
+"""The supervisor, which starts the workers, replaces workers that end or hang, and stops all workers.
 
-- It serves no calls and does not import grpc. So clients cannot affect it, and it needs a third of a worker's memory.
-- It binds each port without listening. Only processes of the same user can share the port, and the port stays reserved
-  when no worker runs.
+- The supervisor serves no calls and does not import grpc. Clients therefore cannot affect the supervisor, and the
+  supervisor needs a third of the memory of a worker.
+- The supervisor binds each port without listening. The port therefore stays reserved while no worker runs, and only
+  processes of the same user can share the port.
 - One loop receives signals and advances the time of the slots, which control their workers.
-- Until all workers have served once, the end of any worker ends the supervisor, so an operator sees the cause at the
-  start. Later, a worker that cannot start ends it only if no other worker serves.
+- Until all workers have served at the same time, the end of any worker ends the supervisor. An operator therefore sees
+  the cause at the start.
+- After all workers have served, a worker that cannot start ends the supervisor only if no other worker serves.
 """
 
 import logging
@@ -25,24 +27,24 @@ from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # interval of the loop while workers start or stop
-_CALM_SECONDS = 0.5  # interval while all workers serve
+_TICK_SECONDS = 0.1  # the interval of the loop while workers start or stop
+_CALM_SECONDS = 0.5  # the interval of the loop while all workers serve
 
 
 def supervise(config: Config) -> None:
     """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
 
     Args:
-        config: the configuration; its `io_engine` is already set in the environment, which the workers inherit.
+        config: the configuration, whose `io_engine` must already be set in the environment that the workers inherit.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
     """
     if sys.platform != "linux":
-        message = "--workers above 1 needs Linux, where processes can share a port"
+        message = "--workers above 1 needs Linux, because only there can processes share a port. Use --workers 1"
         raise ConfigError(message)
     with ExitStack() as stack:
-        # Port 0 is resolved here, because each worker would get another port.
+        # Port 0 is replaced by a free port here, because each worker would otherwise bind a different port.
         health = config.health_listen and _hold(config.health_listen, stack)
         http = config.http_listen and _hold(config.http_listen, stack)
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
@@ -69,14 +71,14 @@ def supervise(config: Config) -> None:
 
 
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
-    """Serves the metrics of all workers from shared memory, and yields the address.
+    """Serves the metrics of all workers from shared memory, and yields the address with its bound port.
 
-    The port has its own threads. Their number and rate are limited, so they do not delay the supervisor's loop.
+    The port has its own threads, so a scrape does not block the supervisor's loop.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
-    # Imported only if needed, to save memory and time.
+    # To save memory and time, modules for metrics are imported only if metrics are configured.
     from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
@@ -89,7 +91,7 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
 
     def list_sources() -> list[Source]:
         return [
-            Source(slot.order.number, counters, slot.pid, slot.serves, max(0, slot.starts - 1), slot.silences)
+            Source(slot.order.number, counters, slot.pid, slot.serves, max(0, slot.starts - 1), slot.hangs)
             for slot, counters in zip(slots, every, strict=True)
         ]
 
@@ -97,20 +99,20 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
 
 
 class Supervisor:
-    """Runs the loop of the supervisor."""
+    """The loop of the supervisor."""
 
     def __init__(self, slots: Sequence[Slot], announce: Callable[[], None]) -> None:
-        """Supervises the workers in `slots`. Calls `announce` when all of them serve for the first time."""
+        """Supervises the workers in `slots`. Calls `announce` when all workers serve for the first time."""
         self._slots = slots
         self._announce = announce
         self._announced = False  # whether all workers have served at the same time
-        self._stopping = False  # whether a stop signal has arrived; the next one ends running calls
+        self._stopping = False  # whether a stop signal has arrived. The next stop signal ends running calls.
 
     def run(self) -> None:
-        """Starts the workers, and returns when all have stopped after a signal.
+        """Starts the workers, and returns when all workers have stopped after a signal.
 
         Raises:
-            ConfigError: a worker ended before all of them served, or cannot start again and no other worker serves.
+            ConfigError: the end of a worker ends the supervisor (see `_handle_end`).
         """
         with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:
             self._advance(0)  # starts the workers
@@ -124,13 +126,15 @@ class Supervisor:
         ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
-        # If this process was suspended, the workers probably were, too, and sent no heartbeats. So a tick counts
-        # at most twice its normal time.
+        # If this process was suspended, the workers were probably suspended, too, and sent no heartbeats. The time of
+        # a slot therefore advances by at most twice the normal interval.
         self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            return  # it ended the wait; the slots check all processes, because signals may be merged
+            # The signal SIGCHLD only ends the wait. The system may merge several of these signals, so the slots check
+            # all processes after each wait.
+            return
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})
         for slot in self._slots:
@@ -143,34 +147,34 @@ class Supervisor:
     def _advance(self, seconds: float) -> None:
         for slot in self._slots:
             if slot.advance(seconds) and not self._stopping:
-                self._follow_end(slot)
+                self._handle_end(slot)
         if not self._announced and all(slot.serves for slot in self._slots):
             self._announced = True
             self._announce()
 
-    def _follow_end(self, slot: Slot) -> None:
-        """Ends the supervisor if another worker would fail like the one that has ended.
+    def _handle_end(self, slot: Slot) -> None:
+        """Decides whether the end of a worker ends the supervisor.
 
         Raises:
-            ConfigError: the next worker would fail, and no other worker serves.
+            ConfigError: the worker has ended before all workers served, or cannot start while no other worker serves.
         """
         if not self._announced:
-            raise ConfigError(slot.rejection or "a worker ended before it served calls; see the log for the cause")
+            raise ConfigError(slot.rejection or "a worker ended before all workers served. See the log for the cause")
         if not slot.rejection:
             return
-        # For example, a certificate was replaced by an invalid one. Other workers still use the previous one.
+        # For example, a new certificate is invalid. Workers that already serve still use the previous certificate.
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.rejection)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.rejection})
 
 
 def _find_obstacle(slots: Sequence[Slot]) -> str:
-    """Returns the reason for the fallback server in the workers; empty if the core serves, as far as is known."""
+    """Returns the reason why a worker uses the fallback server, or an empty text if no worker has reported one."""
     return next((slot.obstacle for slot in slots if slot.obstacle), "")
 
 
 def _hold(address: str, stack: ExitStack) -> str:
-    """Binds an address until the end of `stack`, and returns it with its bound port."""
+    """Binds an address until `stack` is closed. Returns the address with its bound port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)

@@ -1,8 +1,9 @@
-"""A worker process, which serves the same ports as the other workers of a supervisor; see `messages`.
+"""A worker process, which serves the same ports as the other workers of a supervisor (see `messages`).
 
-- It reads its order from standard input, serves calls, and sends heartbeats while it serves.
-- It stops gracefully at SIGTERM and when the supervisor has ended. In the second case it exits if that takes too long.
-- If it cannot serve, it sends a REJECTION and exits.
+- A worker reads its order from standard input, serves calls, and sends heartbeats while it serves.
+- A worker stops gracefully at SIGTERM and when the supervisor has ended. If the supervisor has ended and stopping takes
+  too long, the worker exits at once.
+- A worker that cannot serve sends a REJECTION and exits.
 """
 
 import logging
@@ -36,9 +37,10 @@ def work(messages: int) -> None:
     Args:
         messages: the descriptor of the pipe to the supervisor.
     """
-    os.set_blocking(messages, False)  # this process never waits for the supervisor
+    os.set_blocking(messages, False)  # a worker never waits for the supervisor
     send = partial(_send, messages)
-    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and kept open, because HURRY may follow
+    # Standard input is unbuffered and stays open, because HURRY may follow the order.
+    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:
         order: Order = pickle.load(orders)  # noqa: S301 - written by the supervisor
     configure_logs(order.config.log_format, order.config.log_level)
     _label_records(order.number)
@@ -50,9 +52,9 @@ def work(messages: int) -> None:
 
 
 def _serve(order: Order, send: Callable[[bytes], None]) -> None:
-    # Only SIGTERM stops a worker, and a second signal has no effect, unlike in a server without workers. A service
-    # manager may signal all processes, some of them twice (SIGTERM, then SIGHUP), in addition to the supervisor's
-    # SIGTERM. The supervisor sends HURRY for a second signal.
+    # Only SIGTERM stops a worker. A second signal has no effect, unlike in a server without workers, because a service
+    # manager may send SIGTERM and SIGHUP to all processes, in addition to the SIGTERM of the supervisor. If the
+    # supervisor receives a second signal, the supervisor sends HURRY.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
         runner = Runner(order.config, shares_ports=True)
@@ -63,30 +65,32 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
             send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
         runner.start()
-        ready, _, _ = select.select([signals, _STDIN], [], [])  # standard input becomes readable only at its end
-        # Sent first, because from now on the supervisor waits for the end of this process instead of heartbeats.
+        # HURRY never comes before a stop signal, so standard input becomes readable here only when it ends.
+        ready, _, _ = select.select([signals, _STDIN], [], [])
+        # After this message, the supervisor waits for the end of this process and no longer for heartbeats.
         send(LEAVING)
         cause = "SIGTERM" if signals in ready else "the supervisor has ended"
-        stop(runner, cause, partial(_follow_supervisor, order.stop_seconds))
-    ignore_signals(STOP_SIGNALS)  # the supervisor may send more of them
+        stop(runner, cause, partial(_watch_supervisor, order.stop_seconds))
+    ignore_signals(STOP_SIGNALS)  # the supervisor may send further signals
 
 
-def _follow_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
-    """Sets `hurry` for HURRY. If the supervisor has ended, exits when the worker does not stop in time."""
+def _watch_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
+    """Sets `hurry` when HURRY arrives. If the supervisor ends, ends the process after `stop_seconds`."""
     while os.read(_STDIN, 1):
         hurry.set()
     time.sleep(stop_seconds)
-    os._exit(1)  # not sys.exit, which ends only this thread
+    os._exit(1)  # not sys.exit, which would end only this thread
 
 
 def _send(messages: int, message: bytes) -> None:
-    # The supervisor has ended, which `_follow_supervisor` notices, or it is suspended and the pipe is full.
+    # The write fails if the supervisor has ended, which `_watch_supervisor` detects. The write also fails if the
+    # supervisor is suspended and the pipe is full.
     with suppress(BrokenPipeError, BlockingIOError):
         os.write(messages, message)
 
 
 def _label_records(number: int) -> None:
-    """Adds the worker's number to every record, because all workers write to the same standard error."""
+    """Adds the worker's number to every log record, because all workers write to the same standard error."""
     make_record = logging.getLogRecordFactory()
 
     def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:

@@ -1,1 +1,1 @@
-"""The explorer over HTTP: its routes, its method, and the command `tensor-reshape explore`."""
+"""The explorer over HTTP, with its routes, its method, and the command `tensor-reshape explore`."""

@@ -1,7 +1,7 @@
-"""`tensor-reshape explore`: the explorer for the user of this machine.
+"""The command `tensor-reshape explore`, which serves the explorer to the user of this machine.
 
-Invariants: it listens only on loopback and serves only requests that name this machine. The rules run in this process,
-and no gRPC server is started.
+- The command listens only on loopback, and rejects requests whose Host header does not name this machine.
+- The rules run in the process of the command, and no gRPC server is started.
 """
 
 import asyncio
@@ -62,11 +62,11 @@ def explore(*, port: int, opens: bool) -> None:
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    listener = _listen(port)  # from now on, connections wait for the server
+    listener = _listen(port)  # connections wait in the listener until the server runs
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
-    with suppress(KeyboardInterrupt):  # also if uvicorn has stopped, because it passes the signal on
+    with suppress(KeyboardInterrupt):  # uvicorn stops at Ctrl-C and then raises the signal again
         click.echo(link)
-        if opens:  # on a thread, because some browsers are waited for
+        if opens:  # on its own thread, because `open` may wait until the browser ends
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -82,7 +82,7 @@ def _listen(port: int) -> socket.socket:
 
 
 async def serve_call(method: Method, request: Request, send: Send) -> None:
-    """Runs a method without authorization and without a memory budget; see `ServeCall`."""
+    """Runs a method without authorization and without a memory budget (see `ServeCall`)."""
     info = CallInfo(method.name, read_metadata(request))
     try:
         message = await read_message(request)

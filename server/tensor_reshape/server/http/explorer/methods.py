@@ -1,8 +1,9 @@
-"""The results of the explorer as a method of the server: a query string in, JSON out.
+"""The method that computes the results of the explorer, which maps a query string to JSON.
 
-Invariants: it is InferShape in another form, so it has the name, the permissions, the metrics and the limits of
-InferShape. Parsing, drawing and writing take turns, like all work that holds the interpreter lock. They run on a thread
-for long work.
+- The method is another form of InferShape, and has the same name. The permissions, the metrics and the limits of
+  InferShape therefore also apply to the explorer.
+- A lock ensures that only one query at a time is parsed, drawn and written, because this work holds the interpreter
+  lock. The method runs on a thread for long work.
 """
 
 import json
@@ -19,7 +20,7 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 
 def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Method:
-    """Returns the method that runs queries of the page on `service`; see `pages.build_routes`."""
+    """Returns the method that runs queries of the page on `service` (see `pages.build_routes`)."""
     turns = FairLock()
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
@@ -30,5 +31,5 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
             record = build_response(QueryText.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
-    # A drawing takes a millisecond, so it must not delay the event loop.
+    # The method runs on a thread of the pool, because a drawing takes a millisecond and would delay the event loop.
     return Method(INFER_SHAPE.path, answer, find_work=always(Work.QUERIES))

@@ -1,7 +1,7 @@
-"""The routes of the explorer: the page, its files, and the results of its queries.
+"""The routes of the explorer, which serve the page, its files, and the results of its queries.
 
-Invariants: the page loads nothing from other servers, and the content policy forbids it. Browsers keep the files, and
-ask before each use whether they have changed.
+- The page loads nothing from other servers, and the content security policy forbids this.
+- Browsers may cache the files. Before each use of a file, a browser asks the server whether the file has changed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,9 +28,9 @@ def build_routes(serve_call: ServeCall, service: ReshapeService, listen: Sequenc
     """Returns the routes of the page and of its queries.
 
     Args:
-        serve_call: runs a method on the message of a request.
-        service: computes the results.
-        listen: the addresses of gRPC, with their real ports, for the code that the page shows.
+        serve_call: function that runs a method on the message of a request.
+        service: the service that computes the results.
+        listen: the gRPC addresses with the ports that are bound, for the code that the page shows.
     """
     folder = files("tensor_reshape.explorer") / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
@@ -46,7 +46,8 @@ def _build_file(name: str, content: bytes) -> Callable[[Request], Awaitable[Resp
     tag = f'"{sha256(content).hexdigest()[:16]}"'
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache", "ETag": tag}
 
-    async def send(request: Request) -> Response:  # starlette would run a plain function on another thread
+    # The handler is async, because starlette would run a plain function on another thread.
+    async def send(request: Request) -> Response:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type=_TYPES[f".{name.rpartition('.')[2]}"])

@@ -1,6 +1,6 @@
-"""Answers are found by all of a request but its elements and its id."""
+"""A cached response is found for requests that differ only in their elements and their id."""
 
-from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
+from tensor_reshape.server.oip.response_caches import ResponseCache, Spans
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES
 
 ID = b"\x1a\x02ab"
@@ -10,19 +10,19 @@ LONGER = b"head" + b"\x1a\x03abc" + b":elementstail"
 LONGER_SPANS = Spans(4, 9, 10, 4)
 
 
-def fill() -> AnswerCache:
-    cache = AnswerCache()
-    cache.add(REQUEST, SPANS, b"answer", "reshape")
+def fill() -> ResponseCache:
+    cache = ResponseCache()
+    cache.add(REQUEST, SPANS, b"response", "reshape")
     return cache
 
 
-def test_answer_is_found_for_other_elements_and_another_id():
+def test_response_is_found_for_other_elements_and_another_id():
     hit = fill().find(b"head" + b"\x1a\x02cd" + b":" + b"ELEMENTS" + b"tail")
     assert hit is not None
-    assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdanswer", b"ELEMENTS", "reshape")
+    assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdresponse", b"ELEMENTS", "reshape")
 
 
-def test_answer_is_not_found_for_other_bytes_or_places():
+def test_response_is_not_found_for_other_bytes_or_positions():
     others = {
         "head": (b"HEAD" + ID + b":elementstail", SPANS),
         "tail": (b"head" + ID + b":elementsTAIL", SPANS),
@@ -38,25 +38,25 @@ def test_answer_is_not_found_for_other_bytes_or_places():
     assert [name for name, (request, spans) in others.items() if fill().find(request, spans) is not None] == []
 
 
-def test_id_of_another_length_is_found_by_its_place_and_guessed_afterwards():
+def test_id_of_another_length_is_found_by_its_position_and_guessed_later():
     cache = fill()
     hit = cache.find(LONGER, LONGER_SPANS)
     assert hit is not None
-    assert hit.header == b"\x1a\x03abcanswer"
+    assert hit.header == b"\x1a\x03abcresponse"
     assert cache.find(LONGER) is not None
     assert cache.find(REQUEST) is None
 
 
 def test_long_header_is_not_kept():
-    cache, request = AnswerCache(), bytes(MAX_CACHED_HEADER_BYTES + 1)
+    cache, request = ResponseCache(), bytes(MAX_CACHED_HEADER_BYTES + 1)
     cache.add(request, Spans(0, 0, len(request), 0), b"", "reshape")
     assert cache.find(request) is None
 
 
-def test_answer_without_elements_is_found_for_another_id():
-    cache, request = AnswerCache(), b"head" + ID + b"rest"
-    cache.add(request, Spans(4, 8, len(request), 0), b"answer", "infer_shape")
+def test_response_without_elements_is_found_for_another_id():
+    cache, request = ResponseCache(), b"head" + ID + b"rest"
+    cache.add(request, Spans(4, 8, len(request), 0), b"response", "infer_shape")
     hit = cache.find(b"head\x1a\x02cdrest")
     assert hit is not None
-    assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdanswer", b"", "infer_shape")
+    assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdresponse", b"", "infer_shape")
     assert cache.find(b"head\x1a\x02cdREST") is None

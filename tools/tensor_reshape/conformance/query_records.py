@@ -1,6 +1,6 @@
 """Shape queries and their errors as JSON lines.
 
-Invariant: each line is a query or gets an error of its own; nothing is guessed.
+Invariant: each line is a query or gets its own error. An ambiguous value is an error, not a guess.
 """
 
 import json
@@ -39,14 +39,14 @@ def read_line(line: bytes) -> BatchLine:
     name: str | int | None = None
     try:
         record = _parse(line)
-        name = _read_id(record.pop(_ID, None))  # first, because an error of the rest needs the id
+        name = _read_id(record.pop(_ID, None))  # read first, because an error in the rest needs the id
         data = _read_data(record)
-        return BatchLine(read_question(record), name, data)
+        return BatchLine(read_record(record), name, data)
     except ReshapeError as error:
         return BatchLine(error, name)
 
 
-def read_question(record: Json) -> ShapeQuery:
+def read_record(record: Json) -> ShapeQuery:
     """Reads a query.
 
     Raises:
@@ -57,11 +57,11 @@ def read_question(record: Json) -> ShapeQuery:
             raise _reject(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, id and bytes")
     for key in ("shape",) if "data_from" in record else ("data", "shape"):
         if key not in record:
-            message = f"{key} is required; write null if nothing is known of it"
+            message = f"{key} is required; write null if nothing is known about it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
-    # Only the given keys, so that the defaults of `ShapeQuery` apply.
+    # Missing keys are not passed, so that the defaults of `ShapeQuery` apply.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
-    return ShapeQuery(**{"special_zero": None, **options})  # if it is missing, the rules reject the query
+    return ShapeQuery(**{"special_zero": None, **options})  # the rules reject a query without special_zero
 
 
 def describe_rejection(error: ReshapeError) -> Json:
@@ -106,7 +106,7 @@ def _read_data(record: Json) -> bytes | None:
 
 
 def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
-    """Reads a shape, or null if nothing is known of it. `key` is its name in errors.
+    """Reads a shape, or null if nothing is known about it. `key` is the name of the shape in errors.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED or DIM_SYNTAX_INVALID.
@@ -129,16 +129,16 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
-        # The notation checks the name, so that there is only one check.
+        # `parse_dim` checks the name, so that names are checked in only one place.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
-    message = f'{field} is not a number, text, null, [low, high] or {{"min", "max"}} with or without "name"'
+    message = f'{field} must be a number, text, null, [low, high], or an object with "min", "max" and maybe "name"'
     raise _reject(field, message)
 
 
 def _read_bounds(field: str, low: object, high: object) -> tuple[int, int | None]:
     if _is_int(low) and (high is None or _is_int(high)):
         return low, high
-    raise _reject(field, f"{field} must have two numbers, or null as the second")
+    raise _reject(field, f"{field} must have a number as minimum, and a number or null as maximum")
 
 
 def _read_text(field: str, text: str) -> AnyDim:
@@ -169,7 +169,7 @@ def _read_text_or_null(key: str, value: object) -> str | None:
 def _read_plain_text(key: str, value: object) -> str:
     if isinstance(value, str):
         return value
-    raise _reject(key, f"{key} is text")
+    raise _reject(key, f"{key} must be text")
 
 
 def _read_index(key: str, value: object) -> int | None:

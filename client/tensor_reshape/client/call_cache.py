@@ -1,13 +1,13 @@
-"""A cache of requests without their elements: most reshapes repeat the types and shapes of an earlier one.
+"""A cache of requests without their elements. Most reshapes have the types and shapes of an earlier reshape.
 
 A cached call costs one lookup, one join and one comparison. Invariants:
 
-- Only exactly equal calls share a template. In Python, True, 1 and 1.0 are equal, and objects of other classes may
-  compare in any way. Calls with other types than `_find_key` accepts therefore have no template.
-- A template is made from the plan of a call, so a rejected call never has one.
-- A response that differs from the expected bytes is decoded like that of any other call.
+- Only exactly equal calls share an entry. In Python, True, 1 and 1.0 are equal, and objects of other classes may
+  compare in any way. A call is not cached if `_find_key` does not accept the types of its arguments.
+- An entry is created from the plan of an accepted call, so a rejected call is never cached.
+- A response that differs from the expected bytes is decoded like the response of a call that is not cached.
 
-Threads may look up and create templates at the same time. Two threads that create the same template create equal ones.
+Threads may look up and create entries at the same time. Two threads that create the same entry create equal ones.
 """
 
 from collections.abc import Callable
@@ -28,27 +28,27 @@ from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
 
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
-"""The options with which a call may use a template."""
+"""The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # of a generation: more than 10,000 templates
-_MAX_TEMPLATE_BYTES = 8192
-_OBJECT_BYTES = 600  # the objects of a key and a template, measured, without the headers
+_MAX_CACHE_BYTES = 14 << 20  # size of each of the cache's two generations, enough for 10,000 entries
+_MAX_ENTRY_BYTES = 8192
+_OBJECT_BYTES = 600  # measured size of the objects of a key and its entry, without the headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
-class Template(NamedTuple):
-    """A reshape of elements of one type and shape, in one message.
+class CachedCall(NamedTuple):
+    """The prepared messages of a reshape, for data of one type and shape.
 
     Attributes:
         path: the method path.
         request_header: the request before the elements.
         response_header: the expected response before the elements, as this project's server writes it.
-        response_bytes: the length of that response.
+        response_bytes: the length of the expected response, with the elements.
         dims: the output shape.
         dtype: the output type.
-        question: the query, for decoding any other response.
+        question: the query, which is needed to decode a response with another header.
     """
 
     path: str
@@ -60,13 +60,13 @@ class Template(NamedTuple):
     question: KnownQuestion
 
     def read(self, raw: bytes) -> Array:
-        """Returns the output, which is a read-only view of the response if the response has the expected header."""
+        """Returns the output. If the response has the expected header, the output is a read-only view of it."""
         if len(raw) == self.response_bytes and raw.startswith(self.response_header):
             return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
         return decode_answer(partial(decode_array, self.question, self.dims), raw)
 
     def copy(self, raw: bytes) -> Array:
-        """Returns the output in writable memory of its own."""
+        """Returns a writable copy of the output."""
         return self.read(raw).copy()
 
     def fill(self, out: Array, raw: bytes) -> Array:
@@ -75,23 +75,23 @@ class Template(NamedTuple):
         return out
 
     def fits(self, out: object) -> bool:
-        """Whether `out` can take the output. If not, the general path says why."""
+        """Whether `out` can hold the output. If not, `transfers` handles the call and raises the error."""
         if type(out) is not np.ndarray or out.dtype != self.dtype or out.shape != self.dims:
             return False
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# The key of a template: the operation, the type and shape of the data, the requested shape and its type if it is an
-# array, special_zero, and the expected shape. `_find_key` checks their types. It is a plain tuple, because a named
-# tuple would cost as much as the lookup.
+# The key of an entry: the operation, the type and shape of the data, the requested shape and its type if it is an
+# array, special_zero, and the expected shape. `_find_key` checks their types. The key is a plain tuple, because
+# creating a named tuple would take as long as the lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
-_templates: RecentCache[_Key, Template] = RecentCache(_MAX_CACHE_BYTES, _MAX_TEMPLATE_BYTES)
+_cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
-    """Returns the call of a reshape in one message, or None if the call has no template.
+    """Returns the call of a reshape in one message, or None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
@@ -105,8 +105,8 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     if not isinstance(array, np.ndarray) and is_array(array):
         array = read_array(array, "data")
     way = how.get("transfer", "auto") if how else "auto"
-    # An empty array may have dims that numpy cannot represent, and an array that is not row-major has strides in its
-    # header.
+    # An empty array is not cached, because its output may have dims that numpy cannot represent. An array that is not
+    # row-major is not cached, because its request contains strides.
     if type(array) is not np.ndarray or not array.nbytes or not array.flags.c_contiguous:
         return None
     if way != "inline" and (way != "auto" or array.nbytes > max_bytes):
@@ -114,34 +114,35 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates[key] or _make_template(key, array)
-    decode = None if template is None else _find_decoder(template, how)
-    if template is None or decode is None:
+    cached = _cache[key] or _cache_call(key, array)
+    decode = None if cached is None else _find_decoder(cached, how)
+    if cached is None or decode is None:
         return None
-    # `join` uses the bytes of an array of any type. A memoryview does not work for types that only ml_dtypes defines.
-    request = b"".join((template.request_header, array))  # type: ignore[arg-type] # an array is a buffer
-    return Call(template.path, request, decode)
+    # `join` accepts an array of any type. A memoryview cannot be created for the types of ml_dtypes.
+    request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
+    return Call(cached.path, request, decode)
 
 
-def _find_decoder(template: Template, how: Handover) -> Callable[[bytes], Array] | None:
-    """Returns the function that reads the response; None if `out` cannot take the output."""
+def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
+    """Returns the function that reads the response. None if `out` cannot hold the output."""
     if not how:
-        return template.read
+        return cached.read
     out = how.get("out")
     if out is not None:
-        return partial(template.fill, out) if template.fits(out) else None
-    return template.copy if how.get("writable", False) else template.read
+        return partial(cached.fill, out) if cached.fits(out) else None
+    return cached.copy if how.get("writable", False) else cached.read
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
-    """Returns the key of a call; None if an argument is not of a plain type, for which == is exact."""
+    """Returns the key of a call. None if an argument has a type for which == may not be exact."""
     operation, _, shape, special_zero, expected = arguments
     kind: _DType | None = None
     if type(shape) is np.ndarray and shape.ndim == 1:
         kind, shape = shape.dtype, shape.tolist()
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
         return None
-    # Copied once, so that the checked, the looked-up and the planned shape are the same even if the list changes.
+    # The shape is copied once, because another thread may change the list. The check, the lookup and the plan must use
+    # the same shape.
     target = tuple(shape)
     if not _TARGET_ITEMS.issuperset(map(type, target)):
         return None
@@ -154,30 +155,31 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     return operation, array.dtype, array.shape, target, kind, special_zero, expected
 
 
-def _make_template(key: _Key, array: Array) -> Template | None:
-    """Returns a template for a key, made with an array of the caller; None if the array does not fit the key."""
+def _cache_call(key: _Key, array: Array) -> CachedCall | None:
+    """Creates the entry of a key from the caller's array. None if the array does not match the key."""
     operation, dtype, dims, target, kind, special_zero, expected = key
-    data = array.view()  # a view of its own, because another thread may change the shape of the caller's array
+    data = array.view()  # a new view, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
         return None
-    if not data.dtype.isnative:  # its elements are not sent unchanged
+    if not data.dtype.isnative:  # the elements are converted before they are sent
         return None
     shape = target if kind is None else np.array(target, kind)
     plan = plan_reshape(Arguments(operation, data, shape, special_zero, expected))
-    if plan.data_type.is_packed:  # elements that share bytes are not sent unchanged
+    if plan.data_type.is_packed:  # the elements are packed before they are sent
         return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
-    template = Template(
+    cached = CachedCall(
         path=call.method,
         request_header=call.request[: len(call.request) - data.nbytes],
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # The same dtype object as without a template: equal dtypes can differ in metadata and in their C names.
+        # This is the dtype object of a call that is not cached. The caller's dtype may have other metadata or another C
+        # name, although both are equal.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )
-    entry_bytes = _OBJECT_BYTES + len(template.request_header) + len(response_header)
-    _templates.keep(key, template, entry_bytes)
-    return template
+    entry_bytes = _OBJECT_BYTES + len(cached.request_header) + len(response_header)
+    _cache.keep(key, cached, entry_bytes)
+    return cached

@@ -1,4 +1,4 @@
-"""Calls but for their elements: which share a template, and that none has the answer of another."""
+"""The cache of calls: equal calls share an entry, and no call gets the response of another."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, templates
+from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, call_cache
+from tensor_reshape.client.call_cache import find_call
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
-from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
@@ -28,11 +28,11 @@ SIX = np.arange(6, dtype=np.float32)
 
 
 class Integer(int):
-    """Equal to an int, and none."""
+    """A class whose values are equal to ints."""
 
 
 class Odd(np.ndarray[Any, Any]):
-    """An array of another class."""
+    """A subclass of numpy's array."""
 
 
 def arguments(
@@ -43,12 +43,12 @@ def arguments(
     special_zero: object = False,
     expected_shape: object = None,
 ) -> Arguments:
-    """Returns what a caller may pass, whatever its types."""
+    """Returns arguments of any types."""
     return Arguments(*cast("tuple[Any, ...]", (operation, array, shape, special_zero, expected_shape)))
 
 
 def read(asked: Arguments) -> object:
-    """Returns the request of a plan, or what is raised instead."""
+    """Returns the request of a plan, or its error."""
     try:
         return plan_reshape(asked).build_inline()[:2]
     except (ReshapeError, TypeError) as error:
@@ -67,9 +67,9 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> RecentCache[Any, Any]:
-    """The templates, of which there are none at first, and so few later that threads drop them under their hands."""
+    """Replaces the cache by an empty one, which is so small that threads drop entries while others use them."""
     known = RecentCache[Any, Any](64 << 10, 4096)
-    monkeypatch.setattr(templates, "_templates", known)
+    monkeypatch.setattr(call_cache, "_cache", known)
     return known
 
 
@@ -88,7 +88,7 @@ PLAIN = [
 ]
 
 
-def test_template_call_equals_the_planned_call():
+def test_cached_call_equals_the_planned_call():
     for asked in PLAIN:
         plan = plan_reshape(asked)
         planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
@@ -122,7 +122,7 @@ def test_the_output_is_a_read_only_view_of_the_response():
     assert (output.flags.owndata, output.flags.writeable, output.flags.aligned) == (False, False, True)
 
 
-def test_two_arrays_of_one_shape_share_a_template(known: dict[Any, Any]):
+def test_two_arrays_of_one_shape_share_an_entry(known: dict[Any, Any]):
     one, other = find(SIX).request, find(SIX + 1).request
     assert (len(known), one[:-24]) == (1, other[:-24])
     assert (one[-24:], other[-24:]) == (SIX.tobytes(), (SIX + 1).tobytes())
@@ -141,7 +141,7 @@ OTHERS = [
 ]
 
 
-def test_template_key_has_everything_in_the_header(known: dict[Any, Any]):
+def test_cache_key_has_everything_in_the_header(known: dict[Any, Any]):
     find()
     for count, other in enumerate(OTHERS, start=2):
         call = find_call(other, MANY, {})
@@ -177,7 +177,7 @@ ODD = [
 ]
 
 
-def test_arguments_of_other_types_have_no_template(known: dict[Any, Any]):
+def test_arguments_of_other_types_are_not_cached(known: dict[Any, Any]):
     before = [read(odd) for odd in ODD]
     for shape in ((2, 3), (1, 6)):  # their equals, for most of them
         find(shape=shape)
@@ -186,7 +186,7 @@ def test_arguments_of_other_types_have_no_template(known: dict[Any, Any]):
     assert ([read(odd) for odd in ODD], len(known)) == (before, 4)
 
 
-def test_rejected_shape_has_no_template(known: dict[Any, Any]):
+def test_rejected_shape_is_not_cached(known: dict[Any, Any]):
     for _ in range(2):
         with pytest.raises(InvalidRequestError) as caught:
             find_call(arguments(shape=(4, -1)), MANY, {})
@@ -196,11 +196,11 @@ def test_rejected_shape_has_no_template(known: dict[Any, Any]):
     assert known == {}
 
 
-def test_array_above_the_inline_limit_has_no_template():
+def test_array_above_the_inline_limit_is_not_cached():
     assert (find_call(arguments(), 23, {}), find_call(arguments(), 24, {}) is None) == (None, False)
 
 
-def test_changed_list_uses_another_template():
+def test_changed_list_uses_another_entry():
     shape = [2, 3]
     find(shape=shape)
     shape[:] = [3, 2]
@@ -212,7 +212,7 @@ def test_response_with_unknown_fields_is_decoded():
     np.testing.assert_array_equal(find().decode(response), SIX.reshape(2, 3), strict=True)
 
 
-def test_numpy_integers_share_a_template_with_ints(known: dict[Any, Any]):
+def test_numpy_integers_share_an_entry_with_ints(known: dict[Any, Any]):
     call = find(shape=(2, 3))
     for kind in (np.int8, np.uint64, np.intp, np.longlong):
         assert find(shape=(kind(2), kind(3)))[:2] == call[:2]
@@ -220,7 +220,7 @@ def test_numpy_integers_share_a_template_with_ints(known: dict[Any, Any]):
     assert len(known) == 2
 
 
-def test_template_depends_on_the_type_of_a_shape_array(known: dict[Any, Any]):
+def test_cache_key_has_the_type_of_a_shape_array(known: dict[Any, Any]):
     for operation, dtype in product((RESHAPE, STATIC_RESHAPE), ("<i4", "<i8", ">i8", "u8")):
         asked = arguments(shape=np.array([2, 3], dtype), operation=operation)
         before = len(known)
@@ -233,7 +233,7 @@ def test_template_depends_on_the_type_of_a_shape_array(known: dict[Any, Any]):
     assert len(known) == 9
 
 
-def test_name_in_the_expected_shape_is_part_of_a_template(known: dict[Any, Any]):
+def test_cache_key_has_names_of_the_expected_shape(known: dict[Any, Any]):
     for expected in (("N", 3), ("M", 3), ("N", "2..4")):
         asked = arguments(expected_shape=expected)
         call = find_call(asked, MANY, {})
@@ -242,7 +242,7 @@ def test_name_in_the_expected_shape_is_part_of_a_template(known: dict[Any, Any])
     assert len(known) == 3
 
 
-def test_threads_share_templates():
+def test_threads_share_the_cache():
     def check(number: int) -> bool:
         array = np.full(number % 90 + 1, number, np.float32)
         output = find(array, (array.size, 1)).decode(respond(array, (array.size, 1)))
@@ -258,7 +258,7 @@ def test_threads_share_templates():
     target=st.lists(st.sampled_from([-1, 0, 1, 2, 3, 6, True, np.int64(2)]), max_size=4),
     zero=st.booleans(),
 )
-def test_templates_agree_with_plans_for_random_calls(
+def test_cached_calls_equal_planned_calls_for_random_arguments(
     dtype: npt.DTypeLike, dims: list[int], target: list[object], *, zero: bool
 ):
     asked = arguments(np.zeros(dims, dtype), target, special_zero=zero)
@@ -272,7 +272,7 @@ def test_templates_agree_with_plans_for_random_calls(
             assert call is None or call[:2] == planned
 
 
-def test_options_for_the_output_use_the_same_template(known: dict[Any, Any]):
+def test_options_for_the_output_use_the_same_entry(known: dict[Any, Any]):
     out = np.empty((2, 3), np.float32)
     options: list[Handover] = [{}, {"transfer": "inline"}, {"writable": True}, {"out": out}, {"request_id": "a"}]
     for how in options:
@@ -289,7 +289,7 @@ def test_inline_transfer_has_no_size_limit():
     assert find_call(arguments(), 23, {"transfer": "inline"}) is not None
 
 
-def test_options_that_need_the_general_path_have_no_template():
+def test_options_that_need_the_general_path_are_not_cached():
     read_only = np.empty((2, 3), np.float32)
     read_only.flags.writeable = False
     options: list[Handover] = [

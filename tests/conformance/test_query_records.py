@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.client.question_records import describe_rejection, read_line, read_question
+from tensor_reshape.conformance.query_records import describe_rejection, read_line, read_record
 
 Line = dict[str, Any]
 PLAIN: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
@@ -30,7 +30,7 @@ KEYS: list[tuple[Line, str, object]] = [
 
 
 def read(line: Line) -> ShapeQuery:
-    return read_question({**PLAIN, **line})
+    return read_record({**PLAIN, **line})
 
 
 def test_keys_of_a_line_become_fields_of_the_query():
@@ -57,17 +57,17 @@ def test_printed_dim_is_parsed_to_the_same_dim():
 @pytest.mark.parametrize("key", ["data", "shape"])
 def test_line_without_a_shape_is_rejected(key: str):
     with pytest.raises(InvalidRequestError) as caught:
-        read_question({name: value for name, value in PLAIN.items() if name != key})
+        read_record({name: value for name, value in PLAIN.items() if name != key})
     assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, key)
 
 
 def test_line_with_data_from_needs_no_data():
-    query = read_question({"data_from": 0, "shape": [-1], "special_zero": False})
+    query = read_record({"data_from": 0, "shape": [-1], "special_zero": False})
     assert (query.data_shape, query.data_from) == (None, 0)
 
 
 def test_a_line_without_special_zero_is_left_to_the_rules():
-    assert read_question({"data": [1], "shape": [1]}).special_zero is None
+    assert read_record({"data": [1], "shape": [1]}).special_zero is None
 
 
 @pytest.mark.parametrize(
