@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, find_bounds, find_name
-from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.dims import AnyDim, Interval, find_bounds, find_name
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.equations import Monomial, System, build_system
 from tensor_reshape.rules.solvers.facts import Facts
@@ -77,10 +76,10 @@ class _Want(NamedTuple):
     bounds: Interval
 
 
-def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, Symbol]:
-    """Returns the symbol of each variable: its own, or its position."""
-    named = {key: symbol._replace(bounds=_declare(system, key)) for key, symbol in system.symbols.items()}
-    names = {symbol.name for symbol in named.values()}
+def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
+    """Returns the name of each variable, which is its position if it has no symbol."""
+    named = {key: symbol.name for key, symbol in system.symbols.items()}
+    names = {*named.values()}
     output = [
         (index, monomial)
         for index, monomial in enumerate(system.output)
@@ -89,14 +88,8 @@ def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, Symbol]
     for field, monomials in (("data", [*system.data.items()]), ("shape", output)):
         for index, monomial in monomials:
             if monomial.variable is not None and monomial.variable not in named:
-                name = name_position(field, index, names)
-                named[monomial.variable] = Symbol(name, _declare(system, monomial.variable))
+                named[monomial.variable] = name_position(field, index, names)
     return named
-
-
-def _declare(system: System, key: int) -> Interval:
-    low, high = system.ranges[key]
-    return Interval(low, None if high >= MAX_DIM else high)
 
 
 def _declare_steps(facts: Facts, system: System) -> None:
@@ -113,7 +106,8 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
         if want is None:
             continue
         bounds = find_bounds(want)
-        if find_name(want) is not None and isinstance(want, Dim):
+        exact: Ratio | None
+        if find_name(want) is not None:
             exact = Ratio.of(system.add_monomial(want, f"expected_shape.dims[{index}]"))
         else:
             exact = Ratio(bounds.min, ()) if bounds.min == bounds.max else None
@@ -127,8 +121,8 @@ def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
         return
     for index, monomial in enumerate(system.output):
         if index != target.inferred and index not in target.cancelled and target.kinds[index] is not Kind.UNKNOWN:
-            for key in monomial.variables:
-                facts.add(RANGE, Ratio(1, (key,)), bounds=Interval(1, None), rule=3, item=f"shape[{index}]")
+            for key in filter(system.can_be_zero, monomial.variables):
+                facts.require_positive(key, index)
 
 
 def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
@@ -181,16 +175,16 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
     """
     system = System()
     keys = [system.add_monomial(dim, "data").variable for dim in data]
-    names = {symbol.name for symbol in system.symbols.values()}
-    symbols = dict(system.symbols)
+    named = {key: symbol.name for key, symbol in system.symbols.items()}
+    names = {*named.values()}
     for index, key in enumerate(keys):
-        if key is not None and key not in symbols:
-            symbols[key] = Symbol(name_position("data", index, names), _declare(system, key))
-    facts = Facts(system.ranges, symbols)
+        if key is not None and key not in named:
+            named[key] = name_position("data", index, names)
+    facts = Facts(system.ranges, named)
     for index in () if target.cancelled else target.copied:
         key = keys[index]
-        if key is not None:
-            facts.add(RANGE, Ratio(1, (key,)), bounds=Interval(1, None), rule=3, item=f"shape[{index}]")
+        if key is not None and system.can_be_zero(key):
+            facts.require_positive(key, index)
     for index, key in enumerate(keys if step > 1 else ()):
         if key is not None and index not in target.copied:
             facts.add(DIVIDES, Ratio(step, ()), Ratio(1, (key,)), rule=3, item=f"shape[{target.inferred}]")

@@ -22,11 +22,21 @@ from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol, make_legal_expression
+from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol, make_expression, make_legal_expression
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.solvers.equations import Range
-from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, RANGE, Found, Ratio, Sides, drop_implied, is_solved
+from tensor_reshape.rules.solvers.products import (
+    DIVIDES,
+    EQUAL,
+    RANGE,
+    Found,
+    Ratio,
+    Sides,
+    drop_implied,
+    find_implied,
+    is_solved,
+)
 from tensor_reshape.rules.solvers.propagation import find_root, find_root_above
 
 _MAX_DIVISORS = 256  # a dim that divides a number with more divisors stays a divisibility
@@ -43,6 +53,10 @@ class _Fact(NamedTuple):
     rule: int
     item: str
 
+    def has_any(self, keys: set[int]) -> bool:
+        """Whether it has one of the variables."""
+        return not (keys.isdisjoint(self.left.keys) and keys.isdisjoint(self.right.keys))
+
 
 _CONTRADICTION = Found(EQUAL, Sides(0, (), 1, ()))
 
@@ -54,17 +68,19 @@ class Facts:
         complete: whether every fact can be written as a condition.
     """
 
-    def __init__(self, ranges: Sequence[Range], symbols: Mapping[int, Symbol]) -> None:
+    def __init__(self, ranges: Sequence[Range], names: Mapping[int, str]) -> None:
         """Starts without facts.
 
         Args:
             ranges: the declared range of each variable, by its key.
-            symbols: the variables that can be named in a condition.
+            names: the names of the variables that a condition may contain, by key.
         """
         self.complete = True
+        self._declared = ranges
         self._ranges = list(ranges)
-        self._symbols = symbols
+        self._names = names
         self._facts = list[_Fact]()
+        self._positive = dict[int, int]()  # the items that demand that a variable is at least 1
         self._steps = list[tuple[int, Counter[int]]]()  # a number that divides a product, as declared
 
     def declare(self, ratio: Ratio) -> None:
@@ -72,6 +88,10 @@ class Facts:
         step = ratio.divisor // gcd(ratio.divisor, ratio.number)
         if not ratio.divisors and step > 1:
             self._steps.append((step, Counter(ratio.keys)))
+
+    def require_positive(self, key: int, index: int) -> None:
+        """Demands that a variable is at least 1, because it is a factor of item `index` and of the divisor of a -1."""
+        self._positive.setdefault(key, index)
 
     def add(
         self,
@@ -93,30 +113,39 @@ class Facts:
 
     def solve(self) -> tuple[tuple[Condition, ...], bool]:
         """Returns the conditions, and whether they contradict each other."""
+        for key in self._positive:
+            low, high = self._ranges[key]
+            if high == 0:
+                return (), True
+            self._ranges[key] = Range(low or 1, high)
         found: dict[int, list[Found]] = {}
-        pending, moved = list(range(len(self._facts))), True
-        while moved:
-            moved = False
-            for place in [*pending]:
+        pending = places = list(range(len(self._facts)))
+        unsolved = set(places)
+        while pending:
+            moved = set[int]()
+            for place in pending:
                 found[place] = self._normalise(self._facts[place])
                 if _CONTRADICTION in found[place]:
                     return (), True
                 if all(map(is_solved, found[place])):
-                    pending.remove(place)
-                    narrowed = [self._narrow(one) for one in found[place]]
-                    moved = moved or any(narrowed)
+                    unsolved.remove(place)
+                    moved.update(filter(None, map(self._narrow, found[place])))
+            # The normal form of a fact depends only on the ranges of its own variables.
+            pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
-        written = [self._write(fact, one) for fact, one in drop_implied(listed)]
+        implied = find_implied(one for _, one in listed)
+        written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
+        written += [self._write(fact, one) for fact, one in drop_implied(listed, implied)]
         self.complete = None not in written
         return tuple([condition for condition in written if condition is not None]), False
 
-    def _narrow(self, found: Found) -> bool:
-        """Narrows the range of a solved variable. Returns whether it moved."""
+    def _narrow(self, found: Found) -> int | None:
+        """Narrows the range of a solved variable. Returns its key; None if the range stays the same."""
         key = found.sides.left[0]
         low, high = found.interval
         own = self._ranges[key]
         self._ranges[key] = own.meet(Range(low, own.max if high is None else high))
-        return self._ranges[key] != own
+        return None if self._ranges[key] == own else key
 
     def _normalise(self, fact: _Fact) -> list[Found]:
         above, left = self._fold(fact.left)
@@ -144,11 +173,12 @@ class Facts:
         Lemma: cancel-unless-zero.
         """
         above, left, below, right, _ = sides
-        common = Counter(left) & Counter(right)
-        if common:
+        shared: tuple[int, ...] = ()
+        if left and right:
+            common = Counter(left) & Counter(right)
             left, right = _remove(left, common), _remove(right, common)
+            shared = tuple([key for key in common if self._ranges[key].min == 0])
         number = gcd(above, below)
-        shared = tuple([key for key in common if self._ranges[key].min == 0])
         return Sides(above // number, left, below // number, right, shared)
 
     def _equate(self, whole: Sides) -> list[Found]:
@@ -235,29 +265,30 @@ class Facts:
             return [Found(RANGE, sides, bounds)] if bounds != ANY else []
         low = -(-low * sides.below // sides.above)
         high = None if high is None else high * sides.below // sides.above
-        if len(set(sides.left)) == 1:
-            power = len(sides.left)
-            sides = sides._replace(left=sides.left[:1])
-            low, high = find_root_above(low, power), None if high is None else find_root(high, power)
-        least, greatest = self._limit(sides.left)
-        met = Interval(least, greatest).meet(Interval(low, high))
+        keys, power = sides.left, len(sides.left)
+        if power > 1 and len(set(keys)) == 1:
+            keys, low, high = keys[:1], find_root_above(low, power), None if high is None else find_root(high, power)
+        least, greatest = declared = self._limit(keys)
+        low, high = met = Interval(low, high).meet(declared)
         if met.is_empty:
             return [_CONTRADICTION]
-        if met == (least, greatest):
+        if met == declared:
             return []
-        if met.min == met.max and len(sides.left) == 1:
-            return [Found(EQUAL, Sides(1, sides.left, met.min, ()))]
-        kept = Interval(0 if met.min == least else met.min, None if met.max == greatest else met.max)
-        return [Found(RANGE, Sides(1, sides.left, 1, ()), kept)]
+        if low == high and len(keys) == 1:
+            return [Found(EQUAL, Sides(1, keys, low, ()))]
+        kept = Interval(0 if low == least else low, None if high == greatest else high)
+        return [Found(RANGE, Sides(1, keys, 1, ()), kept)]
 
-    def _limit(self, keys: Sequence[int]) -> tuple[int, int | None]:
-        """Returns the least and the greatest product of variables; None if it has no upper end."""
+    def _limit(self, keys: Sequence[int]) -> Interval:
+        """Returns the range of a product of variables."""
         least = greatest = 1
+        is_open = False
         for key in keys:
             low, high = self._ranges[key]
             least *= low
             greatest *= high
-        return least, None if any(self._ranges[key].is_open for key in keys) and greatest else greatest
+            is_open = is_open or high >= MAX_DIM
+        return Interval(least, None if is_open and greatest else greatest)
 
     def _vanish(self, keys: Iterable[int]) -> list[Found]:
         """Returns the condition that a product is 0.
@@ -289,6 +320,15 @@ class Facts:
                 number //= gcd(number, step)
         return number == 1
 
+    def _write_positive(self, key: int, index: int) -> Condition | None:
+        """Returns the condition that a variable is at least 1; None if the variable has no name."""
+        if key not in self._names:
+            return None
+        product, item = make_expression(1, [self._get_symbol(key)]), f"shape[{index}]"
+        if self._declared[key].max == 1:
+            return Condition(EQUAL, product, make_expression(1, ()), rule=3, item=item)
+        return Condition(RANGE, product, min=1, rule=3, item=item)
+
     def _write(self, fact: _Fact, found: Found) -> Condition | None:
         """Returns the condition; None if it cannot be written."""
         kind, (above, left, below, right, shared), (low, high) = found
@@ -308,13 +348,17 @@ class Facts:
         return Condition(kind, first, second, None, None, unless, fact.rule, fact.item)
 
     def _name(
-        self, number: int, keys: Iterable[int], divisor: int = 1, divisors: Iterable[int] = ()
+        self, number: int, keys: Sequence[int], divisor: int = 1, divisors: Sequence[int] = ()
     ) -> Expression | None:
-        factors, below = [self._symbols.get(key) for key in keys], [self._symbols.get(key) for key in divisors]
-        named = [symbol for symbol in factors if symbol], [symbol for symbol in below if symbol]
-        if len(named[0]) < len(factors) or len(named[1]) < len(below):
+        """Returns a product with the names of its variables; None if a variable has no name, or if it is too large."""
+        if not self._names.keys() >= {*keys, *divisors}:
             return None
-        return make_legal_expression(number, named[0], divisor, named[1])
+        factors, below = [self._get_symbol(key) for key in keys], [self._get_symbol(key) for key in divisors]
+        return make_legal_expression(number, factors, divisor, below)
+
+    def _get_symbol(self, key: int) -> Symbol:
+        low, high = self._declared[key]
+        return Symbol(self._names[key], Interval(low, None if high >= MAX_DIM else high))
 
 
 def _remove(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:

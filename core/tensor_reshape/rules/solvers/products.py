@@ -1,6 +1,6 @@
 """Products of variables in facts, and conditions on them that are not written yet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple, TypeVar
 
@@ -82,30 +82,69 @@ def is_solved(found: Found) -> bool:
     return is_single and found.kind is not DIVIDES
 
 
-def drop_implied(listed: Sequence[tuple[AnyFact, Found]]) -> Iterable[tuple[AnyFact, Found]]:
+class Implied(NamedTuple):
+    """The variables that conditions bound.
+
+    Attributes:
+        known: the variables with one value.
+        lows: the lower ends of ranges of variables.
+        highs: the upper ends of ranges of variables.
+        positive: the variables that a condition on a product makes at least 1.
+    """
+
+    known: set[int]
+    lows: dict[int, int]
+    highs: dict[int, int]
+    positive: set[int]
+
+    def make_positive(self, key: int) -> bool:
+        """Whether the conditions make a variable at least 1."""
+        return key in self.lows or key in self.positive or key in self.known
+
+
+def find_implied(listed: Iterable[Found]) -> Implied:
+    """Returns the variables that conditions bound."""
+    implied = Implied(set(), {}, {}, set())
+    for found in listed:
+        if not is_solved(found):
+            implied.positive.update(_list_positive(found))
+            continue
+        key, (low, high) = found.sides.left[0], found.bounds
+        if found.kind is EQUAL:
+            implied.known.add(key)
+        if low:
+            implied.lows[key] = max(low, implied.lows.get(key, 0))
+        if high is not None:
+            implied.highs[key] = min(high, implied.highs.get(key, high))
+    return implied
+
+
+def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> Iterator[tuple[AnyFact, Found]]:
     """Yields conditions without those that follow from another one."""
-    best, positive = dict[int, Interval](), set[int]()
-    for _, found in listed:
-        sides = found.sides
-        if is_solved(found):
-            own, old = found.interval, best.get(sides.left[0], ANY)
-            best[sides.left[0]] = own if own.meet(old) == own else old
-        elif not sides.shared:
-            positive.update(_list_positive(found))
+    known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
     seen = set[Found]()
     for fact, found in listed:
-        follows = found in seen
-        if is_solved(found) and found.kind is RANGE:
-            key, own = found.sides.left[0], found.interval
-            follows = follows or (own == (1, None) and key in positive) or own.meet(best[key]) != own
-        if not follows:
-            seen.add(found)
-            yield fact, found
+        kept = found
+        if found.kind is RANGE and is_solved(found):
+            # The tightest end of each variable is listed once.
+            key, (low, high) = found.sides.left[0], found.bounds
+            low = lows.pop(key) if low and lows.get(key) == low else 0
+            high = highs.pop(key) if high is not None and highs.get(key) == high else None
+            if key in known or (low == 1 and key in implied.positive):
+                low = 0
+            kept = found._replace(bounds=Interval(low, None if key in known else high))
+            if kept.bounds == ANY:
+                continue
+        if kept not in seen:
+            seen.add(kept)
+            yield fact, kept
 
 
 def _list_positive(found: Found) -> Sequence[int]:
     """Returns variables that a condition with a number above 0 makes at least 1."""
     sides = found.sides
+    if sides.shared:
+        return ()
     if found.kind is EQUAL:
         return sides.left if sides.below and not sides.right else ()
     return sides.right if found.kind is DIVIDES and not sides.left else ()
