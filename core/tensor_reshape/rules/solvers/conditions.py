@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
-from tensor_reshape.rules.dims import AnyDim, Interval, find_bounds, find_name
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, make_expression
 from tensor_reshape.rules.questions import AnyQuestion, Kind
-from tensor_reshape.rules.solvers.equations import Monomial, System, build_system
+from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
 from tensor_reshape.rules.solvers.facts import Facts
 from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, RANGE, Ratio
 from tensor_reshape.rules.targets import Target
@@ -173,19 +173,26 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
         step: the number that must divide the product of the dims that are not copied. If it is more than 1, only one of
             them is not a number.
     """
-    system = System()
-    keys = [system.add_monomial(dim, "data").variable for dim in data]
-    named = {key: symbol.name for key, symbol in system.symbols.items()}
-    names = {*named.values()}
-    for index, key in enumerate(keys):
-        if key is not None and key not in named:
-            named[key] = name_position("data", index, names)
-    facts = Facts(system.ranges, named)
+    listed = list[Condition]()
     for index in () if target.cancelled else target.copied:
-        key = keys[index]
-        if key is not None and system.can_be_zero(key):
-            facts.require_positive(key, index)
-    for index, key in enumerate(keys if step > 1 else ()):
-        if key is not None and index not in target.copied:
-            facts.add(DIVIDES, Ratio(step, ()), Ratio(1, (key,)), rule=3, item=f"shape[{target.inferred}]")
-    return Conditions(facts.solve()[0], complete=True)
+        if find_bounds(data[index]).min == 0:
+            listed.append(Condition(RANGE, _name_single(data, index), min=1, rule=3, item=f"shape[{index}]"))
+    for index, dim in enumerate(data if step > 1 else ()):
+        if not isinstance(dim, int) and index not in target.copied:
+            product, item = _name_single(data, index), f"shape[{target.inferred}]"
+            low, high = find_range(dim)
+            first, last = -(-low // step), high // step
+            if first == last:
+                listed.append(Condition(EQUAL, product, make_expression(first * step, ()), rule=3, item=item))
+            else:
+                listed.append(Condition(DIVIDES, make_expression(step, ()), product, rule=3, item=item))
+    return Conditions(tuple(listed), complete=True)
+
+
+def _name_single(data: Sequence[AnyDim], index: int) -> Expression:
+    """Returns an independent dim as an expression, with its position if it has no name."""
+    dim = data[index]
+    if isinstance(dim, Dim) and dim.expression is not None:
+        return dim.expression
+    names = {name for name in map(find_name, data) if name is not None}
+    return make_expression(1, [Symbol(name_position("data", index, names), find_bounds(dim))])
