@@ -294,7 +294,7 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
         if met.is_empty:  # the bounds from the equation contradict the bounds from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
-    conditions = list_conditions(question, target, case.system)
+    conditions = list_conditions(question, case)
     if conditions.contradict:
         raise _reject(question, case)
     return tuple(dims), conditions

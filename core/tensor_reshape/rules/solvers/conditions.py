@@ -11,15 +11,17 @@ output, so only the divisibility of the other factors is left.
 Invariants: nothing here decides which output dims follow. A contradiction of the conditions rejects the query.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, make_expression
 from tensor_reshape.rules.questions import AnyQuestion, Kind
-from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
+from tensor_reshape.rules.solvers.cases import Case
+from tensor_reshape.rules.solvers.equations import Equation, Monomial, System, build_system, find_range
 from tensor_reshape.rules.solvers.facts import Facts
-from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, RANGE, Ratio
+from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, ONE, RANGE, Ratio
 from tensor_reshape.rules.targets import Target
 
 
@@ -40,33 +42,67 @@ class Conditions(NamedTuple):
 NO_CONDITIONS = Conditions((), complete=True)
 """The conditions of a query that accepts every instance."""
 
+_FREE = {Kind.INFERRED, Kind.UNKNOWN}
+"""The kinds of items that are not factors of the other volume."""
 
-def list_conditions(question: AnyQuestion, target: Target[AnyDim], system: System) -> Conditions:
+
+def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
     """Returns the conditions of a query.
 
     Lemma: quotient-is-divisibility.
 
     Args:
         question: the query.
-        target: its target.
-        system: its variables, which the expected shape may have narrowed.
+        case: its target, its variables and its equation, which the expected shape may have narrowed.
     """
-    # The bounds of expected dims are demands, so they must not be in the declared ranges.
-    if question.expected is not None:
-        system = build_system(question._replace(expected=None), target)
-    wants = _list_wants(question, system)
-    facts = Facts(system.ranges, _name_variables(system, target))
-    _declare_steps(facts, system)
-    _add_divisor(facts, system, target)
-    for index, (monomial, want) in wants.items():
-        if target.kinds[index] not in {Kind.INFERRED, Kind.UNKNOWN}:
-            _add_want(facts, index, Ratio.of(monomial), want)
-    _add_volumes(facts, system, target, wants)
-    listed, contradict = facts.solve()
+    target, system = case.target, case.system
     # A copy demands a rank, which no condition expresses.
-    is_rank_enough = question.data is not None or not target.copied
-    complete = facts.complete and is_rank_enough and Kind.UNKNOWN not in target.kinds
-    return Conditions(listed, complete, contradict)
+    complete = (question.data is not None or not target.copied) and Kind.UNKNOWN not in target.kinds
+    if question.expected is None:
+        free = {system.output[index].variable for index, kind in enumerate(target.kinds) if kind in _FREE}
+        if target.inferred is None and _is_implied(case.remainder, free):
+            return Conditions((), complete)
+        facts = Facts(system.ranges, partial(_name_variables, system, target))
+        _add_divisor(facts, system, target)
+        _add_equation(facts, target, case.equation, free)
+    else:
+        # The bounds of expected dims are demands, so they must not be in the declared ranges.
+        system = build_system(question._replace(expected=None), target)
+        wants = _list_wants(question, system)
+        facts = Facts(system.ranges, partial(_name_variables, system, target))
+        _add_divisor(facts, system, target)
+        for index, (monomial, want) in wants.items():
+            if target.kinds[index] not in _FREE:
+                _add_want(facts, index, Ratio.of(monomial), want)
+        _add_volumes(facts, system, target, wants)
+    _declare_steps(facts, system)
+    listed, contradict = facts.solve()
+    return Conditions(listed, complete and facts.complete, contradict)
+
+
+def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
+    """Whether the volumes are always equal, or can always be made equal by free items."""
+    above, below = remainder.constants
+    is_quotient_whole = below == 1 and bool(free)
+    return all(key in free for key in remainder.right) and (
+        is_quotient_whole or (above == below and not (remainder.left or remainder.right))
+    )
+
+
+def _add_equation(facts: Facts, target: Target[AnyDim], equation: Equation, free: Container[int | None]) -> None:
+    """Demands equal volumes, or that the product of the other items divides the volume of the data."""
+    above, below = equation.constants
+    factors = tuple([key for key in equation.right if key not in free])
+    left, right = Ratio(above, tuple(equation.left)), Ratio(below, factors)
+    if len(factors) < len(equation.right):
+        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
+    else:
+        facts.add(EQUAL, left, right, *_find_volume_rule(target))
+
+
+def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
+    """Returns the rule that demands equal volumes, and its item."""
+    return (4, "shape") if target.inferred is None else (3, f"shape[{target.inferred}]")
 
 
 class _Want(NamedTuple):
@@ -83,7 +119,7 @@ def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
     output = [
         (index, monomial)
         for index, monomial in enumerate(system.output)
-        if target.kinds[index] not in {Kind.INFERRED, Kind.UNKNOWN, Kind.COPIED}
+        if target.kinds[index] not in {*_FREE, Kind.COPIED}
     ]
     for field, monomials in (("data", [*system.data.items()]), ("shape", output)):
         for index, monomial in monomials:
@@ -128,9 +164,9 @@ def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
 def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
     item = f"expected_shape.dims[{index}]"
     if want.exact is not None:
-        facts.add(EQUAL, ratio, want.exact, rule=5, item=item)
+        facts.add(EQUAL, ratio, want.exact, 5, item)
     else:
-        facts.add(RANGE, ratio, bounds=want.bounds, rule=5, item=item)
+        facts.add(RANGE, ratio, ONE, 5, item, want.bounds)
 
 
 def _add_volumes(
@@ -145,7 +181,7 @@ def _add_volumes(
     for index, monomial in enumerate(system.output):
         if index in target.cancelled:
             continue
-        if target.kinds[index] not in {Kind.INFERRED, Kind.UNKNOWN}:
+        if target.kinds[index] not in _FREE:
             factors.append(Ratio.of(monomial))
             continue
         exact = wants[index][1].exact if index in wants else None
@@ -154,11 +190,10 @@ def _add_volumes(
         else:
             factors.append(exact)
     right = Ratio.multiply(factors)
-    rule, item = (4, "shape") if target.inferred is None else (3, f"shape[{target.inferred}]")
     if free:
-        facts.add(DIVIDES, right, left, rule=rule, item=item)
+        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
     else:
-        facts.add(EQUAL, left, right, rule=rule, item=item)
+        facts.add(EQUAL, left, right, *_find_volume_rule(target))
     # The quotient is a dim of the output, which may have expected bounds.
     if free == [target.inferred] and target.inferred in wants and Kind.UNKNOWN not in target.kinds:
         _add_want(facts, target.inferred, left.times(right.invert()), wants[target.inferred][1])

@@ -17,7 +17,7 @@ and their order.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
 
@@ -68,17 +68,18 @@ class Facts:
         complete: whether every fact can be written as a condition.
     """
 
-    def __init__(self, ranges: Sequence[Range], names: Mapping[int, str]) -> None:
+    def __init__(self, ranges: Sequence[Range], find_names: Callable[[], Mapping[int, str]]) -> None:
         """Starts without facts.
 
         Args:
             ranges: the declared range of each variable, by its key.
-            names: the names of the variables that a condition may contain, by key.
+            find_names: returns the names of the variables that a condition may contain, by key.
         """
         self.complete = True
         self._declared = ranges
         self._ranges = list(ranges)
-        self._names = names
+        self._find_names = find_names
+        self._names: Mapping[int, str] = {}
         self._facts = list[_Fact]()
         self._positive = dict[int, int]()  # the items that demand that a variable is at least 1
         self._steps = list[tuple[int, Counter[int]]]()  # a number that divides a product, as declared
@@ -97,18 +98,15 @@ class Facts:
         self,
         kind: ConditionKind,
         left: Ratio,
-        right: Ratio = Ratio(1, ()),  # noqa: B008 - a constant
-        *,
-        bounds: Interval = ANY,
+        right: Ratio,
         rule: int,
         item: str,
+        bounds: Interval = ANY,
     ) -> None:
         """Adds a fact. Facts that were added first are listed first."""
-        # A ratio in the place of a product: each side is multiplied by the divisors of the other.
+        # Each side is multiplied by the divisors of the other side, which leaves products.
         upper = Ratio(left.number * right.divisor, (*left.keys, *right.divisors))
         lower = Ratio(right.number * left.divisor, (*right.keys, *left.divisors))
-        if kind is RANGE:  # right is 1
-            lower = Ratio(left.divisor, left.divisors)
         self._facts.append(_Fact(kind, upper, lower, bounds, rule, item))
 
     def solve(self) -> tuple[tuple[Condition, ...], bool]:
@@ -132,6 +130,9 @@ class Facts:
                     moved.update(filter(None, map(self._narrow, found[place])))
             # The normal form of a fact depends only on the ranges of its own variables.
             pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
+        if not any(found.values()) and not self._positive:
+            return (), False
+        self._names = self._find_names()
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
         implied = find_implied(one for _, one in listed)
         written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
@@ -174,7 +175,7 @@ class Facts:
         """
         above, left, below, right, _ = sides
         shared: tuple[int, ...] = ()
-        if left and right:
+        if not set(left).isdisjoint(right):
             common = Counter(left) & Counter(right)
             left, right = _remove(left, common), _remove(right, common)
             shared = tuple([key for key in common if self._ranges[key].min == 0])

@@ -46,6 +46,9 @@ class Ratio(NamedTuple):
         return Ratio(self.divisor, self.divisors, self.number, self.keys)
 
 
+ONE = Ratio(1, ())
+
+
 class Sides(NamedTuple):
     """Two products in lowest terms, and the variables that left both and may be 0."""
 
