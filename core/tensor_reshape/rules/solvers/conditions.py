@@ -12,11 +12,12 @@ Invariants: nothing here decides which output dims follow. A contradiction of th
 """
 
 from collections.abc import Container, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, make_expression
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
 from tensor_reshape.rules.solvers.equations import Equation, Monomial, System, build_system, find_range
@@ -208,20 +209,30 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
         step: the number that must divide the product of the dims that are not copied. If it is more than 1, only one of
             them is not a number.
     """
-    listed = list[Condition]()
-    for index in () if target.cancelled else target.copied:
-        if find_bounds(data[index]).min == 0:
-            listed.append(Condition(RANGE, _name_single(data, index), min=1, rule=3, item=f"shape[{index}]"))
-    for index, dim in enumerate(data if step > 1 else ()):
-        if not isinstance(dim, int) and index not in target.copied:
-            product, item = _name_single(data, index), f"shape[{target.inferred}]"
-            low, high = find_range(dim)
-            first, last = -(-low // step), high // step
-            if first == last:
-                listed.append(Condition(EQUAL, product, make_expression(first * step, ()), rule=3, item=item))
-            else:
-                listed.append(Condition(DIVIDES, make_expression(step, ()), product, rule=3, item=item))
-    return Conditions(tuple(listed), complete=True)
+    listed, copied, inferred = [], target.copied, target.inferred
+    for index in () if target.cancelled else copied:
+        dim = data[index]
+        if not isinstance(dim, int) and (dim is None or dim.bounds.min == 0):
+            product = _name_single(data, index)
+            listed.append(Condition(RANGE, product, None, 1, None, None, 3, f"shape[{index}]"))
+    if step > 1:
+        (index,) = [index for index, dim in enumerate(data) if not isinstance(dim, int) and index not in copied]
+        listed.append(_require_multiple(step, _name_single(data, index), data[index], f"shape[{inferred}]"))
+    return Conditions(tuple(listed), True)  # noqa: FBT003 - faster than a named argument
+
+
+def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) -> Condition:
+    """Returns the condition that a dim is a multiple of a number."""
+    low, high = (0, MAX_DIM) if dim is None else find_range(dim)
+    first = -(-low // step)
+    if first == high // step:
+        return Condition(EQUAL, product, _make_number(first * step), None, None, None, 3, item)
+    return Condition(DIVIDES, _make_number(step), product, None, None, None, 3, item)
+
+
+@lru_cache(1024)
+def _make_number(value: int) -> Expression:
+    return make_expression(value, ())
 
 
 def _name_single(data: Sequence[AnyDim], index: int) -> Expression:

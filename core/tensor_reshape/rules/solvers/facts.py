@@ -111,6 +111,8 @@ class Facts:
 
     def solve(self) -> tuple[tuple[Condition, ...], bool]:
         """Returns the conditions, and whether they contradict each other."""
+        if len(self._facts) == 1 and not self._positive:
+            return self._solve_alone(*self._facts)
         for key in self._positive:
             low, high = self._ranges[key]
             if high == 0:
@@ -130,15 +132,24 @@ class Facts:
                     moved.update(filter(None, map(self._narrow, found[place])))
             # The normal form of a fact depends only on the ranges of its own variables.
             pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
-        if not any(found.values()) and not self._positive:
-            return (), False
         self._names = self._find_names()
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
         implied = find_implied(one for _, one in listed)
         written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
         written += [self._write(fact, one) for fact, one in drop_implied(listed, implied)]
+        return self._finish(written), False
+
+    def _solve_alone(self, fact: _Fact) -> tuple[tuple[Condition, ...], bool]:
+        """Returns the conditions of the only fact. Most queries have only one."""
+        found = self._normalise(fact)
+        if not found or _CONTRADICTION in found:
+            return (), bool(found)
+        self._names = self._find_names()
+        return self._finish([self._write(fact, one) for one in found]), False
+
+    def _finish(self, written: Sequence[Condition | None]) -> tuple[Condition, ...]:
         self.complete = None not in written
-        return tuple([condition for condition in written if condition is not None]), False
+        return tuple([condition for condition in written if condition is not None])
 
     def _narrow(self, found: Found) -> int | None:
         """Narrows the range of a solved variable. Returns its key; None if the range stays the same."""
