@@ -33,3 +33,11 @@ def product_of_zeros() -> Claims:
     """A product is 0 exactly if the product of its factors that may be 0 is 0."""
     a, x = declare("a x")
     yield "one factor that is not 0; by induction any number", Implies(a >= 1, (a * x == 0) == (x == 0))
+
+
+@state("factors-of-elements", "solvers.products:_list_positive")
+def factors_of_elements() -> Claims:
+    """If a product is at least 1, its factors and the factors of its divisors are at least 1."""
+    x, y, k, a = declare("x y k a")
+    yield "one factor; by induction any number", Implies(And(a >= 1, x >= 0, y >= 0, a == x * y), And(x >= 1, y >= 1))
+    yield "a divisor", Implies(And(a >= 1, x >= 0, k >= 0, a == x * k), x >= 1)

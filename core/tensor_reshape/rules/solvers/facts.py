@@ -134,7 +134,7 @@ class Facts:
             pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
         self._names = self._find_names()
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
-        implied = find_implied(one for _, one in listed)
+        implied = find_implied([one for _, one in listed], self._declared)
         written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
         written += [self._write(fact, one) for fact, one in drop_implied(listed, implied)]
         return self._finish(written), False
@@ -230,7 +230,7 @@ class Facts:
             return []
         sides = self._cancel(whole)
         if sides.right:
-            return self._divide_number(sides) if not sides.left else [Found(DIVIDES, sides)]
+            return self._divide_product(sides) if sides.left else self._divide_number(sides)
         if self._is_declared(sides.below, Counter(sides.left)):
             return []
         if len(set(sides.left)) == 1:
@@ -267,6 +267,16 @@ class Facts:
         if len(values) == 1:
             return [Found(EQUAL, Sides(1, sides.right, values[0], (), sides.shared))]
         return [] if len(values) == own.max - own.min + 1 else [Found(DIVIDES, sides)]
+
+    def _divide_product(self, sides: Sides) -> list[Found]:
+        """Returns the condition of a product that divides a product of other variables."""
+        low, high = self._ranges[sides.right[0]]
+        if len(sides.right) == 1 and 0 < low and high - low < _MAX_DIVISORS:
+            # If every value divides the number, the product is always a multiple.
+            rests = [sides.above % (sides.below * value) for value in range(low, high + 1)]
+            if not any(rests):
+                return []
+        return [Found(DIVIDES, sides)]
 
     def _bound(self, whole: Sides, bounds: Interval) -> list[Found]:
         """Returns the normal form of the bounds of a quotient, whose divisor is at least 1."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.conditions import ConditionKind
 from tensor_reshape.rules.dims import ANY, Interval
-from tensor_reshape.rules.solvers.equations import Monomial
+from tensor_reshape.rules.solvers.equations import Monomial, Range
 
 EQUAL, DIVIDES, RANGE = ConditionKind
 
@@ -105,12 +105,17 @@ class Implied(NamedTuple):
         return key in self.lows or key in self.positive or key in self.known
 
 
-def find_implied(listed: Iterable[Found]) -> Implied:
-    """Returns the variables that conditions bound."""
+def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
+    """Returns the variables that conditions bound.
+
+    Args:
+        listed: the conditions.
+        declared: the declared range of each variable, by its key.
+    """
     implied = Implied(set(), {}, {}, set())
     for found in listed:
         if not is_solved(found):
-            implied.positive.update(_list_positive(found))
+            implied.positive.update(_list_positive(found, declared))
             continue
         key, (low, high) = found.sides.left[0], found.bounds
         if found.kind is EQUAL:
@@ -143,11 +148,16 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
             yield fact, kept
 
 
-def _list_positive(found: Found) -> Sequence[int]:
-    """Returns variables that a condition with a number above 0 makes at least 1."""
-    sides = found.sides
-    if sides.shared:
+def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
+    """Returns variables that a condition makes at least 1, because the product on its other side is declared above 0.
+
+    Lemma: factors-of-elements.
+    """
+    above, left, below, right, shared = found.sides
+    if shared or found.kind is RANGE:
         return ()
-    if found.kind is EQUAL:
-        return sides.left if sides.below and not sides.right else ()
-    return sides.right if found.kind is DIVIDES and not sides.left else ()
+    is_left_filled = above > 0 and all(declared[key].min for key in left)
+    if found.kind is DIVIDES:
+        return right if is_left_filled else ()
+    is_right_filled = below > 0 and all(declared[key].min for key in right)
+    return (*(left if is_right_filled else ()), *(right if is_left_filled else ()))
