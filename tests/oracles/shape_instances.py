@@ -167,7 +167,7 @@ def check_completeness(question: AnyQuestion, found: Found, answer: ShapeAnswer 
     """Returns a rejected instance that satisfies complete conditions; empty if there is none."""
     if answer is None or not answer.conditions_complete:
         return ""
-    free = {name: find_bounds(dim) for dim in question.expected or () if (name := find_name(dim)) is not None}
+    free = {name: _bound_name(dim) for dim in question.expected or () if (name := find_name(dim)) is not None}
     for values in found.rejected:
         is_declared = all(bounds.holds(values.get(name, bounds.min)) for name, bounds in free.items())
         if is_declared and any(_satisfies(answer, chosen) for chosen in _choose_names(values, free)):
@@ -326,12 +326,16 @@ def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names
         return None
     for want, have in zip(expected, output, strict=True):
         name = find_name(want)
-        bounds = find_bounds(want)
-        if isinstance(want, Dim) and want.expression is not None and want.expression.symbol is not None:
-            bounds = bounds.meet(want.expression.symbol.bounds)
+        bounds = _bound_name(want)
         if not bounds.holds(have) or (name is not None and kept.setdefault(name, have) != have):
             return None
     return kept
+
+
+def _bound_name(dim: AnyDim) -> Interval:
+    """Returns the bounds of a dim. If it is a single symbol, the bounds of the symbol apply as well."""
+    symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
+    return find_bounds(dim) if symbol is None else find_bounds(dim).meet(symbol.bounds)
 
 
 def _list_symbols(dim: AnyDim) -> Sequence[Symbol]:

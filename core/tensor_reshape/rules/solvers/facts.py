@@ -271,7 +271,7 @@ class Facts:
     def _divide_product(self, sides: Sides) -> list[Found]:
         """Returns the condition of a product that divides a product of other variables."""
         low, high = self._ranges[sides.right[0]]
-        if len(sides.right) == 1 and 0 < low and high - low < _MAX_DIVISORS:
+        if len(sides.right) == 1 and low > 0 and high - low < _MAX_DIVISORS:
             # If every value divides the number, the product is always a multiple.
             rests = [sides.above % (sides.below * value) for value in range(low, high + 1)]
             if not any(rests):
