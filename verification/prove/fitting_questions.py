@@ -1,7 +1,7 @@
-"""Random questions about Reshape-1, all that follow from a seed.
+"""Random queries about Reshape-1, all of which follow from a seed.
 
-Most begin with a data shape and a target that fit, so that a good part of them has an answer. Some of it is then made
-wrong, and some of it unknown.
+Most begin with a data shape and a requested shape that match, so that many of them have an answer. Some are then made
+invalid, and some partly unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _PRIMES = (2, 3, 5, 7)
 
 
 def generate(random: Random) -> Iterator[tuple[str, AnyQuestion]]:
-    """Yields questions without end, each with its kind."""
+    """Yields queries without end, each with its kind."""
     while True:
         (kind,) = random.choices(list(_MAKERS), [share for share, _ in _MAKERS.values()])
         yield kind, _MAKERS[kind][1](random)
@@ -68,7 +68,7 @@ _MAKERS: dict[str, tuple[int, Callable[[Random], AnyQuestion]]] = {
     "interval items": (15, _make_lengths),
     "unknown rank": (8, _make_unranked),
 }
-"""By the kind, with its share of a hundred."""
+"""The share of each kind in percent."""
 
 
 def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random) -> AnyQuestion:
@@ -77,7 +77,7 @@ def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int]
 
 
 def _make_target(random: Random, data: list[int]) -> list[int]:
-    """Returns dims of the same volume in most cases, with a -1 and copies in some."""
+    """Returns dimensions, mostly of the same volume, and sometimes with a -1 and copies."""
     target = _split(random, prod(data))
     for index in range(min(len(data), len(target))):
         if random.random() < 0.3:
@@ -103,7 +103,7 @@ def _split(random: Random, volume: int) -> list[int]:
 
 
 def _blur(random: Random, dim: int, share: float) -> AnyDim:
-    """Returns an interval around the dim, or nothing of it, in some cases."""
+    """Returns the dimension, or sometimes an interval around it, or an unknown dimension."""
     if random.random() >= share:
         return dim
     if random.random() < 0.25:
