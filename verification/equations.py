@@ -111,7 +111,7 @@ class Search:
             yield key, values
 
     def _list_likely(self, spans: Spans, relations: Sequence[Relation], key: int, count: int) -> list[int]:
-        """Returns multiples of a variable's required divisors near both ends of its range and inside, and smooth numbers."""
+        """Returns multiples of a variable's required divisors at both ends and inside its range, and smooth numbers."""
         (low, high), steps, values = spans[key], [1], list[int]()
         for relation in relations:
             left, right = _read_sides(spans, relation)

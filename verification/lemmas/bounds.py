@@ -17,7 +17,7 @@ def _is_ceiling(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
 
 @state("product-bounds", "solvers.propagation:_multiply", "solvers.propagation:Product.find_least")
 def product_bounds() -> Claims:
-    """A product of dims of at least 1 is from the product of the lower ends to that of the upper ends, and reaches both."""
+    """A product of dims of at least 1 is between the products of all lower and of all upper ends, and reaches both."""
     low, p, high, least, x, most = declare("low p high least x most")
     yield (
         "one more factor; any number follows by induction",
