@@ -63,18 +63,18 @@ class WorkerProcess:
         command = [environment.python, "-m", "benchmarks.worker", client, address]
         self._process = _start(stack, command, self._log, experiments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
-        stack.callback(self._hang_up)
+        stack.callback(self._close_stdin)
         self.stop = stack.close
         # A thread reads the responses, so that waiting for one can have a timeout.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, **question: object) -> None:
-        """Sends a command. `await_answer` returns the response, so several workers can run commands at once."""
-        with suppress(OSError):  # the pipe is broken; `await_answer` raises the cause
+    def send(self, **question: object) -> None:
+        """Sends a command. `await_response` returns the response, so several workers can run commands at once."""
+        with suppress(OSError):  # the pipe is broken; `await_response` raises the cause
             print(json.dumps(question), file=self._process.stdin, flush=True)
 
-    def await_answer(self, timeout: float) -> dict[str, Any]:
+    def await_response(self, timeout: float) -> dict[str, Any]:
         """Returns the response.
 
         Raises:
@@ -98,7 +98,7 @@ class WorkerProcess:
                     self._lines.put(line)
         self._lines.put("")
 
-    def _hang_up(self) -> None:
+    def _close_stdin(self) -> None:
         with suppress(OSError):  # the pipe may have a command that the worker did not read
             if self._process.stdin:
                 self._process.stdin.close()

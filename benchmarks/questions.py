@@ -43,14 +43,14 @@ def make_questions(load: str, count: int) -> list[ShapeQuery]:
         count: the number of queries.
     """
     if load == ALL_HOSTILE:
-        return [_ask(*one) for one in islice(cycle(HOSTILE.values()), count)]
+        return [_make_query(*one) for one in islice(cycle(HOSTILE.values()), count)]
     random, shapes = Random(1), dict[_Shapes, None]()  # noqa: S311 - the same in every run
     parts = cycle(
         _PARTS
     )  # the part advances even if a query is a duplicate, because only some hundred queries have symbols
     while len(shapes) < count:
         shapes[_choose_shapes(random, next(parts))] = None
-    return [_ask(*one) for one in shapes]
+    return [_make_query(*one) for one in shapes]
 
 
 def check_answers(questions: Sequence[ShapeQuery], answers: Sequence[InferredShape | ReshapeError]) -> None:
@@ -61,7 +61,7 @@ def check_answers(questions: Sequence[ShapeQuery], answers: Sequence[InferredSha
             raise ValueError(message)
 
 
-def _ask(data: Sequence[DimLike] | None, target: Sequence[DimLike]) -> ShapeQuery:
+def _make_query(data: Sequence[DimLike] | None, target: Sequence[DimLike]) -> ShapeQuery:
     return ShapeQuery(data_shape=data, shape=target, special_zero=True, operation="reshape")
 
 

@@ -39,12 +39,12 @@ class Pace:
     Attributes:
         rounds: the rounds of each group.
         seconds: the duration of each measurement; a running call is completed.
-        is_weighed: whether the servers' memory is measured.
+        measures_memory: whether the servers' memory is measured.
     """
 
     rounds: int
     seconds: float
-    is_weighed: bool = True
+    measures_memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Entry:
 
 def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environment], pace: Pace) -> None:
     """Measures entries that are compared with each other; a failure becomes the status of its entry."""
-    with _Arena(environments, pace) as arena:
+    with _RunningProcesses(environments, pace) as arena:
         for number in range(pace.rounds):
             for entry in arrange_round(entries, number):
                 spent = sum(sample.seconds for sample in entry.samples.values())
@@ -165,7 +165,7 @@ def format_latency(entry: Entry) -> str:
     return " / ".join(format_number(statistics.median(one) * 1e3) for one in values) if samples else "-"
 
 
-class _Pair:
+class _Processes:
     """The processes of a contestant: its server, if it has one, and its workers."""
 
     def __init__(self, contestant: Contestant, cell: Cell, environment: Environment) -> None:
@@ -187,22 +187,22 @@ class _Pair:
         """Connects the clients, checks a result, and makes calls for a while, once for each cell."""
         if cell in self._prepared:
             return
-        self.ask(cell, do="prepare")
+        self.send(cell, do="prepare")
         self._prepared.add(cell)
         # For a large tensor, the check is a call that takes long enough to be the warm-up.
         if cell.load != TENSOR or cell.size <= MIB:
-            self.ask(cell, do="run", seconds=warm_up_seconds)
+            self.send(cell, do="run", seconds=warm_up_seconds)
 
-    def ask(self, cell: Cell, **question: Any) -> list[dict[str, Any]]:
+    def send(self, cell: Cell, **question: Any) -> list[dict[str, Any]]:
         """Sends a command to all workers at the same time; each has its part of the clients."""
         part = cell._replace(clients=cell.clients // cell.processes, processes=1)
         for worker in self._workers:
-            worker.ask(cell=part, **question)
-        return [worker.await_answer(_ANSWER_SECONDS) for worker in self._workers]
+            worker.send(cell=part, **question)
+        return [worker.await_response(_ANSWER_SECONDS) for worker in self._workers]
 
     def run(self, cell: Cell, seconds: float) -> Sample:
         """Makes calls with the clients."""
-        answers = self.ask(cell, do="run", seconds=seconds)
+        answers = self.send(cell, do="run", seconds=seconds)
         return Sample(
             calls=sum(answer["calls"] for answer in answers),
             seconds=max(answer["end"] for answer in answers) - min(answer["begin"] for answer in answers),
@@ -210,24 +210,24 @@ class _Pair:
             p99=max(answer["p99"] for answer in answers),
         )
 
-    def weigh_at_rest(self, cell: Cell) -> int:
+    def measure_idle_memory(self, cell: Cell) -> int:
         """Makes small calls with every client, and returns the server's memory after them."""
         self.prepare(cell._replace(size=KIB), 0)
         # Read while the clients are connected, because threads and connection buffers are not a cost of a large tensor.
         memory = read_memory(self.server_id or 0)
         reset_peak_memory(self.server_id or 0)
-        self.ask(cell, do="close")
+        self.send(cell, do="close")
         self._prepared.clear()
         return memory
 
 
-class _Arena:
+class _RunningProcesses:
     """The running pairs, at most one for each contestant."""
 
     def __init__(self, environments: Mapping[str, Environment], pace: Pace) -> None:
         self._environments = environments
         self._pace = pace
-        self._pairs: dict[str, _Pair] = {}
+        self._pairs: dict[str, _Processes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -240,12 +240,12 @@ class _Arena:
         """Adds a sample to an entry, or sets its status if something failed."""
         name = entry.contestant.name
         is_large = entry.cell.load == TENSOR and entry.cell.size >= MIB
-        is_weighed = self._pace.is_weighed and is_large and number == 0
+        measures_memory = self._pace.measures_memory and is_large and number == 0
         try:
             if name not in self._pairs:
                 environment = self._environments[entry.contestant.environment]
-                self._pairs[name] = _Pair(entry.contestant, entry.cell, environment)
-            self._measure(self._pairs[name], entry, number, is_weighed=is_weighed)
+                self._pairs[name] = _Processes(entry.contestant, entry.cell, environment)
+            self._measure(self._pairs[name], entry, number, measures_memory=measures_memory)
         except ProcessError as error:
             entry.status = str(error)
             print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
@@ -253,11 +253,11 @@ class _Arena:
         if entry.status:
             self._stop(name)
 
-    def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:
-        rest = pair.weigh_at_rest(entry.cell) if is_weighed else 0
+    def _measure(self, pair: _Processes, entry: Entry, number: int, *, measures_memory: bool) -> None:
+        rest = pair.measure_idle_memory(entry.cell) if measures_memory else 0
         pair.prepare(entry.cell, min(_WARM_UP_SECONDS, self._pace.seconds))
         entry.samples[number] = pair.run(entry.cell, self._pace.seconds)
-        if is_weighed and pair.server_id:
+        if measures_memory and pair.server_id:
             entry.peak_bytes = max(0, read_memory(pair.server_id, peak=True) - rest)
 
     def _stop(self, name: str) -> None:

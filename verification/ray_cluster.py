@@ -92,9 +92,9 @@ class Load:
                     assert np.array_equal(output, _SMALL.reshape(16, 16))
                 except Exception as error:  # noqa: BLE001 - every exception is a failed call
                     failure = f"{type(error).__name__}: {error}"[:160]
-                self._note(time.monotonic() - began, failure)
+                self._record(time.monotonic() - began, failure)
 
-    def _note(self, seconds: float, failure: str) -> None:
+    def _record(self, seconds: float, failure: str) -> None:
         with self._lock:
             if failure:
                 self.failures[failure] += 1

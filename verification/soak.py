@@ -31,7 +31,7 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, CallTimeoutError, Client, DataType, PackedTensor, Reason
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.wire.arrays import DTYPES
-from verification.soak_calls import RawCalls, count_room
+from verification.soak_calls import RawCalls, count_free_streams
 
 KIB, MIB = 1 << 10, 1 << 20
 # Each rejected call writes a line, up to a limit each second; many of these calls are to be rejected.
@@ -76,7 +76,7 @@ class Step(NamedTuple):
             assert answer == self.want, f"{self.name}: {answer!r:.300}; expected {self.want!r:.300}"
 
 
-class Deck:
+class StepChooser:
     """Chooses steps; the probability of each kind is its weight."""
 
     def __init__(self, random: Random) -> None:
@@ -100,11 +100,11 @@ class Deck:
             self._abandoned: 4,
         }
 
-    def deal(self) -> Step:
+    def choose(self) -> Step:
         """Returns the next step."""
         return self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
 
-    def deal_large(self) -> Step:
+    def choose_large(self) -> Step:
         """Returns a step that takes long enough to be cancelled."""
         return self._move("cancelled", self._random.choice((64 * KIB, MIB, 8 * MIB)))
 
@@ -156,7 +156,7 @@ class Deck:
         return step._replace(admitted=(AbandonedError,))
 
 
-class Turns:
+class CallCounter:
     """The remaining calls, and the outcomes of the others; safe to use from any thread."""
 
     def __init__(self, calls: int) -> None:
@@ -180,33 +180,33 @@ class Turns:
                 self.errors.append(traceback.format_exc())
 
 
-def send_calls(address: str, turns: Turns, seed: str, directory: Path) -> None:
+def send_calls(address: str, counter: CallCounter, seed: str, directory: Path) -> None:
     """Makes all calls; `directory` has the server's shared memory."""
     with Client(address) as client, grpc.insecure_channel(address) as channel:
         randoms = [Random(f"{seed}-{number}") for number in range(_THREADS)]
         callers = [_choose_calls(client, RawCalls(channel, random, directory), random) for random in randoms]
-        workers = [threading.Thread(target=_call_sync, args=(call, turns), daemon=True) for call in callers]
-        workers.append(threading.Thread(target=lambda: asyncio.run(_call_async(address, turns, seed)), daemon=True))
+        workers = [threading.Thread(target=_call_sync, args=(call, counter), daemon=True) for call in callers]
+        workers.append(threading.Thread(target=lambda: asyncio.run(_call_async(address, counter, seed)), daemon=True))
         for worker in workers:
             worker.start()
         done = -1
         while alive := [worker for worker in workers if worker.is_alive()]:
             alive[0].join(_STUCK_SECONDS)
-            if alive[0].is_alive() and turns.kinds.total() == done:
+            if alive[0].is_alive() and counter.kinds.total() == done:
                 faulthandler.dump_traceback()
                 message = f"after {done} calls, no call has ended for {_STUCK_SECONDS} seconds"
                 raise RuntimeError(message)
-            done = turns.kinds.total()
+            done = counter.kinds.total()
 
 
 def _choose_calls(client: Client, raw_calls: RawCalls, random: Random) -> Callable[[], str]:
     """Returns a function that makes a call, with an SDK or raw, and returns the name of its kind."""
-    deck = Deck(random)
+    chooser = StepChooser(random)
 
     def call() -> str:
         if random.random() < _RAW_SHARE:
             return raw_calls.run()
-        step = deck.deal()
+        step = chooser.choose()
         try:
             step.judge(getattr(client, step.method)(*step.arguments, **step.keywords))
         except step.admitted as error:
@@ -218,30 +218,30 @@ def _choose_calls(client: Client, raw_calls: RawCalls, random: Random) -> Callab
     return call
 
 
-def _call_sync(call: Callable[[], str], turns: Turns) -> None:
-    while turns.take():
+def _call_sync(call: Callable[[], str], counter: CallCounter) -> None:
+    while counter.take():
         try:
-            turns.end(call())
+            counter.end(call())
         except Exception:  # noqa: BLE001 - every exception is a finding
-            turns.end("failed")
+            counter.end("failed")
 
 
-async def _call_async(address: str, turns: Turns, seed: str) -> None:
+async def _call_async(address: str, counter: CallCounter, seed: str) -> None:
     async with AsyncClient(address) as client:
         randoms = [Random(f"{seed}-task-{number}") for number in range(_TASKS)]
-        await asyncio.gather(*(_call_in_turn(client, turns, random) for random in randoms))
+        await asyncio.gather(*(_call_in_turn(client, counter, random) for random in randoms))
 
 
-async def _call_in_turn(client: AsyncClient, turns: Turns, random: Random) -> None:
-    deck = Deck(random)
-    while turns.take():
+async def _call_in_turn(client: AsyncClient, counter: CallCounter, random: Random) -> None:
+    chooser = StepChooser(random)
+    while counter.take():
         try:
             if random.random() < _CANCELLED_SHARE:
-                turns.end(await _cancel(_run_async(client, deck.deal_large()), random))
+                counter.end(await _cancel(_run_async(client, chooser.choose_large()), random))
             else:
-                turns.end(await _run_async(client, deck.deal()))
+                counter.end(await _run_async(client, chooser.choose()))
         except Exception:  # noqa: BLE001 - every exception is a finding
-            turns.end("failed")
+            counter.end("failed")
 
 
 async def _run_async(client: AsyncClient, step: Step) -> str:
@@ -294,36 +294,36 @@ def find_growth(samples: Sequence[Sample]) -> Iterator[str]:
 def soak(calls: int, seed: str) -> Iterator[str]:
     """Sends the calls to a new server, and yields what is wrong."""
     print(f"{calls} calls, seed {seed}", flush=True)
-    turns = Turns(calls)
+    counter = CallCounter(calls)
     with TemporaryDirectory() as shared, run_server("--shared-memory-dir", shared) as server:
         pid = server.process.pid
-        send_calls(server.address, Turns(_FIRST_CALLS), "first", Path(shared))  # opens the files that stay open
-        room, before = _count_room(server.address), count_descriptors(pid)
+        send_calls(server.address, CallCounter(_FIRST_CALLS), "first", Path(shared))  # opens the files that stay open
+        free_streams, before = _count_free_streams(server.address), count_descriptors(pid)
 
         def take() -> Sample:
-            return Sample(turns.kinds.total(), read_memory(pid, "VmRSS"), count_threads(pid), count_descriptors(pid))
+            return Sample(counter.kinds.total(), read_memory(pid, "VmRSS"), count_threads(pid), count_descriptors(pid))
 
         with Sampler(take, _SAMPLE_SECONDS) as sampler:
-            send_calls(server.address, turns, seed, Path(shared))
-        room_after, after = _count_room(server.address), count_descriptors(pid)
+            send_calls(server.address, counter, seed, Path(shared))
+        free_streams_after, after = _count_free_streams(server.address), count_descriptors(pid)
         yield from _find_bugs(server)
-    print(*(f"  {count:8} {kind}" for kind, count in sorted(turns.kinds.items())), sep="\n")
-    print(f"  memory for {room} streams at the beginning, for {room_after} at the end", flush=True)
-    yield from _sum_up(turns.errors)
+    print(*(f"  {count:8} {kind}" for kind, count in sorted(counter.kinds.items())), sep="\n")
+    print(f"  memory for {free_streams} streams at the beginning, for {free_streams_after} at the end", flush=True)
+    yield from _sum_up(counter.errors)
     yield from find_growth(sampler.samples)
     if after > before:
         yield f"{after} file descriptors are open at the end, {before} at the beginning"
-    if room_after < room - 1:  # the order of two reads makes a difference of one
-        yield f"memory for {room_after} streams at the end, for {room} at the beginning"
+    if free_streams_after < free_streams - 1:  # the order of two reads makes a difference of one
+        yield f"memory for {free_streams_after} streams at the end, for {free_streams} at the beginning"
 
 
-def _count_room(address: str) -> int:
+def _count_free_streams(address: str) -> int:
     """Counts the streams that the server has memory for, with a pause before and after."""
     time.sleep(_REST_SECONDS)
     with grpc.insecure_channel(address) as channel:
-        room = count_room(channel)
+        free_streams = count_free_streams(channel)
     time.sleep(_REST_SECONDS)
-    return room
+    return free_streams
 
 
 def _find_bugs(server: ServerProcess) -> Iterator[str]:

@@ -62,7 +62,7 @@ class RawCalls:
             self._cancel: 2,
             self._collect: 1,
             self._infer: 10,
-            self._ask: 8,
+            self._infer_unpacked: 8,
             self._infer_stream: 3,
             self._share: 2,
             self._reject_inference: 4,
@@ -105,7 +105,7 @@ class RawCalls:
         assert received == numbers.reshape(columns, rows).T.tobytes(), f"{rows} by {columns}: the wrong order"
         return "strided stream, by hand"
 
-    def _draw(self) -> tuple[InferMessage, InferMessage]:
+    def _make_inference(self) -> tuple[InferMessage, InferMessage]:
         """Returns a request with raw elements, and the expected response."""
         size, rows = self._random.choice((0, KIB, KIB, 64 * KIB, MIB)), self._random.randint(1, 64)
         begin = 4 * self._random.randrange(MIB // 4)
@@ -117,11 +117,11 @@ class RawCalls:
         return request, find_class("ModelInferResponse")(**fields, raw_output_contents=[payload])
 
     def _infer(self) -> str:
-        request, want = self._draw()
+        request, want = self._make_inference()
         assert self._send(request) == want, want.id
         return "inference"
 
-    def _ask(self) -> str:
+    def _infer_unpacked(self) -> str:
         """Sends elements as numbers, or a shape query; the server parses long requests on a thread."""
         if self._random.random() < 0.5:
             numbers = [self._random.randint(-(2**31), 2**31 - 1) for _ in range(self._random.randint(1, 4096))]
@@ -135,7 +135,7 @@ class RawCalls:
 
     def _infer_stream(self) -> str:
         """Sends several requests on one stream. A rejected request does not affect the others."""
-        drawn = [self._draw() for _ in range(self._random.randint(1, 6))]
+        drawn = [self._make_inference() for _ in range(self._random.randint(1, 6))]
         rejected = build_inference("resnet", id="rejected").SerializeToString()
         messages = [raw for request, _ in drawn for raw in (request.SerializeToString(), rejected)]
         stub: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(find_path("ModelStreamInfer"))
@@ -187,12 +187,12 @@ def _place(name: str, size: int, offset: int = 0) -> dict[str, InferMessage]:
     }
 
 
-def count_room(channel: grpc.Channel) -> int:
+def count_free_streams(channel: grpc.Channel) -> int:
     """Returns the number of streams for which the server has memory at once, each of the maximum size."""
-    return max(_count_room_once(channel) for _ in range(3))
+    return max(_count_free_streams_once(channel) for _ in range(3))
 
 
-def _count_room_once(channel: grpc.Channel) -> int:
+def _count_free_streams_once(channel: grpc.Channel) -> int:
     """Opens streams until the server rejects one or lets it wait; all end before it would abort one for another."""
     ended, calls = threading.Event(), list[grpc.Call]()
     end = time.monotonic() + _ROOM_SECONDS

@@ -28,16 +28,16 @@ class ProgramSession:
         Raises:
             ValueError: the result is wrong.
         """
-        answer = self._ask("check")
+        answer = self._send("check")
         if answer != "right":
             raise ValueError(answer)
 
     def run(self, seconds: float) -> dict[str, float]:
         """Makes calls in the program for this time."""
-        begin, end, *latencies = map(float, self._ask(str(seconds)).split())
+        begin, end, *latencies = map(float, self._send(str(seconds)).split())
         return summarize(begin, end, latencies)
 
-    def _ask(self, line: str) -> str:
+    def _send(self, line: str) -> str:
         print(line, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline().strip() if self._process.stdout else ""
         if not answer:

@@ -27,10 +27,10 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
         client = stack.enter_context(Client(job.address, timeout=math.inf))
         return ThreadSession(job, stack, partial(_prepare_tensor, variant, client, job), job.check)
     queries = make_questions(job.cell.load, job.cell.size)
-    ask: Callable[[], list[Any]] = partial(infer_locally, queries)
+    call: Callable[[], list[Any]] = partial(infer_locally, queries)
     if variant != "local":
-        ask = _prepare_questions(variant, stack.enter_context(Client(job.address, timeout=math.inf)), queries)
-    return ThreadSession(job, stack, lambda: ask, partial(check_answers, queries))
+        call = _prepare_questions(variant, stack.enter_context(Client(job.address, timeout=math.inf)), queries)
+    return ThreadSession(job, stack, lambda: call, partial(check_answers, queries))
 
 
 def _prepare_tensor(variant: str, client: Client, job: Job) -> Callable[[], Any]:

@@ -18,7 +18,7 @@ from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format
 from benchmarks.suites.bars import LEAST_ROUNDS
 from benchmarks.tables import Table
 
-PACE = Pace(rounds=15, seconds=0.3, is_weighed=False)
+PACE = Pace(rounds=15, seconds=0.3, measures_memory=False)
 BASE = "base"
 _RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
 _SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto", experiments=REJECTED)

@@ -36,12 +36,12 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; default: all")
     arguments = parser.parse_args()
-    findings = [finding for name in arguments.names or NAMES for finding in ask(name, arguments.size)]
+    findings = [finding for name in arguments.names or NAMES for finding in check_library(name, arguments.size)]
     print(*findings, sep="\n")
     sys.exit(bool(findings))
 
 
-def ask(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
+def check_library(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
     """Runs a library's implementations, and yields the differences that have no explanation.
 
     Args:
@@ -62,8 +62,8 @@ def ask(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
 def run(environment: Environment, implementation: Implementation, sizes: Sequence[str]) -> Results:
     """Runs the queries of these sizes against one implementation."""
     adapter = [environment.python, "-m", f"conformance.adapters.{environment.name}.adapter", implementation.name]
-    asked = [argument for size in sizes for argument in ("--size", size)]
-    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *asked]
+    size_arguments = [argument for size in sizes for argument in ("--size", size)]
+    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *size_arguments]
     with tempfile.NamedTemporaryFile(suffix=".json") as written:
         subprocess.run(
             [*command, "--results", written.name], check=False, cwd=ROOT

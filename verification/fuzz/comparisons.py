@@ -15,7 +15,7 @@ from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.plain_messages import Reading, describe_items, describe_rejection, read_plainly
 from tests.oracles.varints import find_unreadable
 from verification.fuzz import inference_comparisons
-from verification.fuzz.inference_comparisons import ask
+from verification.fuzz.inference_comparisons import capture
 from verification.fuzz.inputs import BATCH_KINDS, INFERENCE, Input, generate
 from verification.tasks import Tally
 
@@ -75,9 +75,9 @@ class Comparison:
     ) -> Iterator[tuple[str, object, object]]:
         """Calls a fresh service once and the warm one twice. The second call is answered from its cache."""
         # The fresh service has an empty cache, so an error of a cache shows as a difference.
-        fresh = ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
-        first = ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
-        second = ask(lambda: self._warm.execute(operation, raw))
+        fresh = capture(lambda: ReshapeService(LIMITS).execute(operation, raw))
+        first = capture(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
+        second = capture(lambda: self._warm.execute(operation, raw))
         known = self._warm._headers[operation].find(raw) is not None
         self.tally.outcomes[f"a server: {'answered from the cache' if known else fresh[0]}"] += 1
         if first != fresh:

@@ -47,19 +47,19 @@ class Encoder:
         self.random = random
         self.liberty = liberty
 
-    def dares(self, share: float = 1.0) -> bool:
+    def deviates(self, share: float = 1.0) -> bool:
         """Decides whether to use an unusual encoding."""
         return self.liberty > 0 and self.random.random() < self.liberty * share
 
     def varint(self, number: int) -> bytes:
         """Writes a number, sometimes with leading zeros, and sometimes with more of them than some parsers accept."""
         encoded = encode_varint(number)
-        return lengthen(encoded, self.random.choice(_VARINT_SIZES)) if self.dares(0.1) else encoded
+        return lengthen(encoded, self.random.choice(_VARINT_SIZES)) if self.deviates(0.1) else encoded
 
     def tag(self, number: int, wire_type: int) -> bytes:
         """Writes a tag. A tag of one byte is sometimes written as two bytes."""
         encoded = encode_varint(number << 3 | wire_type)
-        if not self.dares(0.1):
+        if not self.deviates(0.1):
             return encoded
         if self.random.random() < 0.2:
             return encode_varint(1 << self.random.choice((32, 32, 33, 34, 35, 63)) | number << 3 | wire_type)
@@ -68,7 +68,7 @@ class Encoder:
     def field(self, number: int, content: bytes) -> bytes:
         """Writes a field of bytes, sometimes with a wrong length."""
         length = len(content)
-        if self.dares(0.015):
+        if self.deviates(0.015):
             length = self.random.choice((max(length - 1, 0), length + 1, length + 2, *_HUGE))
         return self.tag(number, LENGTH_DELIMITED) + self.varint(length) + content
 
@@ -78,7 +78,7 @@ class Encoder:
 
     def numbers(self, number: int, values: list[int]) -> list[bytes]:
         """Writes a repeated number in any number of fields: packed, not packed, or both."""
-        if not self.dares():
+        if not self.deviates():
             packed = b"".join([encode_varint(value % 2**64) for value in values])
             return [self.field(number, packed)] if values else []
         cut = self.random.randint(0, len(values))
@@ -113,19 +113,19 @@ class Encoder:
         if self.liberty == 0:
             return b"".join(fields)
         fields = list(fields)
-        while self.dares(0.8) and len(fields) < 20:
+        while self.deviates(0.8) and len(fields) < 20:
             fields.insert(self.random.randint(0, len(fields)), self.unknown())
-        if fields and self.dares(0.5):
+        if fields and self.deviates(0.5):
             fields.insert(self.random.randint(0, len(fields)), self.random.choice(fields))
-        if self.dares():
+        if self.deviates():
             self.random.shuffle(fields)
-        if fields and self.dares(0.2):
+        if fields and self.deviates(0.2):
             fields.pop(self.random.randrange(len(fields)))
         return b"".join(fields)
 
     def message(self, number: int, fields: list[bytes]) -> list[bytes]:
         """Writes a message in one field, or in several fields that a parser merges."""
-        if not self.dares(0.5):
+        if not self.deviates(0.5):
             return [self.field(number, self.join(fields))]
         cut = self.random.randint(0, len(fields))
         return [self.field(number, self.join(fields[:cut])), *self.message(number, fields[cut:])]

@@ -69,12 +69,12 @@ def compare_answers(
     warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
 ) -> Iterator[Difference | str]:
     """Calls a fresh server once, and the warm one twice and on a stream; yields differences and the outcome."""
-    fresh = ask(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
+    fresh = capture(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
     yield str(fresh[0])
     if fresh[0] == "failed":
         yield "the response", fresh, "a response or a rejection"
     for what in ("the response of a warm service", "the second response of a warm service"):
-        have = ask(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
+        have = capture(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
         if have != fresh:
             yield what, have, fresh
     if reading[0] == "rejected" and fresh[:-1] != reading:
@@ -118,7 +118,7 @@ def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
     return "inference", message.SerializeToString(deterministic=True), contents
 
 
-def ask(call: Callable[[], bytes]) -> Reading:
+def capture(call: Callable[[], bytes]) -> Reading:
     """Returns the response, the rejection with all its fields, or the unexpected exception."""
     try:
         return "answered", call()

@@ -158,7 +158,7 @@ class _Message:
     def _write_expected(self, target: list[int]) -> list[bytes]:
         known = [self._random.random() < 0.5 for _ in target]
         dims = [self._encoder.number(1, dim) if is_known else b"" for dim, is_known in zip(target, known, strict=True)]
-        if self._encoder.dares():
+        if self._encoder.deviates():
             dims.append(self._encoder.unknown())
         return [self._encoder.field(1, dim) for dim in dims]
 
@@ -167,7 +167,7 @@ class _Message:
         offset = random.choice((0, 0, 1, 64, 2**20, *INTEGERS))
         size = random.choice(_SIZES if random.random() < 0.99 else LONG_PAYLOADS)
         chunk = [encoder.field(PAYLOAD_FIELD, fill(random, size))]
-        return [encoder.number(4, offset), *chunk] if offset or encoder.dares() else chunk
+        return [encoder.number(4, offset), *chunk] if offset or encoder.deviates() else chunk
 
     def _write_begin(self) -> list[bytes]:
         number = self._random.randrange(len(METHODS))

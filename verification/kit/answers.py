@@ -9,7 +9,7 @@ from verification.kit.readings import Question, RejectionError, read
 REJECTED: Json = {"error": {}}
 
 
-def ask_rules(question: Json) -> Json:
+def apply_rules(question: Json) -> Json:
     """Returns the answer of the project's rules, without an execution."""
     (answer,) = infer_locally([make_query(question)])
     if isinstance(answer, InferredShape):
@@ -17,11 +17,11 @@ def ask_rules(question: Json) -> Json:
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
 
 
-def answer_rightly(question: Json) -> Json:
+def compute_answer(question: Json) -> Json:
     """Returns the answer of the rules, with the bytes of a plain execution if the query has bytes."""
     if "bytes" not in question:
-        return ask_rules(question)
-    answer = ask_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
+        return apply_rules(question)
+    answer = apply_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
     if "error" in answer:
         return answer
     try:

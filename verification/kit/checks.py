@@ -55,7 +55,7 @@ def _check(case: Json, question: Json) -> instances.Findings:
         return instances.Findings("" if is_right(case, plain) else f"a plain reading returns {plain}")
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
-    told = answers.read_answer(case["answer"])
-    answer = ShapeAnswer(told.dims) if isinstance(told, answers.ShapeAnswer) else None
-    asked = read_query(make_query(question)).request.question
-    return instances.check_answer(asked, answer, find_accepted(asked).accepted)
+    expected = answers.read_answer(case["answer"])
+    answer = ShapeAnswer(expected.dims) if isinstance(expected, answers.ShapeAnswer) else None
+    parsed = read_query(make_query(question)).request.question
+    return instances.check_answer(parsed, answer, find_accepted(parsed).accepted)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tensor_reshape.rules.json_format import Json
-from verification.kit.answers import REJECTED, answer_rightly
+from verification.kit.answers import REJECTED, compute_answer
 from verification.kit.questions import list_questions
 
 FOLDER = Path(__file__).parents[2] / "conformance"
@@ -29,7 +29,7 @@ def read_size(size: str) -> list[Json]:
 
 def is_stale(case: Json) -> bool:
     """Returns whether the rules now give another answer to a query of a case."""
-    answers = map(answer_rightly, list_questions(case))
+    answers = map(compute_answer, list_questions(case))
     # An execution rejects without a reason.
     return any(answer != case["answer"] and (answer != REJECTED or "error" not in case["answer"]) for answer in answers)
 
@@ -38,7 +38,7 @@ def renew(cases: Iterable[Json]) -> str:
     """Returns the text of a file whose cases have the answers of the rules, if all operations have the same answer."""
     lines = []
     for case in cases:
-        answers = [answer_rightly(question) for question in list_questions(case)]
+        answers = [compute_answer(question) for question in list_questions(case)]
         is_changed = is_stale(case) and answers == answers[:1] * len(answers)
         lines.append(json.dumps({**case, "answer": answers[0]} if is_changed else case))
     return "".join(f"{line}\n" for line in lines)

@@ -43,7 +43,7 @@ class Answer(NamedTuple):
         return f"rejected, {self.rejection}" if self.rejection else format_dims(dims)
 
 
-def ask_ours(question: AnyQuestion) -> Answer:
+def infer_ours(question: AnyQuestion) -> Answer:
     """Returns the answer of this project."""
     try:
         dims = infer(question).dims
@@ -66,7 +66,7 @@ class Comparison(NamedTuple):
         return are_known(self.question.data) and are_known(self.question.target)
 
     @property
-    def is_rejected_by_us_alone(self) -> bool:
+    def is_rejected_only_by_us(self) -> bool:
         """Whether OpenVINO returns a shape, this project rejects the query, and no instance has an output."""
         return self.ours.rejection is not None and self.theirs.rejection is None and not self.outputs
 
@@ -79,7 +79,7 @@ def _is_zero_with_minus_one(one: Comparison) -> bool:
     """Returns whether a literal 0 is next to a -1, and OpenVINO gives the -1 a value."""
     target = one.question.target or ()
     literal = 0 in target and -1 in target and not one.question.special_zero
-    return literal and one.is_rejected_by_us_alone and one.ours.rejection == Reason.MINUS_ONE_WITH_ZERO_VOLUME
+    return literal and one.is_rejected_only_by_us and one.ours.rejection == Reason.MINUS_ONE_WITH_ZERO_VOLUME
 
 
 def _is_large(one: Comparison) -> bool:
@@ -87,7 +87,7 @@ def _is_large(one: Comparison) -> bool:
     products = (_multiply_highs(one.question.data or ()), _multiply_highs(one.question.target or ()))
     if max(products) <= _EXACT or one.list_outside(one.ours):
         return False
-    return one.is_rejected_by_us_alone or bool(one.list_outside(one.theirs))
+    return one.is_rejected_only_by_us or bool(one.list_outside(one.theirs))
 
 
 def _multiply_highs(dims: Sequence[AnyDim]) -> int:
@@ -100,7 +100,7 @@ def _is_volume_of_copies(one: Comparison) -> bool:
     """Returns whether the volume differs from that of the data, which OpenVINO does not check if a 0 copies."""
     target = one.question.target or ()
     copied = 0 in target and -1 not in target and bool(one.question.special_zero)
-    return copied and one.is_rejected_by_us_alone and one.ours.rejection == Reason.VOLUME_MISMATCH
+    return copied and one.is_rejected_only_by_us and one.ours.rejection == Reason.VOLUME_MISMATCH
 
 
 def _is_minus_one_of_any_rank(one: Comparison) -> bool:
@@ -117,14 +117,14 @@ REASONS: dict[str, Callable[[Comparison], bool]] = {
     "literal 0 with -1": _is_zero_with_minus_one,
     "product above 2^53": _is_large,
     "number of elements unchecked next to a copy": _is_volume_of_copies,
-    "empty interval": lambda one: one.is_rejected_by_us_alone and any(dim.is_empty for dim in one.theirs.dims or ()),
+    "empty interval": lambda one: one.is_rejected_only_by_us and any(dim.is_empty for dim in one.theirs.dims or ()),
     "-1 of unknown rank at least 1": _is_minus_one_of_any_rank,
     # Any other interval of OpenVINO that lacks the output of an instance.
     "unsound interval": lambda one: (
         one.theirs.rejection is None and not one.is_known and bool(one.list_outside(one.theirs))
     ),
     # A partial query for which OpenVINO returns a shape although no instance has an output.
-    "shape without an instance": lambda one: not one.is_known and one.is_rejected_by_us_alone,
+    "shape without an instance": lambda one: not one.is_known and one.is_rejected_only_by_us,
 }
 """The differences by the name in the table of the page, in the order in which they are tried."""
 

@@ -27,7 +27,7 @@ def generate(random: Random) -> Iterator[tuple[str, AnyQuestion]]:
 
 def _make_known(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 5))]
-    return _ask(data, _make_target(random, data), random)
+    return _make_question(data, _make_target(random, data), random)
 
 
 def _make_huge(random: Random) -> AnyQuestion:
@@ -36,28 +36,28 @@ def _make_huge(random: Random) -> AnyQuestion:
     random.shuffle(target)
     if target and random.random() < 0.5:
         target[random.randrange(len(target))] = -1
-    return _ask([_blur(random, dim, 0.2) for dim in data], target, random)
+    return _make_question([_blur(random, dim, 0.2) for dim in data], target, random)
 
 
 def _make_long(random: Random) -> AnyQuestion:
     data = [1] * random.randint(60, 70)
-    return _ask(data, random.choice(([-1], [1], list(data), [*data, 1])), random)
+    return _make_question(data, random.choice(([-1], [1], list(data), [*data, 1])), random)
 
 
 def _make_partial(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 5))]
-    return _ask([_blur(random, dim, 0.6) for dim in data], _make_target(random, data), random)
+    return _make_question([_blur(random, dim, 0.6) for dim in data], _make_target(random, data), random)
 
 
 def _make_lengths(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 4))]
     items = [item if item == -1 else _blur_item(random, item) for item in _make_target(random, data)]
-    return _ask([_blur(random, dim, 0.5) for dim in data], items, random)
+    return _make_question([_blur(random, dim, 0.5) for dim in data], items, random)
 
 
 def _make_unranked(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 4))]
-    return _ask(None, _make_target(random, data), random)
+    return _make_question(None, _make_target(random, data), random)
 
 
 _MAKERS: dict[str, tuple[int, Callable[[Random], AnyQuestion]]] = {
@@ -71,7 +71,9 @@ _MAKERS: dict[str, tuple[int, Callable[[Random], AnyQuestion]]] = {
 """The share of each kind in percent."""
 
 
-def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random) -> AnyQuestion:
+def _make_question(
+    data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random
+) -> AnyQuestion:
     special_zero = random.random() < 0.6
     return Question(operation=RESHAPE, data=data, target=target, special_zero=special_zero)
 

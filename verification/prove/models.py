@@ -63,8 +63,8 @@ def _vary(question: AnyQuestion, kind: str, random: Random) -> AnyQuestion:
     names = sorted({symbol.name for dim in (*(data or ()), *target) for symbol in _list_symbols(dim)})
     bounds = {name: Interval(*random.choice(_BOUNDS)) for name in names}
     tell = KINDS[kind]
-    told = None if data is None else [tell(dim, bounds) for dim in data]
-    return question._replace(data=told, target=[tell(dim, bounds) for dim in target])
+    bounded = None if data is None else [tell(dim, bounds) for dim in data]
+    return question._replace(data=bounded, target=[tell(dim, bounds) for dim in target])
 
 
 def _list_symbols(dim: AnyDim) -> tuple[Symbol, ...]:

@@ -17,7 +17,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format
 from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import find_accepted
 from verification.instances import find_any, find_outside
-from verification.prove.differences import UNEXPLAINED, UNSOUND, Answer, Comparison, ask_ours, judge
+from verification.prove.differences import UNEXPLAINED, UNSOUND, Answer, Comparison, infer_ours, judge
 from verification.prove.fitting_questions import generate
 from verification.tasks import Tally, Task
 
@@ -39,7 +39,7 @@ def compare_batch(task: Task) -> Tally:
 
 def _compare(question: AnyQuestion) -> Comparison:
     """Queries both, and tries instances: some of all, and others that either answer excludes."""
-    ours, theirs = ask_ours(question), _ask_theirs(question)
+    ours, theirs = infer_ours(question), _infer_theirs(question)
     accepted = {*find_accepted(question, budget=_INSTANCES).accepted, *find_any(question)}
     for answer in (ours, theirs):
         dims = answer.dims or ()
@@ -60,7 +60,7 @@ def _describe(verdict: str, one: Comparison) -> str:
     return "\n".join([*lines, *(f"  for example, it lacks {list(output)}" for output in outside[:1])])
 
 
-def _ask_theirs(question: AnyQuestion) -> Answer:
+def _infer_theirs(question: AnyQuestion) -> Answer:
     """Returns the answer of OpenVINO through the adapter of the conformance suite."""
     asked = AskedQuestion(
         operation="reshape",

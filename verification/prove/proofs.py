@@ -36,7 +36,7 @@ def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
     """Returns the outcome of one query, its instances, and what is wrong, if anything."""
     found = find_accepted(request.question, random)
     try:
-        answer = ask(request)
+        answer = infer(request)
     except Exception as error:  # noqa: BLE001, every exception is reported
         return "crashed", found, repr(error)
     inference = None if answer is None else ShapeAnswer(answer.dims, answer.equalities)
@@ -53,7 +53,7 @@ def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
     return "rejected" if answer is None else "sound and tight", found, ""
 
 
-def ask(request: ShapeRequest) -> ShapeAnswer | None:
+def infer(request: ShapeRequest) -> ShapeAnswer | None:
     """Returns the product's answer, or None for a rejection."""
     try:
         return answer_question(request)
