@@ -16,7 +16,7 @@ def test_client_has_only_the_experiments_of_its_contestant(monkeypatch: pytest.M
     worker = WorkerProcess("sockets/copy", "-", environment, experiments)
     try:
         worker.send(do="close")
-        assert worker.await_response(60) == {}  # it runs, and no longer what started it
+        assert worker.await_response(60) == {}  # the worker runs without the program that started it
         variables = Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
     finally:
         worker.stop()

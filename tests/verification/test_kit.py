@@ -1,4 +1,4 @@
-"""The conformance kit: a plain reading and instances confirm its answers, and find a wrong one."""
+"""The conformance suite: a plain reading and instances confirm its answers, and find a wrong one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `scripts/verify prove` does besides small questions: those of models, and the comparison with OpenVINO."""
+"""Parts of `scripts/verify prove` other than small queries: queries of models, and the comparison with OpenVINO."""
 
 import pytest
 

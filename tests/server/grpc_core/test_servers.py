@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from certificates import issue_certificates
-from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ToldCall, run_core
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
 from tensor_reshape.server.grpc_core import servers
 from tensor_reshape.server.grpc_core.calls import Call
@@ -33,7 +33,7 @@ class HeldServer:
         self.begun.append(dict(new.metadata)["name"])
         self.held.set()
         assert self.released.wait(SECONDS)
-        call = ToldCall(METHOD, new)
+        call = ManualCall(METHOD, new)
         call.finish()
         return call
 
@@ -88,7 +88,7 @@ def test_unknown_method_is_reported(caplog: pytest.LogCaptureFixture):
     assert not caplog.records
 
 
-class UnbegunCall(ToldCall):
+class UnbegunCall(ManualCall):
     """A call that fails as it is begun, when the core receives a message for it."""
 
     def begin(self) -> None:
@@ -126,7 +126,7 @@ def test_idle_server_stops_at_once_and_frees_its_port():
 
 
 def test_unstarted_server_stops_and_frees_its_port():
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     served.server.stop()
     assert served.server.wait(SECONDS)
     with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
@@ -174,7 +174,7 @@ def test_calls_arrive_over_tls(tmp_path: Path):
     client = grpc.ssl_channel_credentials(
         files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
     )
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     port = served.server.add_port(ANY_PORT, server)
     served.server.start()
     with grpc.secure_channel(f"127.0.0.1:{port}", client) as channel:
@@ -209,7 +209,7 @@ def test_server_has_stopped_receiving_after_its_thread_has_ended(monkeypatch: py
     def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
         raise KeyboardInterrupt  # an Exception would be that call's alone
 
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     served.make = fail
     served.server.start()
     with Connection(served.address) as connection:
