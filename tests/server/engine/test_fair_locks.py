@@ -1,4 +1,4 @@
-"""Threads that take turns: one at a time, in the order of arrival, slice by slice; each lock for itself."""
+"""Threads that take turns, one at a time, in the order of arrival, slice by slice. Locks are independent."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ TIMEOUT = 20.0
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> FairLock:
-    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice ends at once
     return FairLock()
 
 
@@ -28,7 +28,7 @@ def start(run: Callable[[], object]) -> threading.Thread:
 
 
 def work_in_turns(turns: FairLock, **slices: int) -> str:
-    """Has threads come one after another, and work so many slices each; returns whose slice came after whose."""
+    """Starts threads one after another, each with this number of slices; returns the order of the slices' threads."""
     steps: SimpleQueue[str] = SimpleQueue()
 
     def work(name: str) -> None:

@@ -1,4 +1,4 @@
-"""One call of gRPC's core: what its caller sees, and what it hears of its caller."""
+"""One call of gRPC's core: what its caller receives, and the events that the server receives."""
 
 import logging
 import struct
@@ -182,7 +182,7 @@ def test_head_is_made_once(served: CoreServer, connection: Connection):
 
 
 class FailingCall(ManualCall):
-    """A call of which some methods fail; it echoes a message, and ends."""
+    """A call with some methods that fail; it echoes a message and ends."""
 
     failing: frozenset[str] = frozenset()
 

@@ -1,4 +1,4 @@
-"""The thread that receives calls: whose turn it is, what nobody serves, and how a server stops."""
+"""The thread that receives calls: fair turns, unknown methods, and the shutdown of a server."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ CANCELLED = {"1", "RST"}
 
 
 class HeldServer:
-    """Holds the thread of a server while it begins its first call; keeps who was served, in this order."""
+    """Blocks the thread of a server while it begins its first call, and records the order of the calls."""
 
     def __init__(self, served: CoreServer) -> None:
         self.begun: list[str] = []
@@ -39,11 +39,11 @@ class HeldServer:
 
 
 def crowd(connection: Connection, address: str, name: str, count: int) -> None:
-    """Begins calls, and awaits that the server has them."""
+    """Begins calls, and waits until the server has received them."""
     for _ in range(count):
         connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
     assert connection.ping()
-    assert connection.ping()  # the core has told of what it has read before it reads on
+    assert connection.ping()  # the core reports earlier frames before it reads more
 
 
 @pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 2), ("aaa", QUEUE_AFTER + 3)])
@@ -83,13 +83,13 @@ def test_unknown_method_is_reported(caplog: pytest.LogCaptureFixture):
     names = SimpleQueue[str]()
     with run_core() as served, Connection(served.address) as connection:
         served.server.on_unknown = names.put
-        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # what the test has it answered with
+        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # the response that the test has set
         assert names.get_nowait() == "/no/Such"
     assert not caplog.records
 
 
 class UnbegunCall(ManualCall):
-    """A call that fails as it is begun, when the core receives a message for it."""
+    """A call that fails at its beginning, when the core receives a message for it."""
 
     def begin(self) -> None:
         self.receive()
@@ -111,7 +111,7 @@ def test_call_that_cannot_begin_affects_no_other(kind: Callable[[str, Any], Call
 
 def test_receiving_thread_turns_without_calls():
     with run_core() as served:
-        assert not served.server.wait(1.5)  # it makes one a second
+        assert not served.server.wait(1.5)  # the method makes one call a second
         assert served.server.turns
 
 
@@ -207,7 +207,7 @@ def test_server_has_stopped_receiving_after_its_thread_has_ended(monkeypatch: py
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
     def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
-        raise KeyboardInterrupt  # an Exception would be that call's alone
+        raise KeyboardInterrupt  # an Exception would affect only that call
 
     served = CoreServer(ManualCall, [])
     served.make = fail

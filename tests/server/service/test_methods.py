@@ -1,4 +1,4 @@
-"""InferShape and BatchInferShape over serialized messages: at once, in turns, or given up."""
+"""InferShape and BatchInferShape over serialized messages: processed at once, in turns, or aborted."""
 
 import logging
 import threading
