@@ -41,7 +41,7 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         threads = []
         for count, name in enumerate(slices, 1):
             threads.append(start(partial(work, name)))
-            await_waiting(turns, lambda count=count: count)
+            await_waiting(turns, partial(int, count))
     for thread in threads:
         thread.join(TIMEOUT)
     return "".join(steps.get(timeout=TIMEOUT) for _ in range(sum(slices.values())))

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
@@ -93,7 +94,7 @@ def test_batches_take_turns_after_each_item(shared: ReshapeService, lock: Record
     with lock:
         for count, thread in enumerate(lock.threads, 1):
             thread.start()
-            await_waiting(lock, lambda count=count: count)
+            await_waiting(lock, partial(int, count))
     for thread in lock.threads:
         thread.join(TIMEOUT)
     assert len(lock.names) >= 3 * 4
