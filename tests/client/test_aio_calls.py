@@ -9,7 +9,14 @@ import pytest
 
 from in_process import Metadata, lose_once, run_blocked, run_stock
 from server_processes import ServerProcess
-from tensor_reshape.client import AsyncClient, CallTimeoutError, InvalidRequestError, ShapeQuery, UnavailableError
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    InvalidRequestError,
+    ServiceError,
+    ShapeQuery,
+    UnavailableError,
+)
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
@@ -106,3 +113,12 @@ async def test_client_keeps_no_finished_stream(server: ServerProcess):
 async def test_invalid_interceptor_is_rejected_at_once():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
+
+
+async def test_closing_a_client_ends_its_calls_with_an_error():
+    with run_blocked() as (runner, blocked):
+        async with AsyncClient(runner.addresses[0]) as client:
+            call = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))
+            await asyncio.to_thread(blocked.entered.wait)
+        with pytest.raises(ServiceError, match="the client was closed"):
+            await call

@@ -107,9 +107,14 @@ def test_shape_tensor_of_any_integer_type_is_read():
 
 
 def test_strided_shape_tensor_is_read():
-    rows = [(b"\3\0\4\0\5", 3, 2, [3, 4, 5]), (b"\1", 64, 0, [1] * 64), (b"\7", 1, MAX, [7])]
-    for payload, length, stride, items in rows:
-        tensor = TensorView(DataType.U8, (length,), (stride,), memoryview(payload))
+    rows = [
+        (DataType.U8, b"\3\0\4\0\5", 3, 2, [3, 4, 5]),
+        (DataType.U8, b"\1", 64, 0, [1] * 64),
+        (DataType.U8, b"\7", 1, MAX, [7]),
+        (DataType.U16, b"\3\0\1\1\4\0", 2, 2, [3, 4]),
+    ]
+    for data_type, payload, length, stride, items in rows:
+        tensor = TensorView(data_type, (length,), (stride,), memoryview(payload))
         assert reshapes.read_target(RESHAPE, tensor) == items
 
 

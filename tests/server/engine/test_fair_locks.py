@@ -41,7 +41,7 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         threads = []
         for count, name in enumerate(slices, 1):
             threads.append(start(partial(work, name)))
-            await_waiting(turns, partial(int, count))
+            await_waiting(turns, count)
     for thread in threads:
         thread.join(TIMEOUT)
     return "".join(steps.get(timeout=TIMEOUT) for _ in range(sum(slices.values())))
@@ -69,7 +69,7 @@ def test_fair_lock_keeps_the_turn_until_the_slice_ends(monkeypatch: pytest.Monke
 
     with turns:
         thread = start(take)
-        await_waiting(turns, lambda: 1)
+        await_waiting(turns, 1)
         turns.give_way()
         assert not done.is_set()
     thread.join(TIMEOUT)
