@@ -82,7 +82,7 @@ def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
     expect(target).to_have_attribute("aria-invalid", "true")
     expect(target).to_have_attribute("aria-describedby", "target-hint summary")
     expect(page.locator("#summary")).to_contain_text("the nearest are 4 and 6")
-    expect(page.locator("#question")).not_to_contain_text("divisible")  # the message stands once
+    expect(page.locator("#question")).not_to_contain_text("divisible")  # the message is shown only once
     assert is_mark_within(target, "y", "height")
     target.fill("6,-1")
     see_shape(page, "[6, 4]")

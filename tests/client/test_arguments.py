@@ -1,4 +1,4 @@
-"""What callers write: what is taken, and what an error says to write instead."""
+"""Arguments of calls: accepted types, and errors that name the right argument."""
 
 import inspect
 import re
@@ -22,21 +22,21 @@ from tensor_reshape.client import (
 from tensor_reshape.client.arguments import read_data_type, read_integers, read_operation
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
 
-NOBODY = "127.0.0.1:1"  # so whatever was sent would end in another error
+NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
 SIX = np.arange(6, dtype=np.float32)
 QUERY = ShapeQuery(data_shape=[6], shape=[6], special_zero=False)
 MISSING = r"^special_zero is missing: write special_zero=True .*cop.* special_zero=False for a dim of 0$"
 
 
 class PrintedType:
-    """As torch has them: known by what they print."""
+    """A dtype like those of torch, which is recognized by its text."""
 
     def __str__(self) -> str:
         return "torch.float16"
 
 
 def find_others(rows: Mapping[str, tuple[object, str]], take: Callable[[Any], object]) -> dict[str, str]:
-    """Returns the rows whose value is not rejected by a TypeError with such a text, and what was said."""
+    """Returns the rows whose value is not rejected by a TypeError with this text, and the actual results."""
     said = {name: find_error(value, take) for name, (value, _) in rows.items()}
     return {name: said[name] for name, (_, text) in rows.items() if not re.search(text, said[name])}
 
@@ -47,7 +47,7 @@ def find_error(value: object, take: Callable[[Any], object]) -> str:
     return str(caught.value)
 
 
-# what a caller writes as the target of a reshape, what the error says
+# the argument for the shape of a reshape, the error
 TARGETS: dict[str, tuple[object, str]] = {
     "a float": ([2.0, 3], r"shape\[0\] is 2\.0, of the type float: write 2$"),
     "a float of numpy": ([2, np.float64(3)], r"shape\[1\] is .*3\.0.*, of the type float64: write 3$"),
@@ -254,4 +254,4 @@ def test_submit_rejects_the_result_of_a_call():
 def test_local_error_says_what_is_accepted(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
-    assert "accepted" not in caught.value.metadata  # which are those of the server's rejection
+    assert "accepted" not in caught.value.metadata  # only the server's rejection has it

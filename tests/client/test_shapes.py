@@ -1,4 +1,4 @@
-"""An answer as callers get it: a sequence of dims."""
+"""An inferred shape: a sequence of dims."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""How the elements of one call travel, and where they land: without a server."""
+"""How a call sends its elements and where it stores the result, without a server."""
 
 from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
@@ -26,7 +26,7 @@ WAYS = ["inline", "stream", "view"]
 array_namespace = ModuleType("some_array_library")
 array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 gives all read-only
 SUPPLIER = SimpleNamespace(__array_namespace__=lambda: array_namespace)
-"""An array of a framework that takes numpy's memory over."""
+"""An array of a framework that uses numpy's memory."""
 ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b"")))
 
 
@@ -55,7 +55,7 @@ def infer(*dims: int) -> InferredShape:
 
 
 def make_output(delivery: Delivery, way: str) -> Array:
-    """Returns what a caller gets, by each way."""
+    """Returns the result of each kind of transfer."""
     if way == "view":
         return np.asarray(delivery.view(infer(3, 2)))
     return np.asarray(delivery.land(freeze(SIX.reshape(3, 2)) if way == "inline" else delivery.make_output()))
@@ -109,7 +109,7 @@ def test_output_is_writable_only_when_requested(way: str):
     for writable in (False, True):
         assert make_output(deliver(transfer=way, writable=writable), way).flags.writeable == writable
     assert SIX.flags.writeable
-    # A framework may write to what it is given.
+    # A framework may write to its array.
     output = make_output(deliver(plan(freeze(SIX)), transfer=way, like=SUPPLIER), way)
     assert output.flags.writeable
     assert not np.shares_memory(output, SIX)

@@ -188,7 +188,7 @@ ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
 @examples(150)
 @given(SIZES, SIZES, SIZES, st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.booleans())
 def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, items: list[str], is_twice: bool):
-    """For targets of any items, and any values of the named dims."""
+    """Checks targets of any items with any values of the named dims."""
     last = "z = Reshape(x, t) back = Shape(z) y = Reshape(x, back)" if is_twice else "y = Reshape(x, t)"
     model = parse(
         f"""

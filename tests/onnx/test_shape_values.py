@@ -84,7 +84,7 @@ RESULTS: list[tuple[str, str]] = [
     (compute("ConstantOfShape", know(2), value=FIVE), "[5, 5]"),
     (compute("ConstantOfShape", know(10**12), value=FIVE), "unknown"),
     (compute("ConstantOfShape", know("N"), value=FIVE), "unknown"),
-    (compute("ConstantOfShape", know(2)), "unknown"),  # of floats
+    (compute("ConstantOfShape", know(2)), "unknown"),  # floats
     (compute("Reshape", know("N"), know()), "scalar [N]"),
     (compute("Reshape", know_scalar("N"), know(-1)), "[N]"),
     (compute("Reshape", LIST, know(3, 1)), "unknown"),

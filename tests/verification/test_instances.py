@@ -1,4 +1,4 @@
-"""The search for instances: it reaches an end just where brute force does, and contradicts a wrong answer."""
+"""The search for instances reaches the same ends as brute force, and contradicts wrong answers."""
 
 from random import Random
 
@@ -26,7 +26,9 @@ def make_answer(text: str) -> ShapeAnswer:
     return ShapeAnswer(parse_shape(text, "shape"))
 
 
-@pytest.mark.parametrize("style", sorted(STYLES.keys() - {"unknown rank"}))  # of which brute force never tries all
+@pytest.mark.parametrize(
+    "style", sorted(STYLES.keys() - {"unknown rank"})
+)  # brute force never tries all instances of this style
 def test_instance_search_agrees_with_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):

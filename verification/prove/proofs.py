@@ -1,8 +1,9 @@
-"""Questions about shapes, each compared with brute force and sent over the wire and back.
+"""Shape queries that are compared with brute force, and sent over the wire and back.
 
-Each accepted instance of a question must lie inside the answer, with the symbols and conditions that the answer has,
-and be a view of the data where the answer says so (sound); where all instances can be tried, each end of the answer
-must be reached by one (tight). Whatever is raised that is no rejection is a violation.
+The answer is sound if it contains each accepted instance of a query, with the symbols and conditions of the answer, and
+if the instance is a view of the data where the answer promises one. If the conditions are complete, every rejected
+instance must violate one. If all instances can be tried, each end of the answer must be reached by one (tight). An
+exception that is not a rejection is a violation.
 """
 
 from random import Random
@@ -13,18 +14,25 @@ from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tests.oracles.round_trips import check_round_trips, format_item
-from tests.oracles.shape_instances import Found, check_soundness, check_tightness, find_accepted, is_exact
+from tests.oracles.shape_instances import (
+    Found,
+    check_completeness,
+    check_soundness,
+    check_tightness,
+    find_accepted,
+    is_exact,
+)
 from tests.oracles.view_instances import check_view, is_decided
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
 from verification.tasks import Tally, Task
 
 BATCH = 500
-_ITEMS = 8  # of a batch that is sent
+_ITEMS = 8  # in each batch that is sent
 
 
 def choose_request(random: Random) -> tuple[str, ShapeRequest]:
-    """Returns a small question, all of which is asked, and the name of its style."""
+    """Returns a small query with all its options, and the name of its style."""
     name = random.choice(list(STYLES))
     question = choose_question(random, STYLES[name])
     rank = len(question.data) if question.data is not None else random.randint(0, 3)
@@ -32,29 +40,39 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
     return name, ShapeRequest(question, random.random() < 0.5, strides)
 
 
-def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
-    """Returns what became of one question, its instances, and what is wrong, if anything."""
+def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]:
+    """Returns the outcomes of one query, its instances, and what is wrong, if anything."""
     found = find_accepted(request.question, random)
     try:
-        answer = ask(request)
-    except Exception as error:  # noqa: BLE001, whatever it is, it is to be shown
-        return "crashed", found, repr(error)
+        answer = infer(request)
+    except Exception as error:  # noqa: BLE001, every exception is reported
+        return ["crashed"], found, repr(error)
+    outcome, problem = _judge(request, answer, found)
+    if answer is None:
+        return [outcome], found, problem
+    return [outcome, f"conditions complete: {answer.conditions_complete}"], found, problem
+
+
+def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
     inference = None if answer is None else answer._replace(origins=(), view=None)
     problem = check_soundness(found, inference) or _check_view(request, answer, found)
     if problem:
-        return "unsound", found, problem
+        return "unsound", problem
+    problem = check_completeness(request.question, found, inference)
+    if problem:
+        return "incomplete conditions", problem
     if not found.complete:
-        return "sound, not all tried", found, ""
+        return "sound, not all instances tried", ""
     if not is_exact(request.question):
-        return "sound", found, ""
+        return "sound", ""
     problem = check_tightness(found, inference)
     if problem:
-        return "loose", found, problem
-    return "rejected" if answer is None else "sound and tight", found, ""
+        return "loose", problem
+    return "rejected" if answer is None else "sound and tight", ""
 
 
-def ask(request: ShapeRequest) -> ShapeAnswer | None:
-    """Returns the product's answer, None where it is a rejection."""
+def infer(request: ShapeRequest) -> ShapeAnswer | None:
+    """Returns the product's answer, or None for a rejection."""
     try:
         return answer_question(request)
     except InvalidRequestError:
@@ -66,14 +84,14 @@ def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found)
     if strides is None or answer is None:
         return ""
     if answer.view is None:
-        return "nothing is said of a view"
+        return "the view is missing"
     if are_known(data) and are_known(answer.dims) and not is_decided(answer.view, data, strides, answer.dims):
-        return "what is known of the view is not said"
+        return "the answer omits a known view"
     return check_view(found, answer.view, strides)
 
 
 def run_task(task: Task) -> Tally:
-    """Asks the questions of one task, and sends them in batches."""
+    """Runs the queries of one task, and sends them in batches."""
     seed, number, questions = task
     random, tally = Random(seed), Tally(questions)
     for begin in range(0, questions, _ITEMS):
@@ -90,9 +108,9 @@ def run_task(task: Task) -> Tally:
 
 def _prove_small(random: Random, number: int, tally: Tally) -> ShapeRequest:
     name, request = choose_request(random)
-    outcome, found, problem = prove(request, random)
-    tally.outcomes.update([f"of {name}", outcome])
+    outcomes, found, problem = prove(request, random)
+    tally.outcomes.update([f"of {name}", *[f"of {name}, {outcome}" for outcome in outcomes[1:]], *outcomes])
     tally.outcomes["instances tried"] += found.tried
     if problem:
-        tally.findings.append(f"batch {number}: {outcome}: {format_item(BatchItem(request))}: {problem}")
+        tally.findings.append(f"batch {number}: {outcomes[0]}: {format_item(BatchItem(request))}: {problem}")
     return request

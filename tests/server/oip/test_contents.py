@@ -1,4 +1,4 @@
-"""Elements as numbers: where they are looked for, and which are rejected."""
+"""Elements as numbers: the fields that contain them, and rejected numbers."""
 
 import struct
 

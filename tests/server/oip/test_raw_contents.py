@@ -1,4 +1,4 @@
-"""Where raw contents are found in a message, and which messages are left to the generated class."""
+"""The position of raw contents in a message, and messages that the generated class must parse."""
 
 import pytest
 

@@ -13,7 +13,7 @@ from worker_slots import ORDER, TICK, Room
 
 
 class SlotModel(RuleBasedStateMachine):
-    """Any events of a slot, in any order. `Room` checks that no two processes live at once."""
+    """Any events of a slot, in any order. `Room` checks that at most one process runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class SlotModel(RuleBasedStateMachine):
         assert not self.room.slot.serves or (self.has_process() and not self.room.process.actions)
 
     def teardown(self) -> None:
-        """Checks that a process that does nothing more is killed, and is the last one when the slot is stopped."""
+        """Checks that a process without further messages is killed, and is the last one after the slot is stopped."""
         if self.stopped_with is None:
             self.room.slot.stop()
         if self.has_process():
