@@ -31,8 +31,8 @@ def read(server: ServerProcess, *arguments: str) -> dict[str, Any]:
 def test_infer_prints_dims_in_the_notation_of_the_rules(server: ServerProcess):
     texts = {
         ("2,3,4", "0,-1"): "2,12",
-        ("N,4,?", "0,-1"): "N,?",
-        ("N,4,C", "0,-1"): "N,4*C",
+        ("N,4,?", "0,-1"): "N,?\nrequires: N >= 1",
+        ("N,4,C", "0,-1"): "N,4*C\nrequires: N >= 1",
         ("2..8,4", "0,-1"): "2..8,4",
         ("N:1..8, 4*C", "-1"): "4*C*N",
         ("unknown", "0,?"): "?,?",
@@ -58,8 +58,8 @@ def test_expected_shape_is_checked_and_narrows_the_result(server: ServerProcess)
 
 
 def test_explanation_has_a_line_for_each_dim(server: ServerProcess):
-    first, *lines = infer(server, *NAMED, "--explain").text.splitlines()
-    assert (first, len(lines)) == ("N,4*C", 2)
+    first, *lines, last = infer(server, *NAMED, "--explain").text.splitlines()
+    assert (first, len(lines), last) == ("N,4*C", 2, "requires: N >= 1")
     assert lines[0].startswith("shape[0] is 0 and special_zero is true")
     assert lines[1] == "shape[1] is -1: N*C*4 / N = 4*C"
     copied, inferred = read(server, *NAMED, "--explain")["origins"]

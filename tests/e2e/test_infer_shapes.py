@@ -40,6 +40,27 @@ def test_partial_shapes_are_inferred(any_client: AnyClient):
     assert answers == [text for *_, text in QUERIES]
 
 
+# input shape, requested shape, conditions as text, whether they are complete
+CONDITIONS: list[tuple[list[DimLike], list[DimLike], list[str], bool]] = [
+    (["batch", 16, 4, 4], [1, 256], ["batch = 1"], True),
+    (["b", 6], [4, -1], ["2 divides b"], True),
+    (["batch", 9, "h", "w"], [-1, 1, 3, 3, 224, 224], ["50176 divides batch*h*w"], True),
+    ([None, 6], [4, -1], ["2 divides data[0]"], True),
+    (["N", 4], [None, 8], ["2 divides N"], False),
+    ([2, 3], [6], [], True),
+]
+
+
+def test_conditions_say_which_inputs_are_accepted(any_client: AnyClient):
+    queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=False) for data, shape, *_ in CONDITIONS]
+    alone = [any_client.infer_shape(data, shape) for data, shape, *_ in CONDITIONS]
+    together = any_client.infer_shapes(queries)
+    for answers in (alone, together):
+        assert [(list(map(str, answer.conditions)), answer.conditions_complete) for answer in answers] == [
+            (texts, complete) for *_, texts, complete in CONDITIONS
+        ]
+
+
 def test_dynamic_reshape_query_takes_items_above_i32(any_client: AnyClient):
     for target in ([2**40], [-1], [2**39, 2]):
         shape = any_client.infer_shape([2**40], target, special_zero=False, operation="dynamic_reshape")

@@ -87,6 +87,15 @@ def test_every_result_can_be_encoded(
         assert build_infer_response(decode_infer_response(message.SerializeToString())) == message
 
 
+def test_unknown_kind_of_condition_leaves_the_conditions_incomplete():
+    question = Question(operation=RESHAPE, data=[name_dim("N"), 4], target=[-1, 8], special_zero=False)
+    message = build_infer_response(answer_question(ShapeRequest(question)))
+    message.conditions.add(kind=reshape_pb2.Condition.Kind.ValueType(1000))
+    answer = decode_infer_response(message.SerializeToString())
+    assert [str(condition) for condition in answer.conditions] == ["2 divides N"]
+    assert (message.conditions_complete, answer.conditions_complete) == (True, False)
+
+
 def test_view_strides_above_s64_become_unknown():
     for data, target, strides in [
         ([0], [0, 2**62, 2**62, 4], [1]),  # strides of an empty output

@@ -50,7 +50,10 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
     outcome, problem = _judge(request, answer, found)
     if answer is None:
         return [outcome], found, problem
-    return [outcome, f"conditions complete: {answer.conditions_complete}"], found, problem
+    question = request.question
+    is_open = question.data is None or question.target is None or None in question.target
+    kind = "unknown items or rank" if is_open else "known items"
+    return [outcome, f"{kind}, conditions complete: {answer.conditions_complete}"], found, problem
 
 
 def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:

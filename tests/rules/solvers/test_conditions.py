@@ -54,6 +54,17 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
         "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
         True,
     ),
+    # both ends of a range, which two rules may demand
+    (STATIC_RESHAPE, "N 4", "0 -1", "0..5 ?"): ("N >= 1 [3 shape[0]], N <= 5 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N N M", "N N -1", "0..5 2..9 ?"): (
+        "N <= 5 [5 expected_shape.dims[0]], N >= 2 [5 expected_shape.dims[1]]",
+        True,
+    ),
+    (RESHAPE, "N N M", "N N -1", "3.. 1..3 ?"): ("N = 3 [5 expected_shape.dims[1]]", True),
+    # a condition that follows from the bounds or from another condition
+    (RESHAPE, "2 M", "a:1..2 -1", None): ("", True),
+    (RESHAPE, "1..3", "N -1", None): ("N divides data[0] [3 shape[1]]", True),
+    (RESHAPE, "0..3", "N -1", None): ("N >= 1 [3 shape[0]], N divides data[0] [3 shape[1]]", True),
     # unknown items leave alternatives
     (RESHAPE, "N 4", "? 2", None): ("", False),
     (RESHAPE, "N 4", "? 8", None): ("2 divides N [4 shape]", False),
