@@ -70,7 +70,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         """Closes the channel."""
         await self.close()
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers do not see this function, because they report the missing method themselves
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""
@@ -202,7 +202,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> AioCalls:
         require_loop()
-        del grpc_api  # an AsyncClient always uses the public API grpc.aio
+        del grpc_api  # an AsyncClient ignores `grpc_api`, because it always uses the public API grpc.aio
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:

@@ -37,7 +37,7 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
-_WRITE_FAILED = "Internal error from Core"  # grpc.aio's text for a failed write
+_WRITE_FAILED = "Internal error from Core"  # this is the error text of grpc.aio if a write failed
 _STATUS_SECONDS = 2.0
 """Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
 
@@ -66,18 +66,19 @@ class AioCalls:
         self._settings = settings
         self._channel = self._open_channel(avoid_unhealthy=True)
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
-        # Methods are cached, because creating a method takes several microseconds.
+        # The gRPC methods are cached, because creating a method object takes several microseconds.
         self._find_method: _FindMethod = cache(self._channel.unary_unary)
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # disables retries before the channel closes
+        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
         if self._endpoint.is_foreign:
-            # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close
-            # it.
+            # After a fork, the channel belongs to the parent process, so this process does not close it. The child
+            # process has no gRPC threads that could close the channel.
             return
         for call in list(self._streams):
-            call.cancel()  # in some releases of grpc.aio, closing a channel does not end its streams
+            # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
+            call.cancel()
         await self._channel.close()
 
     async def run(self, call: Call[Answer], context: ClientContext) -> Answer:
@@ -92,7 +93,8 @@ class AioCalls:
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
-        # The number of calls is limited, because messages in memory and calls on a server are expensive. Tasks are not.
+        # The number of parallel calls is limited, because messages in memory and calls on a server are expensive. Tasks
+        # are not.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
@@ -177,7 +179,8 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
+            # The error of the lost server is more helpful than "deadline exceeded".
+            raise explain_loss(error, self._endpoint.target)
 
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
@@ -222,14 +225,15 @@ class AioCalls:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.record_progress()
-                    # The elements are sent after the first response, which accepts the tensor.
+                    # The elements are sent after the first response, because this response accepts the tensor.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # an abandoned stream would stay open without `cancel`
+            call.cancel()  # without `cancel`, an abandoned stream would stay open
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)  # the call has already reported the sender's error
+                # The call has already raised the sender's error, so the error is ignored here.
+                await asyncio.gather(sender, return_exceptions=True)
         return transfer.finish()
 
 
@@ -269,7 +273,8 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        return asyncio.CancelledError()  # with interceptors, grpc.aio raises InvalidStateError instead
+        # With interceptors, grpc.aio raises InvalidStateError instead of CancelledError.
+        return asyncio.CancelledError()
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):
@@ -285,7 +290,7 @@ def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") ->
     """Records the end of a call. This runs in the callback, because the next event would overwrite the status."""
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # the coroutine never waits, because the call has ended
+    except StopIteration as returned:  # the coroutine never waits, because the call has already ended
         ends.put_nowait(returned.value)
 
 
@@ -305,7 +310,7 @@ def _choose_error(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error  # asyncio relies on receiving its exception unchanged
+        return error  # a cancellation is returned unchanged, because asyncio requires the same exception object
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 

@@ -20,8 +20,9 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_FLAG_TYPES = ("bool", "bool_")  # the type names of Python's and numpy's bools, which are not related
-_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # collections that cannot be a shape
+# These are the type names of the bools of Python and numpy, which are unrelated classes.
+_FLAG_TYPES = ("bool", "bool_")
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these collection types cannot be a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
     "write special_zero=True if a 0 in the shape copies the data dim at its index, or special_zero=False for a dim of 0"
@@ -88,7 +89,7 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: the flag is not a bool, or missing.
     """
-    # The flag is compared by identity, because 1 and 0 are equal to True and False but are not flags.
+    # The flag is compared with `is`, because 1 and 0 are equal to True and False but are not flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -124,7 +125,8 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
     Raises:
         TypeError: the value is not a sequence of integers.
     """
-    # Most items are ints, which need no function call. A bool has another type, so `read_integer` rejects it.
+    # Most items of a shape are ints, which need no function call. Bools are not of the exact type int, so
+    # `read_integer` checks and rejects them.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -207,11 +209,11 @@ def check_method(method: object) -> None:
 def _find_type_name(value: object) -> str | None:
     """Returns the name of an element type. None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # the text of a torch type is, for example, torch.float32
+        return value.removeprefix("torch.")  # the text of a torch type has this prefix, for example torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
-    # A class has `__name__`, and numpy.dtype and similar types have `name`. A type of torch has only its text, such as
-    # torch.float32.
+    # A class has `__name__`, and a dtype object of numpy has `name`. A dtype object of torch has neither attribute, but
+    # its text is, for example, torch.float32.
     name = getattr(value, "__name__", None) or getattr(value, "name", None) or str(value)
     return str(name).rpartition(".")[2]
 

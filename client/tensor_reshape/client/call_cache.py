@@ -30,9 +30,9 @@ from tensor_reshape.wire.reshapes import encode_response_header
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 """The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # size of each of the cache's two generations, enough for 10,000 entries
+_MAX_CACHE_BYTES = 14 << 20  # the cache has two generations of this size, and each has space for 10,000 entries
 _MAX_ENTRY_BYTES = 8192
-_OBJECT_BYTES = 600  # measured size of the objects of a key and its entry, without the headers
+_OBJECT_BYTES = 600  # this is the measured size of the objects of a key and its entry, without the message headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
@@ -81,8 +81,8 @@ class CachedCall(NamedTuple):
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# The key of an entry: the operation, the type and shape of the data, the requested shape and its type if it is an
-# array, special_zero, and the expected shape. `_find_key` checks their types. The key is a plain tuple, because
+# A cache key has the operation, the type and shape of the data, the requested shape and its type if it is an array,
+# special_zero, and the expected shape. `_find_key` checks the types of these parts. The key is a plain tuple, because
 # creating a named tuple would take as long as the lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
@@ -118,7 +118,8 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     decode = None if cached is None else _find_decoder(cached, how)
     if cached is None or decode is None:
         return None
-    # `join` accepts an array of any type. A memoryview cannot be created for the types of ml_dtypes.
+    # `bytes.join` accepts a numpy array of any type. A memoryview cannot be created from an array with a type of
+    # ml_dtypes.
     request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
     return Call(cached.path, request, decode)
 
@@ -141,8 +142,8 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
         kind, shape = shape.dtype, shape.tolist()
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
         return None
-    # The shape is copied once, because another thread may change the list. The check, the lookup and the plan must use
-    # the same shape.
+    # The shape is copied once, because another thread may change the list. The type check, the cache lookup and the
+    # reshape plan must use the same shape.
     target = tuple(shape)
     if not _TARGET_ITEMS.issuperset(map(type, target)):
         return None
@@ -158,14 +159,14 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
 def _cache_call(key: _Key, array: Array) -> CachedCall | None:
     """Creates the entry of a key from the caller's array. None if the array does not match the key."""
     operation, dtype, dims, target, kind, special_zero, expected = key
-    data = array.view()  # a new view, because another thread may change the shape of the caller's array
+    data = array.view()  # a new view is created, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
         return None
-    if not data.dtype.isnative:  # the elements are converted before they are sent
+    if not data.dtype.isnative:  # elements in the other byte order are converted before they are sent
         return None
     shape = target if kind is None else np.array(target, kind)
     plan = plan_reshape(Arguments(operation, data, shape, special_zero, expected))
-    if plan.data_type.is_packed:  # the elements are packed before they are sent
+    if plan.data_type.is_packed:  # elements of a packed type are packed before they are sent
         return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
@@ -175,8 +176,8 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # This is the dtype object of a call that is not cached. The caller's dtype may have other metadata or another C
-        # name, although both are equal.
+        # A call that is not cached returns an array with this dtype object. The caller's equal dtype object may have
+        # other metadata or another C name.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )

@@ -106,10 +106,10 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
             not match its key.
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
-        # The message does not show the metadata, because they may be credentials.
+        # The error message does not show the metadata, because metadata may contain credentials.
         message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
         raise TypeError(message)
-    checked = tuple(metadata)  # copied first, because an iterator can be read only once
+    checked = tuple(metadata)  # the pairs are copied before the check, because an iterator can be read only once
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()

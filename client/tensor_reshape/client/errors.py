@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tensor_reshape.rules.errors import TensorReshapeError
 
-if TYPE_CHECKING:  # importing an exception must not import gRPC
+if TYPE_CHECKING:  # this import is only for type checkers, because importing an exception must not import gRPC
     from grpc import StatusCode
 
 
@@ -23,7 +23,7 @@ class ServiceError(TensorReshapeError):
 
     def __init__(self, message: str, code: "StatusCode") -> None:
         """Keeps the message and the status code."""
-        super().__init__(message, code)  # unpickling passes the two arguments of this call to `__init__`
+        super().__init__(message, code)  # when the error is unpickled, these two arguments are passed to `__init__`
         self.message = message
         self.code = code
 

@@ -61,7 +61,8 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """
     if like is None:
         return NUMPY
-    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype is rejected, as outputs are not converted
+    # `like` must not be a dtype, because outputs are not converted.
+    if not _is_array(like) and not isinstance(like, ModuleType):
         raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
@@ -74,7 +75,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
 def _find_torch(data_type: DataType) -> Framework:
     torch = sys.modules["torch"]
     dtype = getattr(torch, data_type.numpy_name, None)
-    if dtype is None or data_type.is_packed:  # torch has names such as int4, but no operations for them
+    if dtype is None or data_type.is_packed:  # torch has type names such as int4, but no operations for these types
         raise _reject(data_type, by="torch")
     if data_type.numpy_name not in VIEWED_DTYPES:
         return Framework("torch", torch.from_numpy, takes_read_only=False)
@@ -83,9 +84,10 @@ def _find_torch(data_type: DataType) -> Framework:
 
 
 def _find_jax(data_type: DataType) -> Framework:
-    put = sys.modules["jax"].device_put  # `asarray` is not used, because it always copies
-    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion, because
-    # the setting can be changed in many scopes.
+    # `device_put` is used instead of jax's `asarray`, because `asarray` always copies.
+    put = sys.modules["jax"].device_put
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion instead of
+    # reading the setting, because the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
         message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)
@@ -105,7 +107,8 @@ def _find_namespace(like: object, data_type: DataType) -> Framework:
         raise _reject_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
         raise _reject(data_type, by=f"{namespace.__name__} (by DLPack from numpy)")
-    # Read-only memory is not passed, because only DLPack 1.0 and newer marks it, and consumers may ignore the mark.
+    # Read-only memory is not passed, because only DLPack 1.0 and newer marks memory as read-only, and consumers may
+    # ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 
 
@@ -120,7 +123,7 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
 
 
 def _is_array(like: object) -> bool:
-    is_class = isinstance(like, type)  # a class has the same attributes as its arrays
+    is_class = isinstance(like, type)  # a class is excluded, because it has the same attributes as its arrays
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 

@@ -38,7 +38,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNAVAILABLE,
-)  # the test call may end with either status
+)  # the test call of the probe may end with either of these statuses
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
@@ -65,7 +65,7 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
     core = channel._channel if is_supported() and _is_plain(channel) else None  # type: ignore[attr-defined] # private
     find_state = partial(_find_state, core)
     if core is None or interceptors or grpc_api == "public":
-        # Without interceptors, this returns the channel itself.
+        # Without interceptors, `intercept_channel` returns the channel itself.
         return Transport(grpc.intercept_channel(channel, *interceptors), find_state)
     return CoreTransport(channel, find_state, core)
 
@@ -103,14 +103,15 @@ class CoreTransport(Transport):
     ) -> None:
         """Keeps the arguments. `core` is grpcio's object for the channel in gRPC's core."""
         super().__init__(channel, find_state)
-        self._core = core  # unlike the channel, it has no finalizer, so it may live until Python exits
+        # Unlike the public channel, the core channel has no finalizer, so it may live until Python exits.
+        self._core = core
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
         """Makes a unary call and returns its response, with the same errors as `Transport.send`."""
         status, message = _call(self._core, path, request, timeout, metadata)
         if code := status.code():
             details, trailing_metadata = status.details(), status.trailing_metadata()
-            # An unknown status code becomes UNKNOWN, as in the core itself.
+            # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
             raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
         return check_answer(message.message())
 
@@ -143,10 +144,12 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
         message,
         status,
     )
-    deadline = None if timeout is None else time.time() + timeout  # the core needs seconds since the epoch
+    # The core of gRPC needs the deadline in seconds since the epoch.
+    deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
     # The call has no host, no call credentials, and no registered method. A registered method had no effect when it was
-    # tried. grpcio uses the metadata argument only in errors. The metadata that are sent are in the operations.
+    # measured. grpcio uses the metadata argument only in errors. The metadata that the call sends are in the
+    # operations.
     context, batches = cygrpc.build_census_context(), ((operations, None),)
     core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()
     return status, message

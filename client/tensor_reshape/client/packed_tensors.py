@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
 from tensor_reshape.rules.dtypes import DataType
 
-_BUFFERS_PROTOCOL = 5  # the first pickle protocol with out-of-band buffers (PEP 574)
+_BUFFERS_PROTOCOL = 5  # this is the first pickle protocol with out-of-band buffers (PEP 574)
 _Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
@@ -52,7 +52,7 @@ class PackedTensor:
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
         object.__setattr__(self, "dims", read_integers(dims, "dims"))
-        # An empty view is replaced, because it cannot be cast.
+        # An empty view is replaced by empty bytes, because an empty memoryview cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:

@@ -39,8 +39,8 @@ _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
 _RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
 _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
-_MAX_DOUBLINGS = 6  # enough doublings to reach the maximum
-_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values of the examples in gRFC A6
+_MAX_DOUBLINGS = 6  # with six doublings, the pause reaches its maximum
+_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these are the values of the examples in gRFC A6
 
 
 class RetryBudget:
@@ -55,7 +55,7 @@ class RetryBudget:
 
     def __init__(self) -> None:
         """Starts with all tokens."""
-        self.is_closed = False  # set once by `close`; read without the lock
+        self.is_closed = False  # the flag is set once by `close` and is read without the lock
         self._tokens = _MAX_TOKENS
         self._lock = Lock()  # guards the tokens
 
@@ -65,7 +65,8 @@ class RetryBudget:
 
     def record_success(self) -> None:
         """Returns a tenth of a token after a successful call."""
-        if self._tokens < _MAX_TOKENS:  # checked without the lock, so that a client without failures pays nothing
+        # This check does not take the lock, so that a client without failures has no cost.
+        if self._tokens < _MAX_TOKENS:
             with self._lock:
                 self._tokens = min(self._tokens + _TOKEN_RATIO, _MAX_TOKENS)
 
@@ -98,12 +99,13 @@ class Attempts:
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
         """Starts without failures. Create the object before the first attempt."""
         self.deadline = deadline
-        self._budget = budget  # shared by all calls of the client
-        self._failures = 0  # number of all failures, with which the back-off grows
-        self._losses = 0  # number of lost servers; the first loss does not use the budget
+        self._budget = budget  # all calls of the client share this budget
+        self._failures = 0  # this is the number of all failures, and the back-off grows with this number
+        # This is the number of times that a server was lost, and the first loss does not use the budget.
+        self._losses = 0
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
-        # The error of the previous attempt if the server was overloaded. It is a copy without a traceback, because the
-        # frames of a traceback would keep the caller's array in memory.
+        # If the server was overloaded, this is the error of the previous attempt. The stored error is a copy without a
+        # traceback, because the frames of a traceback would keep the caller's array in memory.
         self._rejection: LimitError | None = None
 
     def record_success(self) -> None:
@@ -119,11 +121,11 @@ class Attempts:
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
         """Returns the pause before the next attempt. None if the call has no next attempt."""
         if isinstance(error, CallTimeoutError):
-            return None  # `choose_end` may prefer the error of the previous attempt
+            return None  # after None, the caller uses `choose_end`, which may prefer the error of the previous attempt
         self._rejection = None
         if self._budget.is_closed:
             return None
-        # An error with a RetryInfo is retried, even if this client does not know its reason.
+        # An error with a RetryInfo is retried, even if this client does not know the reason of the error.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
             self._rejection = copy(error)
             pause = self._plan_busy(error.retry_seconds)

@@ -28,11 +28,12 @@ def build_error(
 def _choose_error(
     code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    # The error details are decoded first, because transports and proxies send the same status codes without details.
+    # The error details are decoded before the status code, because transports and proxies send the same status codes
+    # without details.
     rejection = decode_rejection(code, trailing_metadata)
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # gRPC's own code rejects a message of this size before the server can report its limit.
+        # gRPC's own code rejects such a large message before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _KINDS.get(code, ServiceError)(text, code)

@@ -72,7 +72,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """Closes the channel."""
         self.close()
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers do not see this function, because they report the missing method themselves
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""
@@ -90,7 +90,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """
         self._calls.close()
         # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
-        # code that waits for it. Instead, they start and fail, because the client is closed.
+        # code that waits for it. Instead, these calls start and fail, because the client is closed.
         self._pool.shutdown(wait=False)
 
     @overload

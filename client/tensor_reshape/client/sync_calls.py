@@ -36,7 +36,7 @@ from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
-_PAUSE_SECONDS = 0.05  # pause before the next readiness check if the server was lost during the last one
+_PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
 class _Started(NamedTuple):
@@ -60,14 +60,16 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # disables retries before the channel closes
-        # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close it.
+        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
+        # has no gRPC threads that could close the channel.
         if not self._endpoint.is_foreign:
             self.transport.close()
 
     def run(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its response, with retries."""
-        # `with context` is used only after an error, because it would cost every call a part of a microsecond.
+        # The error context is entered only after an error, because entering it would cost every call a part of a
+        # microsecond.
         try:
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
@@ -133,8 +135,8 @@ class SyncCalls:
         Returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
-            # This channel sends no call before a server reports SERVING, so a server that rejects the call is ready
-            # too.
+            # The channel sends no call before a server reports SERVING, so a server that rejects the health call is
+            # ready too.
             self._check_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
@@ -167,21 +169,21 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The call does not wait for a connection. If no server is connected, the call fails at once, and `retries`
-        # plans how long to wait.
+        # The attempt does not wait for a connection. If no server is connected, the attempt fails at once, and
+        # `retries` plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
     def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
-        # The call is started but not awaited, so several calls of a batch run at the same time without a thread for
-        # each.
+        # The call is started without waiting for its response, so several calls of a batch run at the same time without
+        # a thread for each.
         start, metadata = self.transport.start, self._endpoint.metadata + context.metadata
         return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
-        # The first attempt awaits the started call. Later attempts send the call again.
+        # The first attempt waits for the call that has been started. Later attempts send the request again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:
@@ -209,7 +211,8 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
+            # The error of the lost server is more helpful than "deadline exceeded".
+            raise explain_loss(error, self._endpoint.target)
 
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""

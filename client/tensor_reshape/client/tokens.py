@@ -25,7 +25,7 @@ from tensor_reshape.runtime.addresses import is_local
 AUTHORIZATION_KEY = "authorization"
 """The metadata key of the token."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the syntax of RFC 6750
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax of a token
 
 
 class Token:
@@ -56,22 +56,22 @@ class FileToken(Token):
 
     def read_pair(self) -> tuple[str, str]:
         """Returns the metadata for a new call."""
-        with suppress(OSError, ValueError):  # while the file is being replaced, the previous token stays valid
+        with suppress(OSError, ValueError):  # while the token file is being replaced, the previous token stays valid
             version = self._find_version()
             if version != self._version:
-                # If the file changes between the check and the read, the stored version is too old. Then the next call
-                # reads the file again.
+                # If the token file changes between the version check and the read, the stored version is too old. In
+                # that case, the next call reads the token file again.
                 self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 
     def _read(self) -> str:
-        # Invalid bytes are replaced, because the text of a decoding error would contain the token.
+        # Invalid bytes in the token file are replaced, because the text of a decoding error would contain the token.
         return self._path.read_text("ascii", "replace")
 
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced, or a symbolic link points elsewhere."""
         found = self._path.stat()
-        # The value includes the time of the inode change, because a program that copies the file may keep the
+        # The file version includes the time of the inode change, because a program that copies the file may keep the
         # modification time.
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
@@ -147,7 +147,7 @@ class _TokenPlugin(grpc.AuthMetadataPlugin):
 
 
 def _build_pair(text: str) -> tuple[str, str]:
-    token = text.strip()  # removes the line end of a file
+    token = text.strip()  # `strip` removes the line break at the end of a token file
     if not _TOKEN.fullmatch(token):
         message = "not a valid token: use letters, digits and -._~+/, optionally with = at the end"
         raise ValueError(message)

@@ -18,7 +18,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         ImportError: OpenTelemetry is not installed.
     """
     try:
-        # OpenTelemetry is imported here, because it is optional and slow to import.
+        # OpenTelemetry is imported only when it is used, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
         message = "tracing=True needs OpenTelemetry: install tensor-reshape[tracing]"

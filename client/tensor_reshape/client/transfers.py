@@ -46,8 +46,8 @@ Way = Literal["auto", "inline", "stream", "view"]
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
-_ALIGNMENT_BYTES = 64  # the size of a cache line, and the alignment that jax needs to use memory without a copy
-# the arguments of the operations, which are not options
+_ALIGNMENT_BYTES = 64  # a cache line has this size, and jax needs this alignment to use memory without a copy
+# These keywords are arguments of the operations, so they are not client options.
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
 
@@ -154,7 +154,8 @@ class Delivery:
         if self._needs_copy(output):
             output = self._copy_output(output)
         if not self._is_writable:
-            # This changes only this array object. If it is a view of the caller's array, that array stays writable.
+            # Only this array object becomes read-only. If it is a view of the caller's array, the caller's array stays
+            # writable.
             output.flags.writeable = False
         return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
 
@@ -166,7 +167,7 @@ class Delivery:
             ValueError: the same without a reason code, if a copy would be needed for another cause than the strides.
             ResponseError: the server's shape differs from that of the rules, or numpy cannot represent it.
         """
-        if dims != self._plan.dims:  # for example because a server of another version has other rules
+        if dims != self._plan.dims:  # the dims differ, for example, if a server of another version has other rules
             message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
@@ -215,9 +216,9 @@ class Delivery:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # With the transfer "view", the output shares the memory of the caller's array. This array may have another byte
-        # order, negative strides, or gaps that are not whole elements. The caller may also write to it while jax uses
-        # it.
+        # With the transfer mode "view", the output shares the memory of the caller's array. The caller's array may have
+        # another byte order, negative strides, or gaps that are not whole elements. The caller may also write to the
+        # array while jax uses it.
         is_plain = output.dtype.isnative and all(
             stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
         )
@@ -261,7 +262,8 @@ class Delivery:
         if out is None:
             return True
         right = out.dtype == self._dtype and out.shape == self._plan.dims
-        return right and out.flags.c_contiguous and out.flags.writeable  # only contiguous memory can be filled as bytes
+        # The output must be contiguous, because only contiguous memory can be filled as bytes.
+        return right and out.flags.c_contiguous and out.flags.writeable
 
 
 class StreamTransfer:
@@ -280,8 +282,8 @@ class StreamTransfer:
         self._chunk_bytes = chunk_bytes
         self.output = delivery.make_output()
         self.accepted = False
-        # Arriving output must not overwrite input that is not sent yet. If both arrays begin at the same address, each
-        # output chunk overwrites only its own input, which has been sent.
+        # Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and
+        # output arrays begin at the same address, each output chunk overwrites only its own input, which has been sent.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
@@ -292,7 +294,8 @@ class StreamTransfer:
 
     def build_chunks(self) -> Iterator[bytes]:
         """Yields the messages with the elements."""
-        # The messages are created one at a time, because all of them together would need as much memory as the tensor.
+        # The chunk messages are created one at a time, because all of them together would need as much memory as the
+        # tensor.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
@@ -328,21 +331,21 @@ class StreamTransfer:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        # The elements are copied only here.
+        # No other step copies the elements.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 
     def _find_place(self, offset: int) -> int:
         """Converts a byte offset in the transferred elements to an offset in memory."""
-        # In memory, numpy uses a whole byte for each element of a packed type. A transferred byte has `group_items`
-        # elements.
+        # In memory, numpy uses a whole byte for each element of a packed type such as int4. A byte of the message
+        # contains `group_items` packed elements.
         return offset * self._plan.memory_type.group_items
 
 
 def _read_out(out: object) -> Array | None:
     if out is None:
         return None
-    # Other objects are rejected, because their conversion might copy them.
+    # `out` must be a numpy array or a torch tensor, because the conversion of other objects might copy them.
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
         message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
         raise ValueError(message)

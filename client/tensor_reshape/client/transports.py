@@ -52,7 +52,7 @@ class Transport:
         """Keeps the channel. When it is closed, no other object may refer to it, including `find_state`."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
-            channel.unary_unary  # creating a method takes several microseconds
+            channel.unary_unary  # creating a method object takes several microseconds, so `cache` keeps the objects
         )
         self._find_stream: Callable[[str], grpc.StreamStreamMultiCallable[bytes, bytes]] = channel.stream_stream
         self._close_channel: Callable[[], None] = channel.close
@@ -110,8 +110,8 @@ class Transport:
             TensorReshapeError: the call failed, or could not be started as in `start`.
             ValueError: the channel is closed.
         """
-        # The queue gets an item when the first response arrives, which accepts the elements. It is not an Event,
-        # because a signal handler that raises could leave the lock of an Event held.
+        # The queue gets an item when the first response arrives, because this response accepts the elements. A queue is
+        # used instead of an Event, because a signal handler that raises could leave the lock of an Event locked.
         answered = SimpleQueue[None]()
         try:
             requests = _build_requests(transfer, answered)
@@ -123,10 +123,10 @@ class Transport:
                     yield raw
                     answered.put(None)
             finally:
-                call.cancel()  # no effect if the call has ended
+                call.cancel()  # `cancel` has no effect if the call has ended
                 del call
         finally:
-            answered.put(None)  # otherwise grpcio's sending thread would wait forever
+            answered.put(None)  # without this item, grpcio's sending thread would wait forever
 
 
 class StartedCall:
@@ -187,10 +187,12 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
     """
     if threading.current_thread() is not threading.main_thread():
         return begin()
-    # A new thread takes 0.1 ms. This is short, because these calls transfer thousands of queries or megabytes.
+    # Starting a thread takes 0.1 ms. This time does not matter, because these calls transfer thousands of queries or
+    # megabytes.
     with ThreadPoolExecutor(1) as other:
         try:
-            begun = other.submit(copy_context().run, begin)  # a tracer may need the caller's context
+            # The thread runs in a copy of the caller's context, because a tracer may need it.
+            begun = other.submit(copy_context().run, begin)
         except RuntimeError as error:
             message = f"the call could not start: {error}"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
@@ -201,7 +203,7 @@ def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> It
     """Yields the messages to send. A thread of grpcio runs this generator."""
     yield transfer.begin
     answered.get()
-    if transfer.accepted:  # the queue also gets an item when the call ends
+    if transfer.accepted:  # the queue also gets an item when the call ends, so acceptance is checked separately
         yield from transfer.build_chunks()
 
 
@@ -226,7 +228,7 @@ def _reject(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    for _ in range(len(_open)):  # a fixed number, because other threads may still open clients
+    for _ in range(len(_open)):  # the number of iterations is fixed, because other threads may still open clients
         try:
             transport = _open.pop()
         except KeyError:
@@ -235,6 +237,6 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):  # not available on Windows
-    # A child process has the parent's channels, but not the threads that could close them.
+if hasattr(os, "register_at_fork"):  # Windows does not have this function
+    # A forked child process has the parent's channels, but not the threads that could close them.
     os.register_at_fork(after_in_child=_open.clear)

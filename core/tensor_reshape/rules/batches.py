@@ -26,7 +26,7 @@ ITEM_STEPS = 64
 RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
 
-_LINK_STEPS = 8  # the cost of a linked dim that is not a number, and of each symbol in such a dim
+_LINK_STEPS = 8  # this many steps are charged for a linked dim that is not a number, and for each symbol in such a dim
 
 
 class BatchItem(NamedTuple):
@@ -56,10 +56,11 @@ def answer_batch(
     budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
-        # An item may not spend more steps than a single query, even if earlier items did not use all their steps.
+        # An item of a batch may not use more steps than a single query, even if earlier items did not use all their
+        # steps.
         budget.left = granted = min(steps, MAX_STEPS)
         answer, output = _answer_item(item, outputs, limits, budget, report)
-        steps -= granted - budget.left  # `budget.left` is negative if the last step exceeded the budget
+        steps -= granted - budget.left  # the value of `budget.left` is negative if the last step exceeded the budget
         outputs.append(output)
         yield answer
 
@@ -120,12 +121,12 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
-    # A reference to an earlier output takes only a few bytes. If such a reference cost no steps, thousands of short
-    # items could each request the largest shape.
+    # In a message, a reference to the output of an earlier item takes only a few bytes. If such a reference cost no
+    # steps, thousands of short items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
-    # If the item has its own data type, that type is used, because the caller wants the server to check it.
+    # If the item has its own data type, that type is used, because the server must check it for the caller.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

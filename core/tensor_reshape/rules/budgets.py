@@ -38,5 +38,6 @@ class StepBudget:
         self.left -= held
         try:
             yield
-        finally:  # after a bug, a batch continues with the next query and the same budget
+        # After an unexpected exception in one query, the batch continues with the next query and the same budget.
+        finally:
             self.left += held

@@ -144,8 +144,8 @@ def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
 
 def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
     """Returns the simplest dim with these bounds: a number if the bounds allow only one value."""
-    # No dim exceeds MAX_DIM, so an upper bound of MAX_DIM adds no information and is always written as None. If both
-    # bounds are MAX_DIM, the dim is a number like any other.
+    # No dim exceeds MAX_DIM, so an upper bound of MAX_DIM adds no information and is always stored as None. If the
+    # lower and the upper bound are both MAX_DIM, the dim is a number like any other.
     low, high = bounds
     if high is not None and high >= MAX_DIM:
         high = high if low == high else None
@@ -158,8 +158,9 @@ def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
 
 def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
     """Returns a dim with these bounds. If the expression is a single symbol, the symbol gets the same bounds."""
-    # Such a dim and its symbol have the same value, and a message has only one field for the bounds of both. If their
-    # bounds differed, the encoder would send the intersection, and the decoded dim would differ from the sent dim.
+    # A dim that is a single symbol has the same value as the symbol, and a message has only one field for the bounds of
+    # both. If the bounds of the dim and its symbol differed, the encoder would send the intersection, and the decoded
+    # dim would differ from the sent dim.
     symbol = None if expression is None else expression.symbol
     if symbol is not None and symbol.bounds != bounds:
         expression = Expression(1, (Symbol(symbol.name, bounds),))
@@ -183,8 +184,8 @@ def make_legal_expression(
 
 
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
-    # The order depends on the names only. If it depended on bounds as well, narrowed bounds would change the order in
-    # the result.
+    # The order of the symbols depends only on their names. If the order depended on bounds as well, narrowed bounds
+    # would change the order in the result.
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
@@ -197,8 +198,8 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
     """Whether every dim is a number."""
-    # Only the exact type int is accepted. A bool is not a dim, and a subclass of int may define comparisons
-    # differently. Every query calls this function, so it uses no Python loop, which would be slower.
+    # Only dims of the exact type int are accepted. A bool is not a dim, and a subclass of int may define comparisons
+    # differently. Every query calls this function, so the function uses no Python loop, which would be slower.
     return dims is not None and _INT.issuperset(map(type, dims))
 
 
@@ -228,7 +229,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
             known *= dim
         else:
             name = find_name(dim)
-            # A dim is enclosed in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
+            # A dim is written in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
             text = "?" if dim is None else f"({dim})"
             others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
@@ -255,7 +256,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        # Most dims are valid numbers or None. Such dims are checked here, without a function call.
+        # Most dims are valid numbers or None. Such simple dims are checked here, without a function call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 
@@ -298,8 +299,8 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 def hint_unknown(dim: object) -> str:
     """Returns the part of an error message that says how to write an unknown dim; empty unless `dim` is -1."""
-    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a requested shape is
-    # the item that the server computes.
+    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a
+    # requested shape is the item that the server computes.
     return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
 
 

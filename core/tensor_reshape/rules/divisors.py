@@ -47,12 +47,12 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
-    least = -(-volume // MAX_DIM)  # the quotient by a smaller divisor would exceed MAX_DIM
+    least = -(-volume // MAX_DIM)  # with a divisor below `least`, the quotient would exceed MAX_DIM
     start = max(near, least - 1)
-    above, below = volume, 0  # the volume itself is always a divisor
+    above, below = volume, 0  # the search starts with the volume, because the volume is a divisor of itself
     for divisor in low:
-        # Each divisor is the product of an element of `low` and an element of `high`. For each element of `low`, the
-        # code finds the largest such product below `near` and the smallest above `near`.
+        # Each divisor of the volume is the product of an element of `low` and an element of `high`. For each element of
+        # `low`, the loop finds the largest such product below `near` and the smallest above `near`.
         at = bisect_right(high, start // divisor)
         above = min(above, divisor * high[at]) if at < len(high) else above
         at = bisect_right(high, near // divisor)
@@ -95,7 +95,7 @@ def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]
         factors[part] += part > 1
     factors[rest] += rest > 1
     # A number without prime factors below 1,000 is certainly prime if it is less than the square of the largest
-    # candidate.
+    # candidate factor.
     return +factors, all(factor < _CANDIDATES[-1] ** 2 for factor in +factors)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
-# The names of gRPC status codes. The rules do not import gRPC, so `wire.status` converts the names to codes.
+# These constants are the names of gRPC status codes. The package `rules` does not import gRPC, so `wire.status`
+# converts the names to codes.
 INVALID_ARGUMENT = "INVALID_ARGUMENT"
 NOT_FOUND = "NOT_FOUND"
 UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -48,8 +49,8 @@ class Reason(StrEnum):
     rule: int | None
     is_retryable: bool
 
-    # Every row below has a code. The default is only for type checkers, which treat the lookup `Reason(text)` as a call
-    # of this method.
+    # Every member of this enum is defined with a status code. The default is only for type checkers, which treat the
+    # lookup `Reason(text)` as a call of this method.
     def __new__(cls, name: str, code_name: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column of the table
         """Creates a member from a row of the table."""
         member = str.__new__(cls, name)
@@ -57,14 +58,14 @@ class Reason(StrEnum):
         member.code_name, member.rule, member.is_retryable = code_name, rule, is_retryable
         return member
 
-    # Errors of the operation and the data.
+    # The next errors are about the operation and the data.
     DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID", INVALID_ARGUMENT, 1
     SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING", INVALID_ARGUMENT, 1
     RANK_UNSUPPORTED = "RANK_UNSUPPORTED", INVALID_ARGUMENT, 1
     DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE", INVALID_ARGUMENT, 1
-    # Errors of the requested shape.
+    # The next errors are about the requested shape.
     INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE", INVALID_ARGUMENT, 2
     COPY_INDEX_OUT_OF_RANGE = "COPY_INDEX_OUT_OF_RANGE", INVALID_ARGUMENT, 2
     MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE", INVALID_ARGUMENT, 2
@@ -73,18 +74,18 @@ class Reason(StrEnum):
     DIM_OVERFLOW = "DIM_OVERFLOW", INVALID_ARGUMENT, 3
     VOLUME_MISMATCH = "VOLUME_MISMATCH", INVALID_ARGUMENT, 4
     EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH", INVALID_ARGUMENT, 5
-    # Errors of the layout and the bytes of the data.
+    # The next errors are about the layout and the bytes of the data.
     STRIDES_UNSUPPORTED = "STRIDES_UNSUPPORTED", INVALID_ARGUMENT
     STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH", INVALID_ARGUMENT
     STRIDE_NEGATIVE = "STRIDE_NEGATIVE", INVALID_ARGUMENT
     STRIDES_OVERLAP = "STRIDES_OVERLAP", INVALID_ARGUMENT
     DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH", INVALID_ARGUMENT
-    # Errors of the message.
+    # The next errors are about the message.
     MESSAGE_MALFORMED = "MESSAGE_MALFORMED", INVALID_ARGUMENT
     FIELD_MISSING = "FIELD_MISSING", INVALID_ARGUMENT
     OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED", INVALID_ARGUMENT
     DIM_UNKNOWN = "DIM_UNKNOWN", INVALID_ARGUMENT
-    # Errors of partially known dims. Rule 1 also covers these dims.
+    # The next errors are about partially known dims. Rule 1 also covers partially known dims.
     INTERVAL_EMPTY = "INTERVAL_EMPTY", INVALID_ARGUMENT, 1
     EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
     DIM_SYNTAX_INVALID = "DIM_SYNTAX_INVALID", INVALID_ARGUMENT
@@ -93,22 +94,23 @@ class Reason(StrEnum):
     BATCH_REFERENCE_INVALID = "BATCH_REFERENCE_INVALID", INVALID_ARGUMENT
     BATCH_DEPENDENCY_FAILED = "BATCH_DEPENDENCY_FAILED", INVALID_ARGUMENT
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
-    # Errors of the Open Inference Protocol.
+    # The next errors belong to the Open Inference Protocol.
     MODEL_UNKNOWN = "MODEL_UNKNOWN", NOT_FOUND
     INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
     OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
     PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
-    # Errors of shared memory in the Open Inference Protocol.
+    # The next errors are about shared memory in the Open Inference Protocol.
     SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
     REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
     REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
     REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
     REGION_FILE_INVALID = "REGION_FILE_INVALID", INVALID_ARGUMENT
     REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
-    # Errors in the order of messages of a stream.
+    # The next errors are about the order of messages in a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
-    # Limits of a server. The retryable limits depend on other calls, and become free when these calls end.
+    # Limits of a server. Some limits can be retried, because they depend on other calls and become free when these
+    # calls end.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
     HEADER_TOO_LARGE = "HEADER_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -118,10 +120,11 @@ class Reason(StrEnum):
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
     STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
-    # Errors of authentication and permissions. They do not say what is wrong with a token, or which names exist.
+    # The next errors are about authentication and permissions. Authentication errors do not reveal what is wrong with a
+    # token, or which names exist.
     UNAUTHENTICATED = "UNAUTHENTICATED", UNAUTHENTICATED
     PERMISSION_DENIED = "PERMISSION_DENIED", PERMISSION_DENIED
-    # This error is raised only in the caller's process, never by a server.
+    # VIEW_IMPOSSIBLE is raised only in the caller's process, never by a server.
     VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE", INVALID_ARGUMENT
 
 
@@ -289,4 +292,4 @@ def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
-    return kind.__new__(kind, message)  # pickle and copy set the attributes after this call
+    return kind.__new__(kind, message)  # pickle and copy set the attributes of the error after this call

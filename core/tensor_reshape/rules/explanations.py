@@ -136,8 +136,8 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
-    # The error does not contain the target, so the target is read again. The query broke rule 4, so it has passed rule
-    # 2, and each item can be read.
+    # The error does not contain the parsed target shape, so the target is read again. The query broke rule 4 and
+    # therefore satisfies rule 2, so each item of the target can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
@@ -163,7 +163,8 @@ def _say(text: str) -> _Describe:
     return lambda _question, _error: text
 
 
-# The functions that describe the accepted values for each reason. `Reason.rule` is the number of the broken rule.
+# For each reason of a rejection, this mapping has a function that describes the accepted values. `Reason.rule` is the
+# number of the broken rule.
 _ACCEPTED: dict[Reason, _Describe] = {
     Reason.DATA_TYPE_UNSUPPORTED: lambda _question, error: error.metadata.get("admitted", "a data type"),
     Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),

@@ -42,7 +42,8 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # This check follows the size check, so that the received bytes limit the number of positions to examine.
+    # The overlap check follows the size check, so that the number of received bytes limits the number of positions to
+    # examine.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)
@@ -83,8 +84,8 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED.
     """
-    # Packed elements share bytes, so a packed element has no address. OpenVINO's tensors of packed types have no
-    # strides either.
+    # Elements of a packed type share bytes, so such an element has no address. OpenVINO's tensors of packed types have
+    # no strides either.
     if data_type.is_packed:
         message = f"{field} has strides; elements of type {data_type} share bytes and must be dense"
         raise InvalidRequestError.of(
@@ -157,7 +158,8 @@ def _mark_places(axes: list[tuple[int, int]]) -> int:
     places = 1
     for stride, dim in axes:
         repeats = 1
-        while repeats < dim:  # each step doubles the marked positions, so dims of millions need about twenty steps
+        # Each step doubles the marked positions, so a dim of a million needs only about twenty steps.
+        while repeats < dim:
             step = min(repeats, dim - repeats)
             places |= places << (step * stride)
             repeats += step

@@ -23,9 +23,9 @@ _NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?![\w.])"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<word>{_WORD.pattern})|(?P<number>{_NUMBER})|'(?P<quoted>(?:[^']|'')+)'|(?P<sign>\*\*|//|[-+*/%^(),]))"
 )
-# A minus may precede an operand. A slash may precede a name, because names from ONNX exporters may begin with a slash:
-# /model/Reshape_output_0_dim_1. `//` is always one operator and never two slashes, so that a text matches in one way
-# only. If a text matched in several ways, untrusted text could cause exponential backtracking.
+# An operand may begin with a minus sign. A name may begin with a slash, as in names from ONNX exporters:
+# /model/Reshape_output_0_dim_1. Two slashes are always read as one operator, so that a text matches in one way only. If
+# a text matched in several ways, untrusted text could cause exponential backtracking.
 _OPERAND = rf"\s*(?:-|/(?!/))?\s*(?:{_WORD.pattern}|{_NUMBER})\s*"
 _FLAT_FORMULA = rf"{_OPERAND}(?:(?:\*\*|//|/(?!/)|[-+*%]){_OPERAND})*"
 _SUM = re.compile(_FLAT_FORMULA)
@@ -33,10 +33,10 @@ _GROUP = re.compile(rf"(?:{_WORD.pattern})\s*\({_FLAT_FORMULA}(?:,{_FLAT_FORMULA
 _POWER = r"(?:\s*\*\*\s*[1-9][0-9]?(?!\w))?"
 _FLAT_FACTOR = rf"\s*(?:{_WORD.pattern}|[0-9]+(?![\w.])){_POWER}\s*"
 _FLAT_PRODUCT = re.compile(rf"{_FLAT_FACTOR}(?:[*/]{_FLAT_FACTOR})*")
-_GROUP_READ = " 0 "  # this text replaces a call or parentheses that have been matched
-_MAX_NESTING = 16  # the deepest nesting of parentheses; a limit, because the reader is recursive
+_GROUP_READ = " 0 "  # this text replaces a function call or a pair of parentheses that has been matched
+_MAX_NESTING = 16  # the nesting of parentheses is limited, because the parser is recursive
 _POWER_TOKENS = 2
-_NO_NAMES = ("None", "unknown")  # texts that other tools write for an unknown dim
+_NO_NAMES = ("None", "unknown")  # other tools write these texts for an unknown dim
 
 
 class Product(NamedTuple):
@@ -107,7 +107,7 @@ def _write(name: str) -> tuple[str, bool]:
     """Returns the text of a name, and whether the text can be a factor without parentheses."""
     if _is_word(name):
         return name, True
-    if len(name) > MAX_SYMBOL_CHARACTERS:  # the name is not valid, and an error shows it unchanged
+    if len(name) > MAX_SYMBOL_CHARACTERS:  # such a long name is not valid, and an error shows it unchanged
         return name, name.startswith("'")
     return _write_formula(name)
 
@@ -171,10 +171,11 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    # The kind is checked as well, because `^` may also be a quoted name.
+    # The token kind is checked in addition to its text, because a quoted name may also have the text `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # Only a single name may have a power. Powers of powers would allow a short text to have many more factors.
+    # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more
+    # factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(factors=factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None
@@ -188,7 +189,7 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
             return Product(int(piece)) if piece.isdecimal() else None
         return None if kind == "sign" else Product(factors=(piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
-        return _read_formula(text, tokens)  # a call, such as `floor(height)`
+        return _read_formula(text, tokens)  # the formula is a function call, such as `floor(height)`
     if not _is_enclosed(tokens):
         return None
     return _read_product(text, tokens[1:-1]) or _read_formula(text, tokens[1:-1])

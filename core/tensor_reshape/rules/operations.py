@@ -7,8 +7,8 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
 
-# Operations are compared by identity (`eq=False`). They are parts of the keys of caches, and hashing their fields would
-# slow down each lookup.
+# Operations are compared by identity (`eq=False`). Operations are parts of cache keys, and hashing all their fields
+# would slow down each cache lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
     """The properties of one operation. The three instances are defined below.

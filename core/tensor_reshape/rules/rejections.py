@@ -17,7 +17,8 @@ def reject_value(question: AnyQuestion, index: int) -> InvalidRequestError:
 
 def reject_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
     """Returns the error of a 0 that copies a data dim that does not exist."""
-    rank = len(question.data or ())  # `or ()` is only for type checkers, because the data is known here and below
+    # The expression `or ()` is only for type checkers, because the data shape is known in this function.
+    rank = len(question.data or ())
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _reject(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 

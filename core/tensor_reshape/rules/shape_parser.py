@@ -59,7 +59,7 @@ def parse_strides(text: str, field: str) -> tuple[int, ...]:
         InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. The error calls it `field[index]`.
     """
     items = split_items(text)
-    # `...` is a valid shape, but is not a valid list of strides.
+    # The text `...` is valid as a shape, but not as a list of strides.
     return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
@@ -69,10 +69,10 @@ def split_items(text: str) -> tuple[ShapeItem, ...] | None:
     inner = _open_brackets(text, whole)
     if inner.text in _UNKNOWN:
         return None
-    # Empty text is the shape of a scalar and has no items. `_split` would return one empty item for it.
+    # An empty text is the shape of a scalar and has no items. For an empty text, `_split` would return one empty item.
     items = tuple(_split(text, inner)) if inner.text else ()
     # Python writes a tuple of one item as `(3,)`. If a text without parentheses ends with a comma, the text is
-    # incomplete.
+    # incomplete and therefore rejected.
     return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - the item and an empty one
 
 
@@ -89,8 +89,8 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
     if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
-    # Parentheses may also belong to a dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses around a shape contain a comma
-    # or no text.
+    # Parentheses may also belong to a single dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses that enclose a whole
+    # shape contain a comma, or no text.
     depths = [depth for _, depth in _find_depths(inner.text)]
     is_shape = "," in inner.text and min(depths) >= 0
     return inner if opening == "[" or not inner.text or is_shape else whole

@@ -12,7 +12,7 @@ import re
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 """The number of bytes of each unit, the smallest unit first."""
 
-# The expressions accept only ASCII digits. `int` would also accept other digits and underscores.
+# The regular expressions accept only ASCII digits. Python's `int` would also accept other digits and underscores.
 _SIZE = re.compile(r"([0-9]{1,20}) ?(KiB|MiB|GiB|TiB|B|)")
 _AMBIGUOUS = re.compile(r"([0-9]{1,20}) ?([kmgt])(i?b?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[0-9]+\.[0-9]+ ?[A-Za-z]+")
@@ -40,7 +40,8 @@ def format_size(size: int) -> str:
 def round_size(size: int) -> str:
     """Returns a size for people to read, with at most two decimal places: `16 MiB`, `16.06 MiB`."""
     unit = next((unit for unit in reversed(UNITS) if size >= UNITS[unit]), "B")
-    # Further digits are cut off. Rounding could show a limit that is higher than the actual limit.
+    # After two decimals, further digits are cut off instead of rounded. A rounded size could be shown as higher than
+    # the actual limit.
     whole, hundredths = divmod(size * 100 // UNITS[unit], 100)
     digits = f".{hundredths:02}".rstrip("0") if hundredths else ""
     return f"{whole}{digits} {unit}"
@@ -54,7 +55,7 @@ def _advise(text: str) -> str:
         return f"write a whole number of bytes, KiB, MiB, GiB or TiB{also}, such as 64MiB"
     count, letter, rest = int(ambiguous[1]), ambiguous[2].upper(), ambiguous[3].lower()
     unit = f"{letter}iB"
-    if rest.startswith("i"):  # the meaning of 64mib and 64Mi is clear
+    if rest.startswith("i"):  # a unit such as mib or Mi can only mean MiB
         return f"write {count}{unit}"
     decimal = count * 1000 ** list(UNITS).index(unit)
     return f"write {count}{unit} ({count * UNITS[unit]} bytes) or {decimal}"

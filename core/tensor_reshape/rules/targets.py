@@ -17,8 +17,8 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
 from tensor_reshape.rules.rejections import reject_copy, reject_second_minus_one, reject_value
 
-# Every query uses these members. They have global names, because looking up a member of an enum takes several times as
-# long.
+# Every query uses these members of the enum `Kind`. The members have global names, because looking up a member of an
+# enum takes several times as long.
 _LITERAL, _COPIED, _INFERRED, _LENGTH, _UNKNOWN = Kind
 
 AnyItem = TypeVar("AnyItem", bound=AnyDim)
@@ -113,20 +113,20 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     inferred = rejection = None
     product, is_plain = 1, True
     for index, item in enumerate(items):
-        # Most items are numbers above 0. `kinds` already contains the kind of such items, so they need no function
-        # call.
+        # Most items of a requested shape are numbers above 0. The list `kinds` already contains the right kind for such
+        # items, so they need no function call.
         if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
-        # The error is stored instead of raised, as `Target.rejection` explains. Items after the wrong item are not
-        # read.
+        # The error is stored instead of raised, for the reason that `Target.rejection` explains. Items after the
+        # invalid item are not read.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
             rejection, is_plain = error, False
             del kinds[index:]
             break
-        # The only literal that can reach the last branch is a 0 without special_zero.
+        # In this last branch, the only possible literal is a 0 without special_zero.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -159,8 +159,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # If the rank of the data is unknown, the data may have a dim at this index. Instances without such a dim are
-    # rejected and do not matter for the result.
+    # If the rank of the data is unknown, the data may have a dim at the index of the copied item. Data shapes without
+    # such a dim are rejected, so they do not matter for the result.
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED

@@ -98,8 +98,8 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied output dim equals its data dim. The output dim replaces the data dim, because the solver may have
-    # narrowed its range.
+    # A copied output dim equals its data dim. The output dim is used instead of the data dim, because the solver may
+    # have narrowed the range of the output dim.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
@@ -109,12 +109,12 @@ def infer_view(
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
-    # The output of an instance without elements can be a view. If there may be such instances, the result is UNKNOWN
-    # instead of IMPOSSIBLE.
+    # If the tensor is empty, its output can always be a view. If the tensor may be empty, the result is therefore
+    # UNKNOWN instead of IMPOSSIBLE.
     if _IMPOSSIBLE in views:
         return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
-    # In no memory can two elements be farther apart than the largest s64.
+    # If a stride exceeds the largest s64, the result is UNKNOWN, because no memory is large enough for such a stride.
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
         return _UNKNOWN
     return View(ViewPossibility.POSSIBLE, tuple(found))
@@ -172,7 +172,7 @@ def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # The counts of both sides must ascend, because each part follows the previous part on both sides.
+        # A part of the output follows the previous part in both shapes, so the dim counts must ascend on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -188,8 +188,8 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
         return _Factor(Fraction(dim), {})
     if dim is None or dim.expression is None:
         return _Factor(Fraction(1), {key: 1})
-    # Names are compared without their bounds, because equal names are equal dims. Fractions are exact, so 3/2 * 2/3 is
-    # 1.
+    # Names are compared without their bounds, because dims with equal names have equal values. Fractions are exact, so
+    # the product of 3/2 and 2/3 is exactly 1.
     powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
     powers.subtract(symbol.name for symbol in dim.expression.divisors)
     return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
@@ -211,7 +211,8 @@ def _infer_part(part: _Part) -> View:
     axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
     others = [dim for dim in output if dim != 1]
     if not axes or not others or not any(stride for _, stride in axes):
-        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # all elements of the part have the same position
+        # All elements of this part have the same memory position.
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
 
 
@@ -249,12 +250,12 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
         if dim != 1 and rest == 1 and runs:
             _, rest, step = runs.pop()
         found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 does not matter
-        if not isinstance(dim, int):  # an unknown dim is the outermost one and spans all remaining elements
+        if not isinstance(dim, int):  # only the outermost dim can be unknown, and it spans all remaining elements
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
             continue
-        # `rest` is the number of elements of the run that are left for this dim and the outer dims. If the dim does not
-        # divide `rest`, the elements of a dim would lie in two runs.
+        # `rest` is the number of elements of the current run that are left for this output dim and the outer dims. If
+        # the output dim does not divide `rest`, the elements along this dim would lie in two runs.
         if rest is not None:
             if rest % dim:
                 return _IMPOSSIBLE
@@ -273,7 +274,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
         if dim == 1:  # the stride of a dim of 1 does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
-        if runs and runs[-1].step == least * stride:  # all inner dims are known, so `least` is exact
+        if runs and runs[-1].step == least * stride:  # all inner dims of the run are known, so `least` is exact
             outer = runs.pop()
             least, size = outer.least * least, None if outer.size is None else outer.size * least
         runs.append(_Run(least, size, stride))

@@ -22,7 +22,8 @@ def is_local(target: str) -> bool:
     scheme, separator, rest = target.partition(":")
     if separator and scheme in _LOCAL_SCHEMES:
         return True
-    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without a scheme, gRPC reads the whole text as a host
+    # If the text has no scheme, gRPC reads the whole text as a host.
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES
     addresses = unquote(_read_path(rest)).split(",") if has_scheme else [target]
     return all(_is_loopback(_read_host(address)) for address in addresses)
 

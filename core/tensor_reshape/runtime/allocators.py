@@ -4,12 +4,13 @@ import ctypes
 import threading
 from contextlib import suppress
 
-# These numbers are from glibc's malloc.h.
+# These option numbers are from glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-_MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum that glibc accepts
+_MMAP_THRESHOLD = 32 * 1024 * 1024  # glibc accepts no larger threshold
 _TRIM_THRESHOLD = 2**31 - 1
 _TOP_PAD = 64 * 1024 * 1024
-_ARENAS = 2  # a small number, because each arena keeps free memory of its own, and buffers move between threads
+# The number of arenas is small, because each arena keeps its own free memory, and buffers move between threads.
+_ARENAS = 2
 _KEEPING = {
     _M_MMAP_THRESHOLD: _MMAP_THRESHOLD,
     _M_TRIM_THRESHOLD: _TRIM_THRESHOLD,
@@ -17,7 +18,8 @@ _KEEPING = {
     _M_ARENA_MAX: _ARENAS,
 }
 _RELEASING = {_M_TRIM_THRESHOLD: 0, _M_TOP_PAD: 0}
-_BLOCK_BYTES = 128 * 1024  # above 64 KiB, because glibc then trims the end of the arena when the block is freed
+# The block is larger than 64 KiB, because glibc then trims the end of the arena when the block is freed.
+_BLOCK_BYTES = 128 * 1024
 
 
 def keep_freed_memory() -> bool:
@@ -56,9 +58,9 @@ def release_freed_memory() -> bool:
 
     def release_arena() -> None:
         free(malloc(_BLOCK_BYTES))
-        # If a block of this thread lies after the free memory, that memory is not at the end of the arena until the
-        # thread has ended. In that case, `free` did not return the memory, and a `malloc_trim` after the end of the
-        # thread would keep it.
+        # If an allocated block of this thread lies after the free memory, that memory is not at the end of the arena
+        # until the thread has ended. In that case, `free` did not return the memory to the system, and a `malloc_trim`
+        # after the end of the thread would keep it.
         trim(0)
 
     for option, value in _RELEASING.items():

@@ -40,7 +40,7 @@ class RecentCache(dict[Key, Value | None]):
         """
         super().__init__()
         self._max_bytes, self._max_entry_bytes = max_bytes, max_entry_bytes
-        self._bytes = 0  # the size of the younger generation
+        self._bytes = 0  # the total size of the entries in the younger generation
         self._sizes: dict[Key, int] = {}
         self._older: dict[Key, Value | None] = {}
         self._older_sizes: dict[Key, int] = {}
@@ -49,7 +49,7 @@ class RecentCache(dict[Key, Value | None]):
         """Returns a value of the older generation and moves the value to the younger generation."""
         value = self._older.get(key)
         if value is not None:
-            # Another thread may have dropped the older generation in the meantime. The size of the entry is then
+            # Another thread may have dropped the older generation after the lookup. The size of the cache entry is then
             # unknown, and the largest possible size is assumed.
             self._put(key, value, self._older_sizes.get(key, self._max_entry_bytes))
         return value

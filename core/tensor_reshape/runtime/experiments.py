@@ -12,8 +12,8 @@ VARIABLE = "GRPC_EXPERIMENTS"
 experiment.
 """
 
-# The oldest and the newest supported release. The end-to-end tests run with both releases, but not with the releases
-# between them.
+# These are the oldest and the newest supported release of grpcio. The end-to-end tests run with both of these releases,
+# but not with the releases between them.
 _TRIED = frozenset({(1, 80), (1, 85)})
 
 

@@ -21,7 +21,8 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # later uses of the name do not call this function
+        # The value becomes an attribute of the package, so later uses of the name do not call this function.
+        setattr(sys.modules[package], name, value)
         return value
 
     def list_names() -> list[str]:

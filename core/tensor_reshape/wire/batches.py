@@ -34,7 +34,7 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 _BATCHES = {
     "items": BATCH_INFER_SHAPE.request,
     "results": BATCH_INFER_SHAPE.response,
-}  # the key is the name of the only field of the message
+}  # each key is the name of the only field of the message
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -115,7 +115,7 @@ def write_batch_results(
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = write(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
-            # The error is encoded only once, because tens of thousands of items may have this error.
+            # The error is encoded only once, because tens of thousands of items of a batch may have this error.
             piece = too_much = too_much or write(_reject_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
@@ -150,7 +150,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: the response is invalid.
     """
-    # `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
+    # The operator `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
@@ -158,7 +158,8 @@ def _decode_item(item: bytes) -> BatchItem:
     compact = _try_compact(item)
     if compact is not None:
         return BatchItem(compact)
-    check_header_size(len(item))  # this check follows the compact form, because an item in that form is always short
+    # The header size is checked after the compact form, because an item in compact form always has a short header.
+    check_header_size(len(item))
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
@@ -174,7 +175,7 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
         return read_compact_item(item)
     except ReshapeError:
-        return None  # the generated class reads the item again and raises the error
+        return None  # the caller then parses the item with the generated class, which raises the error
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
@@ -205,7 +206,8 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         InvalidRequestError: MESSAGE_MALFORMED.
         LimitError: BATCH_TOO_LARGE, if more than `max_items` fields are not items.
     """
-    # Fields that are not items are counted as well, because skipping two million small fields would take seconds.
+    # Unknown fields of the batch message are limited to `max_items` as well, because reading past two million small
+    # fields would take seconds.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)

@@ -29,14 +29,15 @@ SHORT_BYTES = 128
 """A length below this number is encoded in one byte."""
 
 _TAG = PAYLOAD_TAG[0]
-_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types; 3 and 4 are groups
+# These are the protobuf wire types, and the missing types 3 and 4 are groups.
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
-_CONTINUATION = 0x80  # this bit is set if another byte of the varint follows
-_MAX_NUMBER_BYTES = 5  # the longest tag or length; all protobuf parsers reject longer ones
-_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # the tags of the field numbers 1 and 2^29 - 1
+_CONTINUATION = 0x80  # this bit of a byte is set if another byte of the varint follows
+_MAX_NUMBER_BYTES = 5  # the longest tag or length has this many bytes, and all protobuf parsers reject longer ones
+_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # these are the tags of the field numbers 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
-_FIELD_BYTES = 32  # one field is allowed for each 32 bytes, because reading a field takes time
+_FIELD_BYTES = 32  # a message may have one field for each 32 bytes, because reading a field takes time
 _MAX_FIELDS = MAX_HEADER_BYTES // _FIELD_BYTES
 
 
@@ -66,7 +67,8 @@ def find_payload(
         if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
-        # If field 15 ends before the message, another field 15 may follow, and a parser would use the last one.
+        # If the last field 15 does not reach the end of the message, another field 15 may follow, and a parser would
+        # use the later one.
         if tag == _TAG:
             return (position, start, fields) if end == len(message) else None
         position = end
@@ -124,7 +126,8 @@ def encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]  # faster than the loop by a factor of three
+# This table is three times as fast as the loop in `encode_varint`.
+_SHORT_LENGTHS = [encode_varint(length) for length in range(SHORT_BYTES)]
 
 
 def encode_field(tag: bytes, content: bytes) -> bytes:
@@ -139,7 +142,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
     The number is -1 if the varint is incomplete or has more than 5 bytes.
     """
     byte = message[position] if position < len(message) else _CONTINUATION
-    if byte < _CONTINUATION:  # most varints have one byte
+    if byte < _CONTINUATION:  # most varints have only one byte
         return byte, position + 1
     number = 0
     for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):

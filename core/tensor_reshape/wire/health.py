@@ -43,5 +43,5 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     except DecodeError:
         message = "the message is not a grpc.health.v1.HealthCheckResponse"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
-    # Later versions of the health protocol may have other values.
+    # A later version of the health protocol may have other status numbers.
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

@@ -54,8 +54,8 @@ class OperationMethod(Method):
         number: the number of the operation in InferShape requests.
     """
 
-    # These types are narrower than Message, so that type checkers find the fields that all requests and all responses
-    # have.
+    # These annotations are narrower than Message, so that type checkers find the fields that all requests and all
+    # responses have.
     request: type[ReshapeRequest]
     response: type[ReshapeResponse]
     operation: Operation

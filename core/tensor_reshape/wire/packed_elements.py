@@ -32,12 +32,13 @@ def pack(data_type: DataType, elements: Bytes) -> Bytes:
         return elements
     packed = np.empty(data_type.count_bytes(elements.size), np.uint8)
     for begin, chosen in _cut(data_type, elements, packed.size):
-        missing = -chosen.size % data_type.group_items  # the number of spare elements in the last byte
+        missing = -chosen.size % data_type.group_items  # the last byte has this many spare elements
         whole = np.append(chosen, np.zeros(missing, np.uint8)) if missing else chosen
-        words = whole.view(_find_word(data_type)) & _mask_word(data_type)  # removes the sign bits that ml_dtypes adds
+        # The mask removes the sign bits that ml_dtypes adds.
+        words = whole.view(_find_word(data_type)) & _mask_word(data_type)
         for shift in _list_shifts(data_type):
             words |= words >> shift
-        packed[begin : begin + _BLOCK_BYTES] = words.astype(np.uint8)  # the lowest byte of each word
+        packed[begin : begin + _BLOCK_BYTES] = words.astype(np.uint8)  # only the lowest byte of each word is kept
     return packed
 
 
@@ -56,7 +57,7 @@ def unpack(data_type: DataType, packed: Bytes, elements: Bytes) -> None:
         words &= _mask_word(data_type)
         found = words.view(np.uint8)
         if data_type.kind is ElementKind.SIGNED:
-            # Sign extension: with 4 bits, 0b1110 becomes 0b11111110.
+            # The sign bit is extended to the whole byte: with 4 bits, 0b1110 becomes 0b11111110.
             sign = np.uint8(1 << (data_type.bits - 1))
             found ^= sign
             found -= sign
@@ -70,7 +71,7 @@ def _cut(data_type: DataType, elements: Bytes, packed_bytes: int) -> Iterator[tu
 
 
 def _find_word(data_type: DataType) -> np.dtype[np.unsignedinteger]:
-    # The first element is in the lowest byte of its word, on machines of either byte order.
+    # The first packed element must be in the lowest byte of its word, even on big-endian machines.
     return np.dtype(f"<u{data_type.group_items}")
 
 

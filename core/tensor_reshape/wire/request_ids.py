@@ -13,7 +13,8 @@ REQUEST_ID_KEY = "x-request-id"
 
 MAX_REQUEST_ID_CHARACTERS = 128
 
-_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")  # visible ASCII, without spaces and line ends
+# A request id has only visible ASCII characters, without spaces and line breaks.
+_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")
 
 
 def is_request_id(value: object) -> bool:

@@ -43,8 +43,8 @@ RETRY_SECONDS = 0.2
 """The delay before a retry if the error does not contain a delay."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
-_MAX_RETRY_SECONDS = 1e9  # thirty years; a Duration can contain longer times
-_MAX_FIELD_CHARACTERS = 128  # with the limits of `rules.errors`, a status is below 7 KiB
+_MAX_RETRY_SECONDS = 1e9  # the limit is about thirty years, although a Duration can contain longer times
+_MAX_FIELD_CHARACTERS = 128  # with this limit and the limits of `rules.errors`, an encoded status is below 7 KiB
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
@@ -69,7 +69,7 @@ def encode_rejection(error: ReshapeError) -> Status:
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
-        # The SDK reads the delay in the RetryInfo. gRPC's own retries read only the metadata key.
+        # The SDK reads the delay from the RetryInfo message, but gRPC's own retries read only the metadata key.
         milliseconds = _count_retry_milliseconds(error)
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
@@ -104,13 +104,13 @@ def _choose_code(error: ReshapeError) -> StatusCode:
 
 def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
-    # A proxy may add details of other domains, which are ignored.
+    # A proxy may add error details with other domains, which are ignored.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
     request = BadRequest()
     for detail in status.details:
-        detail.Unpack(request)  # `Unpack` does nothing if the detail has another type
+        detail.Unpack(request)  # `Unpack` does nothing if the error detail has another type
     field = request.field_violations[0].field if request.field_violations else ""
     rejection = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
     if isinstance(rejection, LimitError):
@@ -123,7 +123,7 @@ def _read_retry_seconds(status: StatusMessage) -> float | None:
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
-    # The delay is limited to a valid range, because a faulty server may send a negative or a huge delay.
+    # The retry delay is limited to a valid range, because a faulty server may send a negative or a huge delay.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

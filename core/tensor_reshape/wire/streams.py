@@ -30,7 +30,7 @@ larger chunks need more memory.
 """
 
 _OFFSET_TAG = b"\x20"  # field 4, a varint
-_MAX_OFFSET_BYTES = 9  # a varint of ten bytes is a negative number
+_MAX_OFFSET_BYTES = 9  # an offset has at most nine bytes, because a varint of ten bytes is a negative number
 _NO_BYTES = memoryview(b"")
 
 
@@ -70,7 +70,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
         InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
         LimitError: HEADER_TOO_LARGE.
     """
-    chunk = find_chunk(raw)  # chunks are read first, because most messages are chunks
+    chunk = find_chunk(raw)  # the compact form of a chunk is tried first, because most messages of a stream are chunks
     if chunk is not None:
         return chunk
     check_header_size(measure_header(raw, nested=False))
@@ -98,7 +98,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    # The size is checked, because a malicious server must not exhaust the memory of a client.
+    # The header size is checked, because a malicious server must not exhaust the memory of a client.
     check_header_size(measure_header(raw, nested=False))
     message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
@@ -126,7 +126,7 @@ def find_chunk(raw: bytes) -> Chunk | None:
     offset, field = 0, read_field(raw, 0)
     if field and field[0] == _OFFSET_TAG[0]:
         offset, field = _read_offset(raw[field[1] : field[2]]), read_field(raw, field[2])
-    # No field may follow the payload, because a second chunk or offset would replace the first one.
+    # No field may follow the payload of a chunk, because a second chunk or offset would replace the first one.
     if field is None or field[0] != PAYLOAD_TAG[0] or field[2] != len(raw) or offset < 0:
         return None
     return Chunk(offset, memoryview(raw)[field[1] :], raw)

@@ -14,7 +14,8 @@ from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
-# This look-up is several times as fast as `DataType(number)`, which also raises an error for unknown numbers.
+# A lookup in this mapping is several times as fast as `DataType(number)`, which also raises an error for unknown
+# numbers.
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
 
@@ -47,7 +48,7 @@ def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
     """Returns the encoded message in parts. The last part is the payload itself, not a copy."""
-    # The generated class would copy the payload twice.
+    # The payload is appended by hand, because the generated class would copy the payload twice.
     header = build_tensor_header(tensor).SerializeToString()
     return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
@@ -59,7 +60,7 @@ def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
-    # Empty strides and absent strides have the same encoding, and both mean that the tensor is dense.
+    # Protobuf encodes empty and absent strides in the same way, and both mean that the tensor is dense.
     return TensorView(data_type, tuple(message.dims), tuple(message.strides) or None, payload)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # one byte for a tag, and three for the length of an item, which is at most 64 KiB
+_FIELD_BYTES = 4  # the header of an item has one tag byte and three length bytes, because an item has at most 64 KiB
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
@@ -66,9 +66,11 @@ class _Batch:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._answers: list[Answer] = []  # results of all earlier lines, because `data_from` may refer to any of them
-        self._call: list[BatchLine] = []  # lines of the next call; an invalid line has an error as its query
-        self._bytes = 0  # size of the next call
+        # This list has the results of all earlier lines, because `data_from` may refer to any of them.
+        self._answers: list[Answer] = []
+        # These lines are sent in the next call, and for an invalid line, the `query` field contains an error.
+        self._call: list[BatchLine] = []
+        self._bytes = 0  # the encoded size of the next call
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
@@ -81,16 +83,16 @@ class _Batch:
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
         """Makes the call, and yields its lines with their results."""
-        # The batch is cleared before the call, because no query may be sent again after an exception.
+        # The batch is cleared before the call is made, because no query may be sent again after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
-        # A placeholder replaces a line that cannot be sent, so other lines keep their indexes. The server rejects the
-        # placeholder and all items that depend on it.
+        # A placeholder replaces a line that cannot be sent, so that the other lines keep their indexes. The server
+        # rejects the placeholder and all items that depend on it.
         queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
-            # The error of the server has the index of an item in the call, but users need the number of a line.
+            # The server's error has the index of an item in the call, but users need the number of a line.
             if (
                 isinstance(final, ReshapeError)
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
@@ -120,7 +122,7 @@ class _Batch:
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
-        if data_from >= start:  # the earlier line is in this call, so its output shape is not known yet
+        if data_from >= start:  # the earlier line is in the same call, so its output shape is not known yet
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):

@@ -38,7 +38,7 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
             raise click.UsageError(message)
     try:
         return Client(server, credentials=credentials, **token, **settings)
-    except ValueError as error:  # the server address is valid, so only the token can be invalid
+    except ValueError as error:  # the server address is already known to be valid, so only the token can be invalid
         message = f"--token-file {token['token_file']}: {error}"
         raise click.UsageError(message) from None
 
@@ -70,7 +70,8 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
         raise click.UsageError(message) from None
     try:
         if certificate is not None:
-            context.load_cert_chain(certificate, key, password="")  # otherwise OpenSSL would ask for a password
+            # Without a password argument, OpenSSL would ask for a password.
+            context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError:
         message = (
             f"--tls-certificate {certificate} and --tls-key {key} are not a certificate chain and its key in PEM "

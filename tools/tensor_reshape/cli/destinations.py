@@ -97,7 +97,7 @@ def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fil
 def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
     placement = Placement(len(header), DTYPES[data_type], tuple(dims))
     size = len(header) + placement.nbytes
-    # The temporary file is in the directory of the output, because only this directory must have enough space.
+    # The temporary file is created in the output's directory, so that only this directory needs enough space.
     with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
         reserve(scratch, size)
         mapping = _fill_mapped(scratch, header, placement, fill)
@@ -128,7 +128,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 def _report_faults(location: Location) -> Iterator[None]:
     try:
         yield
-    except TensorReshapeError:  # some of these errors are also OSErrors, for example lost connections
+    except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
         raise
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -84,8 +84,8 @@ class ArrayFiles:
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
-            # The output shape is planned before the request is sent, so that disk space is reserved before the first
-            # byte arrives.
+            # The output shape is planned before the request is sent, so that disk space can be reserved before the
+            # first byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
             timeout = None if self.has_timeout else DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
@@ -158,13 +158,14 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error when it is opened
+    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error later, when it is opened
         return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
     """Returns an array of raw items as an array of `data_type`. Rejects items of another type."""
-    if array.dtype.kind != "V":  # "V" are raw bytes, which files contain for types without a numpy name
+    # The numpy kind "V" means raw bytes, which files contain for types without a numpy name.
+    if array.dtype.kind != "V":
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type"
             raise click.ClickException(message)

@@ -11,8 +11,8 @@ from typing import IO
 WINDOW_BYTES = 32 * 1024 * 1024
 """The size of the part that stays in memory."""
 
-# For a shared mapping, this advice removes only the pages of this process. Written data stays in the system's cache or
-# in the file, and can be read again. Systems without this advice release memory by their own rules.
+# For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Written data stays in the system's
+# cache or in the file, so it can be read again. Systems without this advice release mapped memory by their own rules.
 _GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
 
 
@@ -37,7 +37,7 @@ class Mapping:
     def give_back(self, end: int) -> None:
         """Returns the memory before `end` to the system if this frees at least WINDOW_BYTES."""
         end -= end % mmap.PAGESIZE
-        if end < self._given:  # the transfer has begun again
+        if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0
         if _GIVE_BACK is not None and end - self._given >= WINDOW_BYTES:
             self._map.madvise(_GIVE_BACK, self._given, end - self._given)

@@ -86,8 +86,8 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
         ValueError: the stream ends too early.
         MemoryError: there is not enough memory.
     """
-    # The system provides memory only when it is written. So a header with a wrong size uses only as much memory as the
-    # data that follows.
+    # The system provides memory for the buffer only when it is written. If a header claims too large a size, the buffer
+    # therefore uses only as much memory as the data that follows.
     buffer = np.empty(placement.nbytes, np.uint8).data
     arrived = min(len(first), len(buffer))
     buffer[:arrived] = first[:arrived]
@@ -99,8 +99,8 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
     """Returns the header of a row-major array."""
     dtype = DTYPES[data_type]
-    # A type without a name in the format is written as raw bytes. numpy itself would write a name for f8e5m2 that it
-    # cannot read.
+    # A type without a name in the .npy format is written as raw bytes. For f8e5m2, numpy itself would write a name that
+    # it cannot read.
     name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})

@@ -15,10 +15,11 @@ from tensor_reshape.wire.arrays import Array
 DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and the lengths of the name and of the extra field
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compressions
+# The struct has the signature, and the lengths of the name and of the extra field.
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compression methods
 _SIGNATURE = b"PK\x03\x04"
-_LISTED = 20  # the maximum number of members in an error message, because a model has thousands
+_LISTED = 20  # an error message lists at most 20 members, because the archive of a model may have thousands
 
 
 class MemberError(ValueError):

@@ -81,7 +81,7 @@ class Connection(NamedTuple):
 def _prepare_grpc() -> None:
     """Makes small calls faster and silences gRPC's own log, unless grpc is already imported, for example by a test."""
     if "grpc" not in sys.modules:
-        # gRPC logs each failed TLS handshake. The error of the command has the cause.
+        # gRPC would log each failed TLS handshake. The command's own error already contains the cause.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # noqa: TID251 - gRPC has no other interface for it
         use_fast_polling()
 
@@ -109,7 +109,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
-        # The connection options are removed, because a command accepts only its own options.
+        # The connection options are removed here, because a command accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         command(Connection(server, timeout, connection), *arguments, **options)
 
@@ -161,7 +161,8 @@ def array_options(command: _Command) -> _Command:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
 
         names = ("source", "output", "data_type", "as_json", "progress")
-        given: dict[str, Any] = {name: options.pop(name) for name in names}  # click has converted the values
+        # Click has already converted the option values.
+        given: dict[str, Any] = {name: options.pop(name) for name in names}
         has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
         files = ArrayFiles(**given, has_timeout=has_timeout)
         command(files, **options)
@@ -195,12 +196,13 @@ def array_options(command: _Command) -> _Command:
 
 
 def _build_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
-    # TENSOR_RESHAPE_TLS_... is not used, because it names the server's files, and a container may have both.
+    # The variable has the prefix TENSOR_RESHAPE_CLIENT_ because the TENSOR_RESHAPE_TLS_ variables name the server's
+    # files, and a container may have the variables of both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(flag, type=_FILE, envvar=variable, help=text)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):  # decorators are applied from last to first
+    for option in reversed(options):  # Python applies decorators from last to first
         command = option(command)
     return command

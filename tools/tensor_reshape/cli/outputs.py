@@ -21,7 +21,7 @@ from typing import IO
 
 import click
 
-_FILE_MODE = 0o666  # the mode of a new file before the umask is applied
+_FILE_MODE = 0o666  # this is the mode of a new file before the umask is applied
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """SIGHUP is sent when a terminal is closed or its connection is lost."""
 
@@ -48,7 +48,8 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
     Raises:
         OSError: there is not enough space, or no permission.
     """
-    target = Path(path).resolve()  # a symbolic link is resolved, so that the link remains
+    # A symbolic link is resolved, so that the command replaces the target of the link and not the link.
+    target = Path(path).resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
@@ -103,7 +104,8 @@ def ended_by_signals() -> Iterator[None]:
         sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in _END_SIGNALS}
-    # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
+    # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
+    # handlers.
     is_main = threading.current_thread() is threading.main_thread()
     taken = {number: old for number, old in before.items() if is_main and old != signal.SIG_IGN}
     for number in taken:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     _Type = click.ParamType[Any]
 else:
-    _Type = click.ParamType  # generic only in newer releases of click
+    _Type = click.ParamType  # this class is generic only in newer releases of click
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts at most 4,300 digits
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
 
 
@@ -116,7 +116,7 @@ class Target(_Type):
             from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
 
             return read_array(text.removeprefix("@"))
-        # No dim is None here. The condition is for type checkers.
+        # `Dims(unknown=False)` never returns None as a dim. The condition is only for type checkers.
         return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
 
 

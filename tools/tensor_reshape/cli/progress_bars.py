@@ -22,7 +22,7 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
         wanted: whether to draw a bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
-    # A log file gets no bar, even if FORCE_COLOR is set.
+    # A log file gets no progress bar, even if FORCE_COLOR is set.
     if console is None or not console.is_terminal or not sys.stderr.isatty():
         yield None
         return
@@ -49,7 +49,7 @@ def count_replies(size: int) -> Iterator[Callable[[], object]]:
         size: the number of queries.
     """
     console = find_console(sys.stderr)
-    if console is None or not sys.stderr.isatty():  # a log file gets no bar, even with FORCE_COLOR
+    if console is None or not sys.stderr.isatty():  # a log file gets no progress bar, even if FORCE_COLOR is set
         yield bool
         return
     from rich import progress  # noqa: PLC0415 - plain output does not need it

@@ -27,7 +27,7 @@ from tensor_reshape.cli.npz_members import MemberError, read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
 
-# The exceptions of numpy, zipfile, json and the system for damaged or malicious files.
+# For damaged or malicious files, numpy, zipfile, json and the system raise these exceptions.
 _UNREADABLE = (
     OSError,
     ValueError,
@@ -113,7 +113,7 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:  # ValueError if the name has a null byte
+        except (OSError, ValueError) as error:  # Python raises ValueError if the file name has a null byte
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             message = f"{text} cannot be read: {reason}"
             raise click.ClickException(message) from error
@@ -134,7 +134,8 @@ def is_regular(file: IO[bytes]) -> bool:
     """Whether `file` is a file on a disk, and not a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except io.UnsupportedOperation:  # raised by replacements of standard input in tests
+    # Some replacements of standard input in tests have no file descriptor and raise this error.
+    except io.UnsupportedOperation:
         return False
 
 
@@ -156,8 +157,8 @@ def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "an .npz or .safetensors input must be a file, not a pipe"
         raise ValueError(message)
-    # A pipe has no position and cannot be read twice. So the first read is long enough for the longest header that
-    # numpy accepts.
+    # A pipe has no position and cannot be read twice. The first read is therefore long enough for the longest header
+    # that numpy accepts.
     head = file.read(_HEAD_BYTES)
     placement = read_npy(io.BytesIO(head))
     return Source(read_elements(placement, file, head[placement.offset :]))

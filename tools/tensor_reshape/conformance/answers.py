@@ -91,7 +91,8 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
         if len(value) > _MAX_DIMS:
             message = f"the shape has {len(value)} dims, but at most {_MAX_DIMS} are allowed"
             raise InvalidAnswerError(message)
-        if any(isinstance(dim, str) for dim in value):  # a name is written as {"min", "max", "name"}
+        # A dim with a name is written as an object with "min", "max" and "name".
+        if any(isinstance(dim, str) for dim in value):
             message = 'a dim of the shape is text, but a name must be {"min", "max", "name"}'
             raise InvalidAnswerError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from tensor_reshape.rules.json_format import Json
 
 _PACKAGE = Path(__file__).parent
-# A wheel contains the suite in this package. An editable installation reads the suite from the repository. The package
-# contains no symbolic link to the suite, because git writes such a link as a text file on systems such as Windows.
+# An installed wheel contains the conformance suite in this package. An editable installation reads the conformance
+# suite from the repository. The package contains no symbolic link to the suite, because git writes such a link as a
+# text file on systems such as Windows.
 SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
 FOLDER = SUITE / "cases"
 RULES = (
@@ -69,7 +70,7 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: P
 
 
 def _read_file(path: Path) -> Iterator[Case]:
-    if path.exists():  # a size may have no cases of a rule
+    if path.exists():  # a suite of a given size may have no cases for a rule
         for line in path.read_text(encoding="utf-8").splitlines():
             yield from split_line(json.loads(line))
 

@@ -42,8 +42,9 @@ def answer(function: _Function, query: Json) -> Json:
 def main() -> None:
     """Answers the queries of standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # because C libraries print to the file descriptor
-        sys.path.insert(0, "")  # imports from the working directory, as with `python -m`
+        # Standard output is redirected to standard error, because C libraries print directly to the file descriptor.
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        sys.path.insert(0, "")  # modules can be imported from the working directory, as with `python -m`
         function = load_function(sys.argv[1])
         for line in sys.stdin:
             query = json.loads(line)

@@ -29,8 +29,8 @@ from tensor_reshape.rules.questions import AnyQuestion
 _MAX_QUERIES = 3000
 _MAX_VALUES = 48
 _MAX_HINTS = 64
-_RANKS = range(4)  # the values of an unknown rank, or of an unknown length of a target
-_NEAR = 6  # the number of values that are tried at each end of bounds
+_RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
+_NEAR = 6  # this many values are tried at each end of the bounds of a dim
 
 
 class Instance(NamedTuple):
@@ -130,7 +130,8 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
     target = tuple(question.target or ())
     item = target[index] if index < len(target) else None
     if isinstance(item, Dim) and item.expression is None and not (length := item.bounds.meet(part)).is_empty:
-        question = question._replace(target=_put(target, index, Dim(length)))  # a length is the output dim itself
+        # An item that is a length becomes the output dim itself, so it gets the same bounds.
+        question = question._replace(target=_put(target, index, Dim(length)))
     return question._replace(expected=_put(expected, index, Dim(part)))
 
 
@@ -245,7 +246,7 @@ def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
     stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
-    multiple = -(-part.min // volume) * volume  # the smallest multiple of the volume within the bounds
+    multiple = -(-part.min // volume) * volume  # this is the smallest multiple of the volume within the bounds
     for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)

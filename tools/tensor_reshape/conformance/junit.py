@@ -55,7 +55,8 @@ def build_junit(
 def _choose_tag(verdict: Verdict, expected: str | None) -> str:
     if verdict is Verdict.UNSUPPORTED or (verdict.is_difference and verdict == expected):
         return "skipped"
-    if verdict.is_difference or expected is not None:  # an expected difference that is gone fails as well
+    # The test case also fails if an expected difference no longer occurs.
+    if verdict.is_difference or expected is not None:
         return "error" if verdict in _ERRORS else "failure"
     return ""
 

@@ -83,7 +83,8 @@ async def exchange_lines(
     Raises:
         OSError: the program cannot be started.
     """
-    # The program has its own session, so that all its processes can be killed, and Ctrl-C reaches only this process.
+    # The program runs in its own session, so that all its processes can be killed, and Ctrl-C reaches only this
+    # process.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
     )
@@ -94,7 +95,7 @@ async def exchange_lines(
     reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
-        process.stdin.close()  # asyncio closes the input when all lines are written
+        process.stdin.close()  # asyncio closes the standard input of the program when all lines are written
         end = await _receive_all(process.stdout, len(lines), receive, timeouts)
         if end is End.EXITED:
             await _await_exit(process, reading)
@@ -110,7 +111,7 @@ async def _receive_all(
 ) -> End:
     now = asyncio.get_running_loop().time
     deadline = now() + timeouts.start
-    stray_bytes = stray_lines = 0  # counted since the last answer
+    stray_bytes = stray_lines = 0  # these counters start again after each answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):
@@ -129,7 +130,7 @@ async def _receive_all(
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
             return End.FLOODED
-        if now() >= deadline:  # the timeout does not expire while lines are ready to be read
+        if now() >= deadline:  # the timeout does not expire while output lines are ready to be read
             return End.SILENT
     return End.ANSWERED
 

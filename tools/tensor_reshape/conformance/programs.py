@@ -30,7 +30,7 @@ START_SECONDS = 30.0
 """The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # the maximum depth of the JSON of an answer; the format needs 4
+_MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 4
 _MAX_QUOTED = 200
 
 
@@ -58,9 +58,10 @@ class _Collector:
     def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
-        self.stray = ""  # the last line that was not an answer
-        self._waiting = {case.id: None for case in cases}  # the cases without a reply, in order
-        self._has_ids: bool | None = None  # None before the first answer
+        self.stray = ""  # this is the last output line that was not an answer
+        # These cases have no reply yet, and they are in the order of the queries.
+        self._waiting = {case.id: None for case in cases}
+        self._has_ids: bool | None = None  # the value is None before the first answer
 
     def receive(self, line: bytes) -> bool:
         """Takes a line. Returns whether it is the reply to a case."""
@@ -82,7 +83,7 @@ class _Collector:
         return True
 
     def _find_case(self, record: object) -> str | None:
-        if self._has_ids is False:  # every line is the answer to the next case
+        if self._has_ids is False:  # if the program sends no ids, every line is the answer to the next case
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None
@@ -106,8 +107,8 @@ class ProgramRunner:
         self.introduction: Json = {}
         self._command, self._seconds, self._on_reply = command, seconds, on_reply
         self._start_seconds = max(START_SECONDS, seconds)
-        self._answered: Case | None = None  # a case that the program has answered
-        self._failures = 0  # number of failures in a row
+        self._answered: Case | None = None  # this is a case that the program has answered before
+        self._failures = 0  # this is the number of failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
         """Returns the reply to each case by its id.
@@ -125,7 +126,7 @@ class ProgramRunner:
             await self._check_silence(failure, waiting)
             if len(received) < len(part):
                 suspect = next(case for case in part if case.id not in received)
-                # The suspect is sent without other queries, which shows whether it has caused the failure.
+                # The suspected query is sent without other queries, to find out whether it has caused the failure.
                 alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
@@ -138,7 +139,7 @@ class ProgramRunner:
     async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, Reply], Reply]:
         """Returns the replies of a new process, and the failure for the cases without a reply."""
         collector, start = _Collector(cases), time.monotonic()
-        first: list[float] = []  # the time of the first reply
+        first: list[float] = []  # this list gets the time of the first reply
 
         def receive(line: bytes) -> bool:
             is_reply = collector.receive(line)
@@ -149,7 +150,7 @@ class ProgramRunner:
 
         lines = [json.dumps(case.query).encode() for case in cases]
         outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
-        if first:  # four times the measured start, because the machine may be busier the next time
+        if first:  # the limit is four times the measured start time, because the machine may be busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - start)
             self._answered = next(case for case in cases if case.id in collector.replies)
         self.introduction = collector.introduction or self.introduction

@@ -17,7 +17,7 @@ from tensor_reshape.rules.notation import parse_dim
 
 _HEX = re.compile("[0-9a-fA-F]*")
 _ID, _BYTES = "id", "bytes"
-_LINE = ""  # the field of an error about a whole line
+_LINE = ""  # if an error is about a whole line, its field is empty
 
 
 class BatchLine(NamedTuple):
@@ -39,7 +39,8 @@ def read_line(line: bytes) -> BatchLine:
     name: str | int | None = None
     try:
         record = _parse(line)
-        name = _read_id(record.pop(_ID, None))  # read first, because an error in the rest needs the id
+        # The id is read first, because an error about the rest of the record contains the id.
+        name = _read_id(record.pop(_ID, None))
         data = _read_data(record)
         return BatchLine(read_record(record), name, data)
     except ReshapeError as error:
@@ -59,9 +60,10 @@ def read_record(record: Json) -> ShapeQuery:
         if key not in record:
             message = f"{key} is required; write null if nothing is known about it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
-    # Missing keys are not passed, so that the defaults of `ShapeQuery` apply.
+    # Keys that the record does not have are not passed, so that the defaults of `ShapeQuery` apply.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
-    return ShapeQuery(**{"special_zero": None, **options})  # the rules reject a query without special_zero
+    # The default of special_zero is None, because the rules reject a query without special_zero.
+    return ShapeQuery(**{"special_zero": None, **options})
 
 
 def describe_rejection(error: ReshapeError) -> Json:
@@ -78,8 +80,10 @@ def describe_rejection(error: ReshapeError) -> Json:
 
 def _parse(line: bytes) -> Json:
     try:
-        record = json.loads(line.decode())  # decoded here, because json would guess the encoding of bytes
-    except (ValueError, RecursionError) as error:  # ValueError: invalid text or encoding, or a huge number
+        # The line is decoded before it is parsed, because json would guess the encoding of bytes.
+        record = json.loads(line.decode())
+    # A ValueError means invalid JSON or an invalid encoding, or a huge number.
+    except (ValueError, RecursionError) as error:
         raise _reject(_LINE, f"the line is not JSON: {error}") from None
     if not isinstance(record, dict):
         raise _reject(_LINE, "the line is not a JSON object")
@@ -129,7 +133,7 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
-        # `parse_dim` checks the name, so that names are checked in only one place.
+        # The object is converted to text and parsed, so that only `parse_dim` checks names.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} must be a number, text, null, [low, high], or an object with "min", "max" and maybe "name"'
     raise _reject(field, message)
@@ -179,7 +183,7 @@ def _read_index(key: str, value: object) -> int | None:
 
 
 def _is_int(value: object) -> TypeGuard[int]:
-    return type(value) is int  # a bool is also an int
+    return type(value) is int  # the exact type is compared, because a bool is also an int
 
 
 def _reject(field: str, message: str) -> InvalidRequestError:

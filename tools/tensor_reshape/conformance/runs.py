@@ -71,7 +71,7 @@ def run_program(
         ProgramError: the program fails on every query.
     """
     runners = [ProgramRunner(program.command, program.seconds, on_reply) for _ in range(program.jobs)]
-    # The processes get the cases in turns, because slow cases are next to each other in the suite.
+    # The test cases are distributed to the processes in turn, because slow cases are next to each other in the suite.
     parts = [cases[job :: program.jobs] for job in range(program.jobs)]
 
     async def run() -> list[dict[str, Reply]]:
@@ -95,7 +95,8 @@ def _run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
             received.append(number)
             task.cancel()
 
-        # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
+        # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
+        # handlers.
         is_main = threading.current_thread() is threading.main_thread()
         numbers = [one for one in _END_SIGNALS if is_main and signal.getsignal(one) != signal.SIG_IGN]
         for number in numbers:

@@ -115,12 +115,12 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
         return AGREES
     if answer is None:
         return Judgement(Verdict.WEAKER, "its rank is unknown")
-    # If the rank of the right answer is unknown, there are instances of several ranks.
+    # If the right answer has an unknown rank, outputs with several ranks are possible.
     return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
 def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
-    if right.view is None or answer.view is None:  # an implementation without views omits the key
+    if right.view is None or answer.view is None:  # an implementation that does not infer views omits this key
         return
     want, have = right.view["possibility"], answer.view.get("possibility")
     if have == want:
@@ -223,7 +223,7 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # if the right answer has a name too, both names are right
+    if want is None:  # if the expected answer has a name too, both names are right
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 

@@ -50,8 +50,8 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
     left = [_factor(dim, ("data", index)) for index, dim in enumerate(data)]
     right = [left[index] if index in copied else _factor(dim, ("output", index)) for index, dim in enumerate(output)]
     boundaries = _find_boundaries(left, right)
-    # If an unknown dim follows the last boundary, the products after it cannot be compared. So the other boundaries are
-    # found with products of last dims, from the ends of both shapes.
+    # If an unknown dim follows the last boundary, the products that contain this dim cannot be compared. The remaining
+    # boundaries are therefore found with products that start at the ends of both shapes.
     before, after = boundaries[-1]
     backwards = _find_boundaries(left[before:][::-1], right[after:][::-1])
     boundaries += [(len(left) - below, len(right) - above) for below, above in reversed(backwards)]
@@ -59,7 +59,7 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
 
 
 def _factor(dim: AnyDim, token: Hashable) -> _Factor:
-    # A 0 counts as an unknown dim, because all products with a 0 are equal and mark no boundary.
+    # A dim of 0 is handled like an unknown dim, because all products with a 0 are equal and mark no boundary.
     if isinstance(dim, int) and dim != 0:
         return Fraction(dim), {}
     if not isinstance(dim, Dim) or dim.expression is None:
@@ -72,7 +72,7 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
     """Returns the boundary at the beginning, and all inner boundaries. The products before a boundary are equal."""
-    # Dims of 1 leave a product unchanged, so a product may belong to several counts of dims.
+    # A dim of 1 does not change a product, so the same product may result from several counts of dims.
     known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
         known[product].append(count)

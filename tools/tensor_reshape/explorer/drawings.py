@@ -136,11 +136,11 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_wrong(row, error.field) for row in rows]
     accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
-    # Some messages already end with the accepted values. These values are moved to a separate line, because readers
-    # look for them.
+    # Some error messages already end with the accepted values. These accepted values are moved to a separate line,
+    # because readers look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page shows the text of the rejection next to the drawing, with line breaks for the width of the page.
+    # A page shows the text of a rejection next to the drawing, with line breaks for the width of the page.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
@@ -169,7 +169,7 @@ def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Ro
     """Returns the rows that every drawing has, which are the data, and the target with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    # After a rejection, the target has only the kinds of the items before the wrong item.
+    # After a rejection, `target.kinds` has only the kinds of the items before the invalid item.
     kinds = () if target is None else target.kinds
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
@@ -198,7 +198,7 @@ def _mark_wrong(row: _Row, field: str) -> _Row:
     match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
-    # The last box stands for all items that are not shown.
+    # The last box of a row represents all items that are not shown.
     chosen = range(len(row.boxes)) if match[2] is None else [min(int(match[2]), len(row.boxes) - 1)]
     boxes = [_Box(box.text, "rejected", "blamed") if at in chosen else box for at, box in enumerate(row.boxes)]
     return row._replace(boxes=boxes)

@@ -126,7 +126,7 @@ def _parse_operation(name: str) -> Operation:
 
 
 def _parse_shape(operation: Operation, text: str, name: str) -> tuple[AnyDim, ...] | None:
-    # As on a server, a shape with a rank that no operation accepts is rejected before its items are parsed.
+    # As on a server, a shape whose rank no operation accepts is rejected before its items are parsed.
     rank = len(split_items(text) or ())
     if rank > MAX_RANK:
         check_rank(operation, rank, _FIELDS[name], DEFAULT_LIMITS)

@@ -86,11 +86,11 @@ def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: s
     target = _find_target(listen, host)
     if target is None:
         return None
-    # The gRPC port uses TLS if the HTTP port does.
+    # The gRPC port of a server uses TLS if its HTTP port does.
     imports, options = (
         ("import grpc\n\n", ", credentials=grpc.ssl_channel_credentials()") if scheme == "https" else ("", "")
     )
-    # The two shapes are positional in `infer_shape`.
+    # The two shapes are positional arguments of `infer_shape`.
     words = [value if name in {"data_shape", "shape"} else f"{name}={value}" for name, value in arguments]
     return (
         f"{imports}from tensor_reshape.client import Client\n\n"
@@ -104,7 +104,8 @@ def _find_target(listen: Sequence[str], host: str) -> str | None:
     """Returns the gRPC target for a user of the page at `host`. Unix sockets are ignored, as users may be remote."""
     ports = [address for address in listen if not address.startswith("unix:")]
     exposed = [address for address in ports if not is_local(address)]
-    # A client cannot connect to the address of all interfaces, but it can connect to the host of the page.
+    # A server may listen on the address of all interfaces, to which no client can connect, so the host of the page is
+    # used.
     return f"{host}:{exposed[0].rpartition(':')[2]}" if exposed else next(iter(ports), None)
 
 
@@ -141,7 +142,8 @@ def _write_command(text: QueryText, request: ShapeRequest) -> str:
 
 
 def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
-    # The URL is written in ASCII and without blanks, as in browsers, because other programs may send other text.
+    # The URL is written in ASCII and without spaces, as browsers do, because other programs may send it in another
+    # form.
     url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
     return _join_words(
@@ -169,7 +171,7 @@ def _write_dim(text: str) -> str:
 def _write_option(name: str, text: str) -> str:
     items = split_items(text)
     plain = _UNKNOWN if items is None else ",".join(_show(item.text) for item in items)
-    # Without an equals sign, a value that begins with a dash would count as an option.
+    # Without an equals sign, a value that begins with a dash would be parsed as an option.
     return f"--{name}{'=' if plain.startswith('-') else ' '}{shlex.quote(plain)}"
 
 

@@ -17,7 +17,7 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# The contrast of these colours is at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
+# These colours have a contrast of at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
 # have currentColor.
 _STROKES = {
     "plain": "currentColor",
@@ -58,7 +58,7 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, cut if it is long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes few characters
+    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes only a few characters
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"

@@ -39,7 +39,7 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each round finds at least one dim, and needs an inference by onnx
+_MAX_ROUNDS = 8  # each round finds at least one more dim, and needs an inference by onnx
 _MAX_ALL_ROUNDS = 64
 
 
@@ -142,13 +142,14 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        # onnx may be wrong about the output of a node that copies. The shapes that onnx infers for later nodes count
-        # only after onnx has used our answer.
+        # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
+        # are therefore used only after onnx has used our answer for this node.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last
         least, corrected = count, corrected | copying
-        # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred.
+        # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred
+        # before.
         strip_shapes(model)
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)

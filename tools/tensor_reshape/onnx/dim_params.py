@@ -20,7 +20,7 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph of a tensor, and the name of the tensor."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # names that exporters write for unknown dims
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write these names for unknown dims
 
 
 class DimParams:
@@ -29,7 +29,7 @@ class DimParams:
     def __init__(self, params: Iterable[str]) -> None:
         """Stores the names in the model."""
         self._params = frozenset(params)
-        self._names: dict[str, str] = {}  # the name in the rules for each name in the model
+        self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
 
@@ -80,7 +80,8 @@ class DimParams:
 
     def _read_dim(self, dim: onnx.TensorShapeProto.Dimension) -> AnyDim:
         if dim.HasField("dim_value"):
-            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None  # exporters write -1 for an unknown dim
+            # Some exporters write -1 for an unknown dim.
+            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None
         param = dim.dim_param.strip()
         if param in _NO_NAMES:
             return None
@@ -88,7 +89,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # The names that this class has created count as well, because annotated models contain them.
+        # Names that this class has created are accepted as well, because annotated models contain them.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
@@ -106,7 +107,7 @@ class DimParams:
 
     def _make_name(self, tensor: Key, place: int) -> AnyDim:
         if (tensor, place) not in self._made:
-            # The name may be in use, because two graphs may have tensors with the same name.
+            # The generated name may already be in use, because two graphs may have tensors with the same name.
             param = f"{tensor[1]}_dim_{place}"
             while param in self._params or param in self._names:
                 param += "_"

@@ -54,7 +54,7 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     except DecodeError:
         message = "not an ONNX model: it is not a ModelProto"
         raise ModelError(message) from None
-    # protobuf also accepts a message that has only unknown fields, and an empty one.
+    # Protobuf also parses an empty message, and a message that has only unknown fields.
     if not model.HasField("graph"):
         message = "not an ONNX model: it has no graph"
         raise ModelError(message)
@@ -72,7 +72,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
-        copy.opset_import.add(version=1)  # a model without opsets uses version 1
+        copy.opset_import.add(version=1)  # a model without opsets uses opset version 1
     _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
@@ -141,8 +141,8 @@ def _check_size(model: onnx.ModelProto) -> None:
     sizes: dict[tuple[str, str], int] = {}
 
     def measure(nodes: Iterator[onnx.NodeProto], depth: int) -> int:
-        # A chain of calls that is longer than the number of functions contains a function that calls itself. Real
-        # models nest less than 100 calls, which is also safe for Python's stack.
+        # If a chain of calls is longer than the number of functions, a function calls itself. In real models, calls are
+        # nested less than 100 levels deep, which is also safe for Python's stack.
         if depth > min(len(functions), 100):
             message = "the functions of the model call themselves, or call each other more than 100 levels deep"
             raise ModelError(message)

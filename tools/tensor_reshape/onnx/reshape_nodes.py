@@ -90,8 +90,9 @@ class _Scope:
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    makers: ChainMap[str, int]  # for each tensor, the Reshape node whose output has its shape
-    replaceable: frozenset[str]  # constants that are only the defaults of inputs
+    # For a tensor, this mapping has the Reshape node whose output has the shape of the tensor.
+    makers: ChainMap[str, int]
+    replaceable: frozenset[str]  # these constants are only the defaults of graph inputs
 
     def nest(self) -> "_Scope":
         return _Scope(self.shapes.new_child(), self.values.new_child(), self.makers.new_child(), self.replaceable)
@@ -100,7 +101,8 @@ class _Scope:
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
     """Returns the Reshape nodes in order, with the declared or inferred shapes of the model."""
     nodes: list[ReshapeNode] = []
-    # Before IR version 4, every constant also had to be an input, so such an input is still a constant.
+    # Before IR version 4, every constant also had to be an input, so such an input is a constant that callers do not
+    # replace.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
     replaceable = frozenset(given.name for given in model.graph.input if is_replaceable)
     _read_graph(model.graph, "", _Scope(ChainMap(), ChainMap(), ChainMap(), replaceable), params, nodes)
@@ -121,7 +123,7 @@ def is_reshape(node: onnx.NodeProto) -> bool:
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
     """Returns the path of a graph inside of a node, from the outermost node to the innermost."""
-    output = next(filter(None, node.output), node.name)  # an unused output has no name
+    output = next(filter(None, node.output), node.name)  # an output that is not used has no name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
@@ -178,6 +180,6 @@ def _find_target(
     value, dims = operands[1]
     if value is not None and not value.is_scalar:
         return value.items
-    # The length of the target may be known even if its items are not.
+    # The number of items of the requested shape may be known even if the items are not.
     size = dims[0] if dims is not None and len(dims) == 1 else None
     return (None,) * size if isinstance(size, int) and size <= MAX_RANK else None

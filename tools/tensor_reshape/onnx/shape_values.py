@@ -61,7 +61,7 @@ def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # the constant has a wrong number of elements
+    except (TypeError, ValueError):  # the stored constant has a wrong number of elements
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
@@ -96,8 +96,8 @@ def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | No
     value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
     if value is None or to not in _INTEGERS:
         return None
-    # A number that does not fit into the type is unknown, because Cast changes it. For example, exporters write the end
-    # of a Slice as 2^63 - 1.
+    # If a number does not fit into the type, the result is unknown, because Cast changes the number. For example,
+    # exporters write the end of a Slice as 2^63 - 1.
     narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
     return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
 
@@ -117,7 +117,7 @@ def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | N
 
 
 def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    # The attribute axis is not read, because a list has only one axis.
+    # The attribute `axis` is not read, because a list of dims has only one axis.
     data, indices = _find_value(operands, 0), _find_value(operands, 1)
     numbers = None if indices is None else indices.numbers
     if data is None or data.is_scalar or indices is None or numbers is None:
@@ -134,7 +134,7 @@ def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue |
         if operand.value is not None and not operand.value.is_scalar:
             items += operand.value.items
         elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
-            # The items are unknown, but their number is known.
+            # The values of the items are unknown, but the number of items is known.
             items += [None] * min(operand.dims[0], MAX_ITEMS + 1)
         else:
             return None
@@ -152,10 +152,10 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        # By the text of the ONNX standard, the slice starts at the first item, but the reference evaluator of ONNX
+        # According to the ONNX standard, such a slice starts at the first item, but the reference evaluator of ONNX
         # returns no items.
         return None
-    # Python's slices are like those of ONNX, except that a negative step needs None for an end before the first item.
+    # Python's slices work like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
 
 
@@ -207,7 +207,7 @@ def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | 
 def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
     keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    # With noop_with_empty_axes, a node without axes multiplies nothing.
+    # With the attribute noop_with_empty_axes, a Reduce node without axes multiplies nothing.
     if (
         value is None
         or value.is_scalar

@@ -68,7 +68,7 @@ def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[st
     if -1 in target:
         return has_zero
     is_empty = any(_is_zero(dim, zeros) for dim in data)
-    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item may be 0
+    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item of the requested shape may be 0
 
 
 def _is_zero(dim: AnyDim, zeros: frozenset[str]) -> bool:

@@ -20,5 +20,5 @@ __all__ = ["AsyncFakeClient", "FakeClient", "ReshapeServer", "run_server"]
 _FAKES, _SERVERS = "tensor_reshape.testing.fakes", "tensor_reshape.testing.servers"
 _LATER = {"AsyncFakeClient": _FAKES, "FakeClient": _FAKES, "ReshapeServer": _SERVERS, "run_server": _SERVERS}
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name otherwise
+if not TYPE_CHECKING:  # type checkers do not see this function, because they would otherwise accept every name
     __getattr__, __dir__ = build_getters(__name__, _LATER)

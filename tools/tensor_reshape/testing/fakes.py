@@ -70,7 +70,7 @@ class FakeClient(Client):
         self._calls.fail_next(error, times)
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_FakeCalls":
-        del settings, grpc_api  # a fake has no channel
+        del settings, grpc_api  # a fake client has no channel, so it ignores these options
         return _FakeCalls(self._endpoint)
 
 
@@ -104,7 +104,7 @@ class AsyncFakeClient(AsyncClient):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_AsyncFakeCalls":
         require_loop()
-        del settings, grpc_api  # a fake has no channel
+        del settings, grpc_api  # a fake client has no channel, so it ignores these options
         return _AsyncFakeCalls(self._endpoint)
 
 
@@ -136,7 +136,7 @@ class _FakeCalls(SyncCalls):
                 raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # also checked for a batch without queries
+        self._endpoint.require_open()  # this check also applies to a batch without queries
         return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
@@ -151,14 +151,14 @@ class _FakeCalls(SyncCalls):
         return self.run(call, context)
 
     def wait_until_ready(self, seconds: float | None) -> None:
-        del seconds  # a fake is always ready, unless a failure was requested
+        del seconds  # a fake client is always ready, unless a failure was requested
         self._begin()
 
     def _begin(self) -> None:
         self._endpoint.require_open()
         if self._failures:
             failure = self._failures.popleft()
-            # The error is copied, because a call writes its request id into its error.
+            # The error is copied, because a failing call stores its request id in the error.
             raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 

@@ -61,7 +61,8 @@ def respond(path: str, request: bytes) -> bytes:
         ServiceError: the health of an unknown service is requested.
     """
     if len(request) > MAX_MESSAGE_BYTES:
-        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"  # the text of gRPC's core
+        # This is the text of gRPC's core for a message that is too large.
+        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _METHODS[path](request)
 
@@ -75,7 +76,7 @@ def respond_to_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
     for message in messages:
         part = decode_stream_request(message)
         if isinstance(part, Chunk):
-            yield message  # the elements of a dense tensor do not change
+            yield message  # the elements of a dense tensor do not change, so the chunk is sent back unchanged
         else:
             dims = infer_shape(part.question)
             yield encode_accept(TensorView(part.data.data_type, dims, None, _NO_BYTES))

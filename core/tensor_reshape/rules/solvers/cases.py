@@ -35,7 +35,7 @@ Solution: TypeAlias = dict[int, Range]
 """The range of each output variable, by the key of the variable."""
 
 _MAX_ZERO_COPIES = 3  # each item that may copy a 0 doubles the number of cases
-_MAX_UNKNOWN = 4  # each unknown item is a case, which in turn has cases for the other items
+_MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for the other items
 
 
 class Case:
@@ -55,8 +55,8 @@ class Case:
         self.system = system
         self.target = target
         self.budget = budget
-        # Only the output variables are narrowed. Moving an end of a range takes a search, and the ranges of other
-        # variables are not needed.
+        # The solver narrows only the ranges of output variables. A tighter bound of a range needs a search, and the
+        # ranges of other variables are not needed.
         self.wanted = {key for monomial in system.output for key in monomial.variables}
         self.equation = system.equate(target)
         self.remainder = self.equation.cancel()
@@ -81,8 +81,8 @@ def solve(case: Case) -> Solution | None:
     """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
-    # The most common case is solved first. The result contains the ranges of all cases, so it would be wide if one case
-    # had no steps left. Each case therefore gets a share of the budget.
+    # The most common case is solved first. The result contains the ranges of all cases, so it would be wide if there
+    # were no steps left for one case. Each case therefore gets a share of the step budget.
     with case.budget.hold(len(case.target.may_copy)):
         solution = _solve_nonempty(case)
     return _join_all([solution, _solve_empty_copies(case)])
@@ -132,12 +132,14 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     if not sources or not (sinks or copies):
         return None
     # Each variable is examined separately. If the variable is not 0, another data variable and another output variable
-    # must be 0. If the variable is 0, both sides can be 0, because each side has a variable that can be 0.
+    # must be 0, because both products are 0. If the variable is 0, both products can be 0, because each side of the
+    # equation has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        copied = any(key not in pair for pair in copies.items())  # whether a 0 can be copied without this variable
+        # This flag is true if a 0 can be copied without this variable.
+        copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
         # If the variable can be neither 0 nor another value, the case has no instance. `solution` then has no range for
         # the variable, so the function returns None.
@@ -155,7 +157,7 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
     """
     for number, index in enumerate(unknown.values(), 1):
         if solution is not None and solution == case.keep_ranges():
-            break  # `solution` already contains all values that the query allows
+            break  # the ranges in `solution` already contain all values that the query allows
         if len(unknown) > _MAX_UNKNOWN:
             return case.keep_ranges()
         with case.budget.hold(len(unknown) - number):
@@ -177,7 +179,8 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
-    # The case without a copied 0 is solved first, because this common case should get the budget before the rare cases.
+    # The case without a copied 0 is solved first, because this common case should use the step budget before the rare
+    # cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in _list_subsets(copies):
@@ -215,8 +218,8 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     Lemma: inferred-zero.
     """
     equation = case.equation
-    # The variable of the -1 is on the right side twice if the expected shape gives the -1 the name of another item. The
-    # -1 is then a factor of its own divisor and cannot be 0.
+    # The variable of the -1 is a factor of the output twice if the expected shape gives the -1 the name of another
+    # item. The -1 is then a factor of its own divisor, so it cannot be 0.
     positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
     if (
@@ -231,8 +234,8 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
         if key in positive:
             solution[key] = ranges[key].meet(POSITIVE)
         else:
-            # If only one data variable can be 0, this variable is 0. Otherwise, any of the variables may be 0, and they
-            # keep their ranges.
+            # If only one data variable can be 0, this variable is 0. Otherwise, any of these variables may be 0, so
+            # they keep their ranges.
             solution[key] = ZERO if sources == {key} else ranges[key]
     return solution
 

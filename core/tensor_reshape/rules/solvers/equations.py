@@ -125,8 +125,9 @@ class Equation(NamedTuple):
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
-        # Each factor cancels only one equal factor, so N * N = N * M becomes N = M. The left side keeps its order,
-        # because the search follows this order, and a query must always get the same result.
+        # Each factor on the left cancels only one equal factor on the right, so N * N = N * M becomes N = M. The
+        # factors on the left keep their order, because the search follows this order, and a query must always get the
+        # same result.
         right, left, cancelled = Counter(self.right), [], []
         for variable in self.left:
             if right.get(variable, 0):
@@ -158,7 +159,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # the keys of the variables that have a name, by that name
+    _keys: dict[str, int] = field(default_factory=dict)  # this mapping has the key of each variable that has a name
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -175,8 +176,7 @@ class System:
         Raises:
             InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
         """
-        # A 0 becomes a variable with the range 0 to 0, because the cases of the solver examine which variables can be
-        # 0.
+        # A dim of 0 becomes a variable with the range 0 to 0, because the solver examines which variables can be 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -185,8 +185,8 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # If a symbol is a divisor in one expression, its value is not 0 in any other dim. The API specifies this for
-        # every expression.
+        # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API
+        # specifies this rule for every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -206,8 +206,8 @@ class System:
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
-        # The dim is an integer. The smallest quotient is therefore rounded up, and the largest quotient is rounded
-        # down.
+        # The value of the dim is an integer. The lower bound of the quotient is therefore rounded up, and the upper
+        # bound is rounded down.
         low = high = monomial.coefficient
         for key in monomial.variables:
             own = (self.ranges if solution is None else solution)[key]
@@ -247,7 +247,7 @@ class System:
         known = 1
         for key in keys:
             low, high = self.ranges[key]
-            if low and low == high:  # a 0 stays a variable, see `add_monomial`
+            if low and low == high:  # a 0 stays a variable, as explained in `add_monomial`
                 known *= low
             else:
                 unknown.append(key)
@@ -266,8 +266,8 @@ class System:
 
         Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
-        # The bounds of an expression do not bound its symbols if there are several. If a product of two symbols is at
-        # least 6, either symbol may still be 1.
+        # If an expression has several symbols, the bounds of the expression do not bound a single symbol. If a product
+        # of two symbols is at least 6, either symbol may still be 1.
         if len(keys) != 1 or expression.divisors:
             return
         if bounds != ANY:
@@ -275,8 +275,8 @@ class System:
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
-        # If N/196 is a dim, N is a multiple of 196, so both ends of the range move to multiples of 196. If no multiple
-        # is in the range, the range stays unchanged, and `_check_expressions` reports the whole expression.
+        # For example, if N/196 is a dim, N is a multiple of 196, so both bounds of N are moved to multiples of 196. If
+        # the range contains no multiple, it stays unchanged, and `_check_expressions` reports the whole expression.
         step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
@@ -315,7 +315,8 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
-    # The error of the target is raised here, because contradictory symbols in earlier items are reported first.
+    # The rejection of the requested shape is raised only now, because contradictory symbols in earlier items are
+    # reported first.
     if target.rejection is not None:
         raise target.rejection
     if target.inferred is not None and target.product == 0:
@@ -329,10 +330,10 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
     if kind is Kind.INFERRED:
-        item = None  # the -1 becomes a new variable without bounds
+        item = None  # the -1 in the requested shape becomes a new variable without bounds
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
-    if index not in system.data:  # the rank of the data is unknown
+    if index not in system.data:  # the data has an unknown rank
         system.data[index] = system.add_monomial(None, f"data.dims[{index}]")
     return system.data[index]
 
@@ -346,16 +347,16 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
             raise reject_expected(index, monomial.dim, want)
-        # The range is recorded only if the output dim is a single variable. Bounds of a product do not bound a single
-        # factor, so the symbols of an expression keep their ranges.
+        # The range of an output dim is recorded only if the dim is a single variable. The bounds of a product do not
+        # bound a single factor, so the symbols of an expression keep their ranges.
         if key is not None:
             system.ranges[key] = met
         is_named = find_name(want) is not None and find_name(monomial.dim) is None
         if is_named and isinstance(want, Dim) and target.kinds[index] is not Kind.COPIED:
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
-            # An item that may copy keeps its own variable, because the cases of a copied 0 examine each item
-            # separately.
+            # An item that may copy keeps its own variable, because the solver examines for each item separately whether
+            # it copies a 0.
             system.output[index] = monomial._replace(dim=want) if index in target.may_copy else named
 
 

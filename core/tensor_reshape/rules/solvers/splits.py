@@ -20,13 +20,14 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-# Factorising a constant of thousands of digits would take milliseconds, and models have no such constants.
+# The constant is limited, because factorising thousands of digits would take milliseconds, and models have no such
+# constants.
 _MAX_BITS = 64
 _MAX_DIVISORS = 64
-_FACTOR_STEPS = 40  # the steps for factorising a number of _MAX_BITS bits
-_PAIRS_A_STEP = 3  # pairs of divisors that cost as much as one step
-_TESTS_A_STEP = 16  # tests of pairs that cost as much as one step
-_MAX_STEPS = 1000  # the search needs the other steps of the budget
+_FACTOR_STEPS = 40  # factorising a number of _MAX_BITS bits costs this many steps
+_PAIRS_A_STEP = 3  # listing this many pairs of divisors costs one step
+_TESTS_A_STEP = 16  # testing this many pairs of divisors costs one step
+_MAX_STEPS = 1000  # the limit is low, because the solver needs the other steps of the budget
 
 _Ends: TypeAlias = dict[int, tuple[int, int]]
 """A mapping from a divisor of the constant to the smallest and the largest product for this divisor."""
@@ -56,7 +57,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # the products of the variables so far, by the used part of the constant
+    found = {1: (1, 1)}  # without any variable, the only divisor and the only product are 1
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)
