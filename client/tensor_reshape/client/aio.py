@@ -1,6 +1,6 @@
-"""The asyncio client: the same names and arguments as `sync.Client`, which documents them.
+"""The asyncio client has the same names and arguments as `sync.Client`, which documents them.
 
-The module `aio_calls` makes the calls.
+The module `aio_calls` makes the calls of this client.
 """
 
 from collections.abc import Iterable, Sequence

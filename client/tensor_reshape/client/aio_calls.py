@@ -1,6 +1,7 @@
-"""Makes the calls of the asyncio client, with retries and explanations of errors, like `sync_calls`.
+"""This module makes the calls of the asyncio client. Like `sync_calls`, it retries failed calls and explains errors.
 
-Everything runs on the event loop of the client. Locks are not needed, because no other code runs between two `await`s.
+All of its code runs on the event loop of the client. The module needs no locks, because no other code of the event loop
+runs between two `await`s.
 """
 
 import asyncio

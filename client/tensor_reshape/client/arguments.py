@@ -1,8 +1,8 @@
-"""Reads arguments. Unambiguous spellings are accepted, and errors name the correct spelling.
+"""Reads arguments. Arguments may be spelled in any unambiguous way, and an error names the correct spelling.
 
 Invariants:
 
-- Nothing is rounded, and a bool or text is never used as a number.
+- No argument is rounded, and a bool or text is never used as a number.
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
 - This module imports only the standard library, so that local inference does not wait for an array library.

@@ -2,13 +2,13 @@
 
 Invariants:
 
-- This module imports no framework. An array of a framework is recognized by a class of a module that the caller has
-  imported.
-- Every bit pattern is kept. Types of ml_dtypes that numpy lacks (bf16, 8-bit floats) are viewed as integers of the same
-  size.
-- Arrays in this process's memory whose elements numpy can address are not copied. PyArrow's booleans, which share
-  bytes, and Python lists are copied.
-- Nothing is changed silently: gradients are not dropped, nulls do not become NaN, and data is not moved from a device.
+- This module imports no framework. A framework's array is recognized by its class, which is in a module that the caller
+  has imported.
+- The conversion keeps every bit pattern of the elements. numpy lacks some types of ml_dtypes, such as bf16 and the
+  8-bit floats, so their elements are viewed as integers of the same size.
+- If an array is in this process's memory and numpy can address its elements, the elements are not copied. PyArrow's
+  booleans, which are packed into bytes, and Python lists are copied.
+- The conversion changes nothing silently: it does not drop gradients, turn nulls into NaN, or move data from a device.
 """
 
 import sys

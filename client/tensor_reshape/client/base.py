@@ -1,4 +1,4 @@
-"""The common part of both clients, which creates a client and plans its requests."""
+"""The base class of both clients, which creates a client and plans its requests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

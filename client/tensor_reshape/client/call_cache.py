@@ -1,13 +1,16 @@
-"""A cache of requests without their elements. Most reshapes have the types and shapes of an earlier reshape.
+"""A cache of encoded requests, without the elements of their tensors.
 
-A cached call costs one lookup, one join and one comparison. Invariants:
+Most reshape calls have the same types and shapes as an earlier call. A cached call costs only one lookup, one join of
+bytes and one comparison. Invariants:
 
-- Only exactly equal calls share an entry. In Python, True, 1 and 1.0 are equal, and objects of other classes may
-  compare in any way. A call is not cached if `_find_key` does not accept the types of its arguments.
-- An entry is created from the plan of an accepted call, so a rejected call is never cached.
-- A response that differs from the expected bytes is decoded like the response of a call that is not cached.
+- Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
+  other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types
+  of its arguments.
+- A cache entry is created only if the local rules accept the call, so a rejected call is never cached.
+- If a response differs from the expected bytes, it is decoded like the response of a call that is not cached.
 
-Threads may look up and create entries at the same time. Two threads that create the same entry create equal ones.
+Several threads may look up and create cache entries at the same time. If two threads create the same cache entry, both
+entries are equal.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""Adds the state of a channel's connections to errors that do not contain it.
+"""Adds the state of a channel's connections to errors that do not contain this state.
 
-A call that finds no server fails with the cause of the last connection attempt. A call whose timeout passes earlier
-ends with "Deadline Exceeded", which names no cause. Only in this case, the state of the channel is added.
+If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
+earlier, the call ends with "Deadline Exceeded", which names no cause. Only in the second case, this module adds the
+state of the channel to the error.
 """
 
 import re

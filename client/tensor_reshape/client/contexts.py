@@ -1,6 +1,6 @@
-"""The context of one call: its deadline and its metadata.
+"""The context of a single call: the deadline and the metadata of the call.
 
-Invariants: metadata are checked before anything is sent. All attempts of a call, and all calls of a batch, share one
+Invariants: metadata are checked before a request is sent. All attempts of a call, and all calls of a batch, share one
 context.
 """
 

@@ -1,4 +1,7 @@
-"""The deadline of a call or a batch. It includes all retries and pauses, and all calls of the batch."""
+"""The deadline of a call or a batch.
+
+The time until the deadline includes all retries and pauses, and all calls of the batch.
+"""
 
 import time
 

@@ -1,14 +1,14 @@
-"""An experiment of gRPC's core that a process can switch off to make small calls faster.
+"""gRPC's core has an experiment that a process can switch off to make small calls faster.
 
-By default, threads of the core read a client's connections and wake the thread that waits for a response. Without the
-experiment `event_engine_client`, the waiting thread reads the connection itself. This saves a client a quarter of the
-time of a small call.
+By default, threads of gRPC's core read a client's connections and wake the thread that waits for a response. Without
+the experiment `event_engine_client`, the waiting thread reads the connection itself. Switching the experiment off saves
+a client a quarter of the time of a small call.
 
-- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module imports grpc only when `use_fast_polling`
-  is called.
-- The variable is set only during that import, so that child processes, in particular servers, do not inherit it.
-- The experiment is switched off only in tested releases. A core that does not know the name of an experiment logs an
-  error in every process.
+- gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module imports grpc
+  only when `use_fast_polling` is called.
+- The variable is set only during the import of grpc, so that child processes, in particular servers, do not inherit it.
+- The experiment is switched off only in releases of grpcio that were tested without it. If gRPC's core does not know
+  the name of an experiment, it logs an error in every process.
 """
 
 import os

@@ -2,10 +2,12 @@
 
 Invariants:
 
-- This module imports no framework. `like` is an array or a module of a framework that the caller has imported.
-- The element type of the data is checked before the call. The framework must be able to hold it exactly.
+- This module imports no framework. The argument `like` is an array or a module of a framework that the caller has
+  imported.
+- Before the call is made, the element type of the data is checked. The framework must have an element type that
+  represents every element exactly.
 - Read-only memory is never passed to a framework that could write to it. For example, torch has no read-only tensors.
-- Memory that the caller can still write to is never passed to a framework with immutable arrays.
+- Memory that the caller can still write to is never passed to a framework whose arrays are immutable.
 """
 
 import sys

@@ -1,17 +1,19 @@
-"""Unary calls on gRPC's core. Only this module of the client uses private names of grpcio.
+"""Makes unary calls directly on gRPC's core. Only this module of the client uses private names of grpcio.
 
-For each blocking call, grpcio's public API keeps a state, a lock and a set of pending operations. Only callbacks and
-futures need these objects, but they take more than a quarter of a client's processor time for a small call.
-`CoreTransport` instead makes a unary call with one batch of operations and one event.
+For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations. Only callbacks
+and futures need these objects, but the objects take more than a quarter of a client's processor time for a small call.
+The class `CoreTransport` instead makes a unary call with one batch of core operations and one event.
 
-- `is_supported` makes a test call before any client relies on a private name. If grpcio has changed, or if the channel
-  is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed, a timeout error does
-  not include the state of the connection, because grpcio shows it only through a private name or an extra thread.
-- The calling thread waits in the core, which checks for signals five times a second. An exception in a signal handler,
-  such as KeyboardInterrupt, leaves `send` and cancels the call. During two steps of some microseconds, an exception has
-  other effects. If the call is just beginning, it continues on the server until its deadline. If grpcio is releasing
-  its channel lock, the lock stays held, and no other thread can use the channel.
-- Closing a channel ends its running calls and rejects new ones.
+- `is_supported` makes a test call before any client relies on a private name. If grpcio has changed its private names,
+  or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed its
+  private names, a timeout error does not include the connection state, because grpcio shows this state only through a
+  private name or an extra thread.
+- The calling thread waits in gRPC's core, which checks for signals five times a second. If a signal handler raises an
+  exception such as KeyboardInterrupt, `send` raises it and cancels the call. During two steps that take some
+  microseconds, such an exception has other effects. If the exception arrives while the call is being started, the call
+  continues on the server until its deadline. If the exception arrives while grpcio releases its channel lock, the lock
+  stays locked, and no other thread can use the channel.
+- Closing a channel ends its running calls and rejects new calls.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The settings of a client's connections, which both clients share."""
+"""The connection settings that the blocking client and the asyncio client share."""
 
 import json
 import os

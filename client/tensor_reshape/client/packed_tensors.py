@@ -1,8 +1,8 @@
-"""Tensors as packed bytes, for element types with less than one byte.
+"""Tensors whose elements have less than one byte, as packed bytes.
 
-Use them for types that no array library has, or to avoid unpacking.
+Use these tensors for types that no array library has, or to avoid unpacking.
 
-The bytes have the layout of `docs/concepts/element-types.md`. A reshape does not change them.
+`docs/concepts/element-types.md` describes the layout of the bytes. A reshape does not change the bytes.
 """
 
 from collections.abc import Sequence

@@ -1,19 +1,20 @@
 """Plans when a failed call is sent again, and how often.
 
-Every method is pure, so a repeated attempt does no harm. Three limits apply:
+Every method of the service is pure, so sending a call again does no harm. Three limits apply:
 
-- The `Deadline` of the call, which includes all pauses.
-- The `RetryBudget` of the client, because retries are additional work for a server. When a call loses its server for
-  the first time, the retry does not use the budget. A server that stops loses all running calls at once, so otherwise
-  every restart would use up the budgets of the busiest clients. If the call loses a server again, the retry uses the
-  budget.
-- The patience of the call: the total time that it waits for unavailable servers.
+- The `Deadline` of the call. The time until the deadline includes all pauses.
+- The `RetryBudget` of the client. The budget limits retries, because they are additional work for a server. When a call
+  loses its server for the first time, the retry does not use the budget. When a server stops, all its running calls
+  fail at once, so otherwise every restart would use up the budgets of the busiest clients. If the call loses a server
+  again, the retry uses the budget.
+- The patience of the call, which is the total time that it waits for unavailable servers.
 
-An overloaded server returns a RetryInfo. The call is retried after that delay plus a random back-off. If the server was
-lost, the call waits until a server is connected, and sends nothing until then. A server is lost if the status of the
-call is UNAVAILABLE, CANCELLED (a stopping server received the call), or missing (a proxy ended the call).
+An overloaded server returns a RetryInfo with a delay. The call is retried after that delay plus a random back-off. If
+the server was lost, the call waits until a server is connected, and sends nothing until then. A call has lost its
+server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
+the call.
 
-This module only plans retries. `sync_calls` and `aio_calls` send and wait.
+This module only plans retries. The modules `sync_calls` and `aio_calls` send the calls and wait.
 """
 
 import random

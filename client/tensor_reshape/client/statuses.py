@@ -1,4 +1,4 @@
-"""Conversion of a call's status to an exception."""
+"""Converts the gRPC status of a call to an exception."""
 
 from collections.abc import Collection
 

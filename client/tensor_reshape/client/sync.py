@@ -1,4 +1,4 @@
-"""The blocking client with its public methods. The module `sync_calls` makes the calls."""
+"""The blocking client and its public methods. The module `sync_calls` makes the calls of this client."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

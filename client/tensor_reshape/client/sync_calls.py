@@ -1,6 +1,7 @@
 """Makes the calls of the blocking client, with retries and explanations of errors.
 
-Any thread may make calls. Threads share the channel, which grpc allows, and the `RetryBudget`, which has a lock.
+Any thread may make calls with the same client. Threads share the channel, which grpc allows, and the `RetryBudget`,
+which a lock protects.
 """
 
 import time

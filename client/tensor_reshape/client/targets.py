@@ -1,7 +1,8 @@
-"""Targets of clients: server addresses in gRPC's notation.
+"""A target is a server address in gRPC's notation that is given to a client.
 
-Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if there is none, and
-treats `http://host:1` as a host name. Both mistakes would only appear later, when a call finds no server.
+Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if the address has no
+port, and treats `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call
+finds no server.
 """
 
 import re

@@ -1,14 +1,15 @@
 """Reads the bearer token of a client, and decides over which connections the token is sent.
 
-- A token is sent over TLS. Without TLS, a token is sent only to this machine, and only if the caller allows it. In all
-  other cases, an error is raised before a channel is created.
-- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, starts a Python
+- The client sends a token over any TLS connection. Without TLS, the client sends a token only to this machine, and only
+  if the caller allows it. In all other cases, the client raises an error before it creates a channel.
+- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, would start a Python
   thread for every call, so a small call took four times as long. Call credentials are used only if this module does not
   recognize the kind of the channel credentials. gRPC's core then sends the token over connections that it considers
   private, and fails a call over any other connection.
 - The client checks before every call whether the token file has changed, because tokens are rotated by replacing the
-  file. The check is one system call. If the file is missing or empty for a moment, the previous token stays valid.
-- A token never appears in an error or a representation.
+  file. This check of the file costs one system call. If the file is missing or empty for a moment, the previous token
+  stays valid.
+- A token never appears in the text of an error or in a `repr`.
 """
 
 import os

@@ -1,10 +1,11 @@
-"""Transfers the elements of one call inline, as a stream or as a view, and provides the output array.
+"""Transfers the elements of a call in one message, as a stream or as a view, and provides the output array.
 
 Invariants:
 
-- An output is read-only for any size and transfer, unless the caller requests a writable output. The caller does this
-  with `writable`, with `out`, or with `like` for a framework whose arrays are always writable.
-- An output shares no memory with the caller's arrays, except with `out` and with the transfer "view".
+- For any size and transfer mode, an output array is read-only unless the caller requests a writable output. A caller
+  requests a writable output with `writable`, with `out`, or with `like` for a framework whose arrays are always
+  writable.
+- An output shares memory with the caller's arrays only with `out` and with the transfer mode "view".
 - Contradictory options are rejected before anything is sent.
 """
 

@@ -1,15 +1,14 @@
-"""The calls of one channel through grpcio's public API, with errors of this package.
+"""Makes the calls of a channel through grpcio's public API, and raises the errors of this package.
 
-Invariant: when a process exits, the main thread finalizes no object of grpcio. Such finalizers take locks. grpcio's own
-threads are daemon threads, which Python stops at any point during the exit. A lock that such a thread holds is never
-released, so a finalizer that waits for it would hang the process.
+Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. Such finalizers take locks.
+grpcio's own threads are daemon threads, which Python stops at any point during the exit. If Python stops such a thread
+while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
-- `_close_all` closes all open channels while all threads still run, and `close` drops the channel.
-- A call object is dropped when the call is over. No error refers to a call object, neither by its context nor by the
-  frames of its traceback. An error and its traceback often form a cycle, which the garbage collector may free on the
-  main thread.
-- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends a fifth of a
-  second late.
+- At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
+- The client drops a grpcio call object when the call is over. No error refers to a grpcio call object, neither by its
+  context nor by the frames of its traceback. An error and its traceback often form a reference cycle, which the garbage
+  collector may free on the main thread.
+- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends 0.2 s late.
 """
 
 import atexit

@@ -1,9 +1,12 @@
-"""Batches of queries. An item is independent, or uses the output of an earlier item as its data.
+"""Batches of queries.
 
-A batch has one step budget, and each item adds the same number of steps to the budget. If a batch contains many hard
-items, later results may have wider ranges, but are never wrong. If an item uses an earlier output, the copied shape
-costs additional steps. Such a reference takes only a few bytes of the request, so the size of the request does not
-limit the copied shapes. The item is rejected if too few steps are left.
+An item of a batch is an independent query, or a query whose data is the output of an earlier item.
+
+All items of a batch share one step budget, and each item adds the same number of steps to the budget. If a batch
+contains many hard items, later results may have wider ranges than necessary, but are never wrong. If an item uses an
+earlier output as its data, the copied shape costs additional steps. A reference to an earlier output takes only a few
+bytes of the request, so the size of the request does not limit the copied shapes. The item is rejected if too few steps
+are left for the copied shape.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

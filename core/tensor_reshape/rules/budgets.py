@@ -1,8 +1,8 @@
-"""Step budgets: limits of the work of a search, in steps instead of seconds.
+"""A step budget limits the work of a search. The limit is a number of steps, not of seconds.
 
-A search that has used all its steps returns the ranges that it has found so far. These ranges may be wider than
-necessary, but they are never wrong. Steps are the same on every machine, so results do not depend on the speed of the
-machine.
+If a search has used all its steps, it returns the ranges that it has found so far. These ranges may be wider than
+necessary, but they are never wrong. The number of steps is the same on every machine, so results do not depend on the
+speed of the machine.
 """
 
 from collections.abc import Iterator

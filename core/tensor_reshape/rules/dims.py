@@ -1,6 +1,6 @@
-"""Dims that may be partially known: an interval, a symbol, an expression of symbols, or unknown.
+"""A dim may be partially known: it may be an interval, a symbol, an expression of symbols, or unknown.
 
-A dim is an `int`, a `Dim`, or None if nothing is known.
+In Python, a dim is an `int`, a `Dim`, or None if nothing is known.
 """
 
 from collections import Counter

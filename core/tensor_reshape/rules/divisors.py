@@ -1,8 +1,11 @@
-"""Divisors of a volume that are close to a number. If a -1 leaves a remainder, the error suggests such divisors.
+"""Finds divisors of a volume that are close to a given number.
 
-Invariants: each returned number divides the volume, and the quotient is a valid dim. A call takes at most some tenths
-of a millisecond for any input. To stay within that time, a call may leave large factors undivided, or examine only some
-of the divisors. In that case, the result does not claim to contain the nearest divisors.
+If the volume is not divisible by the product of the other items, the error for the -1 suggests such divisors.
+
+Invariants: each returned number divides the volume, and the quotient of the volume and this number is a valid dim. For
+any input, a call takes at most some tenths of a millisecond. To stay within that time, the search may leave large
+factors undivided, or examine only some of the divisors. In that case, the result does not claim to contain the nearest
+divisors.
 """
 
 from bisect import bisect_right

@@ -1,11 +1,13 @@
-"""The supported data types. Their names are those of the specifications.
+"""The supported data types. The data types have the names of the specifications.
 
-The table `DataType` contains every OpenVINO element type of a fixed size. The numbers are those of the protobuf enum
-`DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code uses the table.
+The table `DataType` contains every OpenVINO element type of a fixed size. The numbers of the data types are those of
+the protobuf enum `DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code
+reads the properties of data types from the table.
 
-Elements that do not fill whole bytes are packed as in OpenVINO. Figures in `docs/concepts/element-types.md` show the
-bits of each packed type. The bits of all elements of a packed tensor follow each other without gaps, and the last byte
-is filled up with spare bits. A group is the smallest number of elements that fills whole bytes.
+Elements that do not fill whole bytes are packed in the same way as in OpenVINO. The figures in
+`docs/concepts/element-types.md` show the bits of each packed type. In a packed tensor, the elements follow each other
+without gaps, and spare bits fill the last byte. A group is the smallest number of packed elements that fills whole
+bytes.
 """
 
 from enum import Enum, IntEnum, auto

@@ -1,7 +1,7 @@
-"""Explanations: the origins of output dims, and the values that would be accepted instead of rejected values.
+"""Explanations of a result: the origins of output dims, and for a rejected value, the values that would be accepted.
 
-Invariants: an explanation never changes a result. Explanations use the items that `targets` has read. No text of an
-explanation is longer than MAX_VALUE_CHARACTERS.
+Invariants: an explanation never changes a result. An explanation uses the items that the module `targets` has read. No
+text of an explanation is longer than MAX_VALUE_CHARACTERS.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,10 @@
-"""Layouts: the positions of a tensor's elements in its bytes.
+"""A layout is the positions of a tensor's elements in the bytes of the tensor.
 
-Strides count elements, not bytes. Tensors of packed types have no strides and are always dense. Before a view of the
-received bytes is created, the layout is compared with the number of bytes in exact integers, because numpy's own bounds
-check overflows. For every layout, a reshape reads its input in the row-major order of the indices. The oneDNN Graph
-developer guide says so, and all 341 compared executions agreed.
+Strides are measured in elements, not in bytes. Tensors of packed types have no strides and are always dense. Before a
+view of the received bytes is created, the layout is compared with the number of bytes. This check uses exact integers,
+because numpy's own bounds check overflows. For every layout, a reshape reads its input in the row-major order of the
+indices. The oneDNN Graph developer guide specifies this order, and all 341 executions that were compared with it
+agreed.
 """
 
 from collections.abc import Sequence

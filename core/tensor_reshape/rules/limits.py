@@ -1,4 +1,4 @@
-"""Limits from the specifications, and limits that a server may set."""
+"""Limits from the specifications, and further limits that a server may set."""
 
 from dataclasses import dataclass
 

@@ -1,13 +1,13 @@
-"""Names of dims: which names are valid, how a name is written, and how a product of names is read.
+"""This module decides which names of dims are valid, writes names, and parses products of names.
 
 Invariants:
 
-- Every valid name has a text, and parsing that text returns the same name. Words, and formulas that are not products,
-  are written without quotes. All other names are written in quotes.
+- Every valid name can be written as text, and parsing that text returns the same name. A name is written without quotes
+  if it is a word, or if it is a formula that is not a product. All other names are written in quotes.
 - A text is rejected unless all of it can be parsed.
-- A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. The rules do not interpret
-  the formula. They only treat dims with equal formulas as equal.
-- Writing a name takes a limited number of steps, because servers write the names that untrusted clients send.
+- A formula that is not a product, such as `seq + past` or `floor(height/8)`, counts as a single name. The rules do not
+  calculate with such a formula. The rules only know that dims with equal formulas are equal.
+- Writing a name takes a limited number of steps, because a server also writes names from untrusted clients.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The three operations, as a table of the properties in which they differ."""
+"""A table of the three operations, with the properties in which they differ."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The errors of a requested shape. An error names the wrong item, the whole target and the data."""
+"""Creates the errors for an invalid requested shape.
+
+Each error contains the wrong item, the whole target and the data shape.
+"""
 
 from collections.abc import Sequence
 

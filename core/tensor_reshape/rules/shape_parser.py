@@ -1,10 +1,11 @@
-"""Parser for shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
+"""Parses shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
 
-A shape is a list of dims in the notation of `rules.notation`, separated by commas. Empty text is the shape of a scalar.
-`...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or parentheses.
+A shape is a list of dims in the notation of `rules.notation`, separated by commas. An empty text is the shape of a
+scalar. The texts `...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or
+parentheses.
 
-Invariants: each item has the positions `start` and `end` of its text in the input. The text has no blanks at its ends.
-A comma in parentheses or quotes does not separate items.
+Invariants: for each item, the parser returns the positions `start` and `end` of the item's text in the input. The text
+of an item neither begins nor ends with a space. A comma in parentheses or quotes does not separate items.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Sizes in bytes as text: `16777216`, `64MiB`, `1 GiB`.
+"""Reads and writes sizes in bytes as text: `16777216`, `64MiB`, `1 GiB`.
 
 Invariants:
 
-- Units are binary and are written in full. `16M` and `16MB` may mean 16,000,000 or 16,777,216 bytes, so they are
-  rejected. The error names both alternatives.
+- Units are binary and are written in full, as in `64MiB`. `16M` and `16MB` may mean 16,000,000 or 16,777,216 bytes, so
+  they are rejected. The error for such a size names both alternatives.
 - If `parse_size` reads the output of `format_size`, it returns the same number.
 """
 

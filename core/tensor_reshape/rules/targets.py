@@ -1,11 +1,11 @@
-"""Rule 2 of `tensor_reshape.rules`: reads the items of a requested shape once, from left to right.
+"""Applies rule 2 of `tensor_reshape.rules`: it reads the items of a requested shape once, from left to right.
 
-A number above 0 is a dim. If `special_zero` is false, a 0 is also a dim. A partially known item is a *length*, which is
-a dim even if its value is 0. An unknown item may be a length, a copy or the -1.
+An item above 0 is an output dim. If `special_zero` is false, a 0 is also an output dim. A partially known item is
+called a *length*, and it is an output dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
 Only this module decides the meaning of a 0 or a -1. Solvers, explanations and views use the `Target` that `read_target`
-returns. Outside of this module, `special_zero` is only checked for presence (rule 1). `Target.cancelled` describes the
-difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
+returns. Outside of this module, code only checks whether `special_zero` is set (rule 1). `Target.cancelled` describes
+the difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
 """
 
 from collections.abc import Collection, Sequence

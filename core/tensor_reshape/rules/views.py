@@ -1,12 +1,12 @@
-"""Views: whether the output of a reshape can use the bytes of the data without a copy.
+"""Finds out whether a reshape's output can be a view, which uses the bytes of the data without a copy.
 
-The data has strides, and a view of the data has the same bytes with dims and strides of its own. If the first dims of
-data and output have the same product for all values of the unknown dims, these first dims and the remaining dims are
-two parts that can be examined separately. The output can be a view if each of its parts can be a view.
+The data has strides, and a view has the same bytes as the data, but its own dims and strides. If the first dims of data
+and output have the same product for all values of the unknown dims, these first dims and the remaining dims are two
+parts that can be examined separately. The output can be a view if each of its parts can be a view.
 
-In a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output can be
-a view if the elements of each output dim lie in one run. If a part has unknown dims other than its outermost dim, the
-result is usually UNKNOWN.
+In such a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output
+can be a view if, for each output dim, all elements along this dim lie in one run. If a part has unknown dims besides
+its outermost dim, the result is usually UNKNOWN.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Finds out whether an address in gRPC's notation is local.
 
-The module resolves no names. The only local host names are the well-known names of the loopback interface.
+The module does not resolve host names. Only the well-known names of the loopback interface count as local host names.
 """
 
 import ipaddress

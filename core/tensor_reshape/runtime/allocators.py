@@ -1,4 +1,4 @@
-"""Settings of the C library's memory allocator, for processes that send or receive large messages."""
+"""Changes settings of the C library's memory allocator in processes that send or receive large messages."""
 
 import ctypes
 import threading

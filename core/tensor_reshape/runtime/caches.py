@@ -1,13 +1,13 @@
-"""A cache of recently used values. Its entries are in two generations.
+"""A cache of recently used values. The entries of the cache are divided into two generations.
 
 - Each generation and each entry has a size limit in bytes, so the memory of the cache is bounded for any input.
-- If the younger generation is full, the cache drops the older generation, and the younger generation becomes the older
-  one. If an entry of the older generation is used, it moves to the younger generation.
+- When the younger generation is full, the cache drops the older generation, and the younger generation becomes the
+  older one. When an entry of the older generation is used, the entry moves to the younger generation.
 - If a set of entries fits into one generation, the cache keeps all of them, in whatever order they are used.
 - Threads may share a cache without a lock, because each operation on a dict is atomic. If two threads fill a cache at
   the same time, the cache may drop entries early, or may exceed its limit by a few entries for a short time.
 - Keys that clients can choose must be bytes or text, because Python randomizes the hashes of bytes and text. The hashes
-  of numbers are predictable, so a client could choose numbers with equal hashes, which would make each look-up slow.
+  of numbers are predictable, so a client could choose numbers with equal hashes, which would make each lookup slow.
 """
 
 from collections.abc import Hashable

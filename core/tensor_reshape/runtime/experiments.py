@@ -1,8 +1,8 @@
-"""Experiments of gRPC's core, and the releases of grpcio with which a server may change experiments.
+"""gRPC's core has experiments, and a server changes them only with certain releases of grpcio.
 
-- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import grpc, so that a server can
-  set the variable first.
-- gRPC may remove an experiment in any release, so a server changes experiments only for tested releases.
+- gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import
+  grpc, so that a server can set the variable first.
+- gRPC may remove an experiment in any release, so a server changes experiments only for tested releases of grpcio.
 """
 
 import re

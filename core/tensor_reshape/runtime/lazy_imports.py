@@ -1,6 +1,7 @@
-"""Lazy imports: a package imports names at their first use (PEP 562), because their modules load slowly.
+"""Lazy imports: a package imports a name only when the name is first used (PEP 562).
 
-The package also imports these names under `TYPE_CHECKING`, so that type checkers find them.
+The modules of these names load slowly. The package also imports these names under `TYPE_CHECKING`, so that type
+checkers find them.
 """
 
 import sys

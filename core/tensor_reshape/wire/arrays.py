@@ -1,7 +1,7 @@
 """Conversion between tensors and numpy arrays.
 
-Conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
-memory. Arrays of packed types have one element per byte, so `packed_elements` packs and unpacks their elements.
+The conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
+memory. An array of a packed type has one element per byte, so `packed_elements` packs and unpacks the elements.
 """
 
 from collections.abc import Sequence

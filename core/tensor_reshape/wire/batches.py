@@ -1,11 +1,11 @@
-"""Encoding and decoding of batches, item by item.
+"""Encodes and decodes batches of shape queries, one item at a time.
 
 Invariants:
 
 - If an item cannot be read or its result cannot be written, only that item is rejected.
 - A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
-- `batch_fast_path` reads and writes the compact form. The generated classes read and write all other forms. Both give
-  the same result.
+- The module `batch_fast_path` reads and writes the compact form of an item. The generated protobuf classes read and
+  write all other forms. Both ways give the same result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

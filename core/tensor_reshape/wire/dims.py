@@ -1,7 +1,7 @@
-"""Conversion of dims and shapes from messages to values and back.
+"""Converts dims and shapes between protobuf messages and Python values.
 
-A dim of an unknown kind is rejected and never ignored. Shapes and expressions that exceed their limits are rejected
-before they are read, because reading them would take long. Numbers and names are checked later, by the rules.
+A dim of a kind that this version does not know is rejected and never ignored. Shapes and expressions that exceed their
+limits are rejected before they are read, because reading them would take long. The rules check numbers and names later.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,16 +1,16 @@
-"""Reading and writing of single protobuf fields in serialized messages.
+"""Reads and writes single protobuf fields in serialized messages.
 
-If a message contains a tensor, the tensor is the last field and has the number 15. In the tensor, the bytes of the
-elements are the last field and also have the number 15. These bytes are called the payload. A message therefore
-consists of a small header, followed by the payload, and the payload need not be copied.
+If a message contains a tensor, the tensor is the last field and has the field number 15. In a tensor message, the bytes
+of the elements are the last field and also have the field number 15. The bytes of the elements are called the payload.
+A message therefore consists of a small header, followed by the payload, and the payload need not be copied.
 
 Invariants:
 
-- `find_payload` recognizes only this form. For any other encoding it returns None, and the caller uses the generated
-  class.
-- `measure_header` runs before a message is parsed, because a generated class uses up to 40 bytes of memory for each
-  byte of a header.
-- Both functions read each field only once, and stop after a few thousand fields.
+- The function `find_payload` recognizes only messages of this form. For any other encoding, `find_payload` returns
+  None, and the caller uses the generated class.
+- The function `measure_header` runs before a message is parsed, because a generated class uses up to 40 bytes of memory
+  for each byte of a header.
+- `find_payload` and `measure_header` read each field only once, and stop after a few thousand fields.
 """
 
 from typing import TypeVar

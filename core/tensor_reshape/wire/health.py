@@ -1,6 +1,7 @@
-"""Messages of the method `grpc.health.v1.Health/Check`, so that clients do not need the package grpcio-health-checking.
+"""Encodes the messages of `grpc.health.v1.Health/Check`.
 
-The messages of the method are encoded like protobuf's wrapper messages, in which field 1 is a string or a varint.
+Clients therefore do not need the package grpcio-health-checking. These messages have the encoding of protobuf's wrapper
+messages, in which field 1 is a string or a varint.
 """
 
 from enum import IntEnum

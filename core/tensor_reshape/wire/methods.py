@@ -1,4 +1,4 @@
-"""A table of the service's methods. Clients, servers and encoders use this table.
+"""A table of the methods of the gRPC service. Clients, servers and encoders use this table.
 
 CONTRIBUTING.md explains how to add an operation.
 """

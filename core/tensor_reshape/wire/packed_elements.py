@@ -1,13 +1,13 @@
-"""Packing and unpacking of elements that are smaller than a byte.
+"""Packs and unpacks elements that are smaller than a byte.
 
 Arrays of ml_dtypes have one element per byte, but messages have several elements per byte.
 
 - All packed types of ml_dtypes have 2 or 4 elements in a byte, with the first element in the lowest bits. No element is
   split between two bytes, so any chunk of a tensor can be packed or unpacked separately. The other packed types of
   OpenVINO have no numpy type and are never unpacked.
-- Spare bits of the last byte are written as 0, and are ignored when they are read.
-- The elements of one packed byte are processed together, as one word. Arrays are processed in blocks, so the additional
-  memory does not depend on the size of an array.
+- Spare bits of the last byte are written as 0 and ignored by readers.
+- The elements of one packed byte are processed together, as one integer. Arrays are processed in blocks, so the
+  additional memory does not depend on the size of the array.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """Reads the rank of an output from the first bytes of a response, for tracing.
 
-The functions never raise an error. They return None if the bytes are incomplete or have an unusual encoding.
+The functions of this module never raise an error. These functions return None if the bytes are incomplete or have an
+unusual encoding.
 """
 
 from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field

@@ -1,8 +1,8 @@
-"""Request ids. An id identifies a call in the logs of client and server.
+"""Request ids. A request id identifies a call in the logs of the client and the server.
 
-The client sends an id in the metadata of a call. If the client sends no id, the server creates one. The server returns
-the id in the trailing metadata. Ids appear in logs and error messages, so both sides ignore a value that is not a valid
-id.
+The client sends the request id in the metadata of a call. If the client sends no request id, the server creates one.
+The server returns the request id in the trailing metadata. Request ids appear in logs and error messages, so both sides
+ignore a value that is not a valid id.
 """
 
 import re

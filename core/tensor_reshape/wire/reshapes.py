@@ -1,9 +1,9 @@
-"""Encoding and decoding of the methods that execute an operation.
+"""Encodes and decodes the messages of the methods that reshape a tensor.
 
 Invariants:
 
-- The payload is always at the end of its message, so a header can be built and cached without it.
-- The length of a response header is a multiple of 8; see `encode_response_header`.
+- The payload is always at the end of its message, so a header can be built and cached without the payload.
+- The length of a response header is a multiple of 8, as `encode_response_header` explains.
 - The size of a header is checked before a message is parsed, so at most `MAX_HEADER_BYTES` are parsed in addition to
   the payload.
 """

@@ -1,6 +1,6 @@
-"""Encoding and decoding of ServerInfo.
+"""Encodes and decodes the message ServerInfo.
 
-If a newer server sends operations, data types or features that this version does not know, these are ignored.
+If a newer server lists operations, data types or features that this version does not know, these entries are ignored.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Conversion of errors to the details of a `google.rpc.Status` and back.
+"""Converts errors to the details of a `google.rpc.Status` and back.
 
-All texts are cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the trailing
-metadata exceeds about 9 KB.
+Each text in the details is cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the
+trailing metadata exceeds about 9 KB.
 """
 
 import math

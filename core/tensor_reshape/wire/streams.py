@@ -1,8 +1,8 @@
-"""Encoding and decoding of StreamReshape. On a stream, a tensor is sent as a header, followed by chunks.
+"""Encodes and decodes the messages of StreamReshape. On a stream, a tensor is sent as a header, followed by chunks.
 
-- A chunk has the same encoding in requests and in responses, so a server can return a received chunk unchanged.
-- A header contains no bytes of its tensor. The size of a header is checked before it is parsed.
-- A chunk that `encode_chunk` has written is read without parsing.
+- A chunk has the same encoding in requests and responses, so a server can return a received chunk unchanged.
+- The header message of a stream contains no bytes of its tensor. The size of a header is checked before it is parsed.
+- The fast reader recognizes a chunk that `encode_chunk` has written, without parsing the message.
 """
 
 from typing import NamedTuple

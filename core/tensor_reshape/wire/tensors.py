@@ -1,7 +1,7 @@
-"""Conversion of the message `Tensor` to `TensorView` and back.
+"""Converts the message `Tensor` to a `TensorView` and back.
 
-The payload of a tensor is never copied. The payload of a received tensor is a view of the message, and keeps the
-message in memory.
+Reading or encoding a tensor never copies the payload. The payload of a received tensor is a view of the message, so it
+keeps the message in memory.
 """
 
 from collections.abc import Sequence

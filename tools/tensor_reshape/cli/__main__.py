@@ -1,7 +1,7 @@
-"""The command `tensor-reshape`.
+"""Starts the command line program `tensor-reshape`.
 
-Invariant: a module that only one command needs is imported only when the command is known. This includes grpc, because
-the command `serve` makes decisions before it imports grpc.
+Invariant: a module that only one command needs is imported only if that command runs. The package grpc is such a
+module, because the command `serve` makes decisions before it imports grpc.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Prints click's scripts for completion in a shell. The scripts call this command line."""
+"""Prints the shell completion scripts of click. For each completion, these scripts run `tensor-reshape`."""
 
 import click
 from click.shell_completion import get_completion_class

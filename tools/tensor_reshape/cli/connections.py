@@ -1,6 +1,6 @@
 """Creates the client of a command from the options of the command line.
 
-Invariant: an error about a wrong option names the option, and is reported before the client connects.
+Invariant: an error about an invalid option names the option, and is reported before the client connects.
 """
 
 from collections.abc import Mapping

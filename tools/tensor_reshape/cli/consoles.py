@@ -1,9 +1,9 @@
-"""Decides whether output is drawn with colours, tables and progress bars, or is plain text.
+"""Decides whether output is plain text, or is drawn with colours, tables and progress bars.
 
 - Output to a pipe, a file or a dumb terminal is plain text, which other programs read. Plain text is the same in every
   release, and writing it does not import rich. If FORCE_COLOR is set, output to a pipe or a file is drawn as on a
   terminal.
-- NO_COLOR removes only the colours. rich handles NO_COLOR and the width of the terminal.
+- If NO_COLOR is set, only the colours are removed. The library rich handles NO_COLOR and the width of the terminal.
 """
 
 import os

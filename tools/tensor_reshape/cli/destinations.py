@@ -1,9 +1,9 @@
 """Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes.
 
-- A file is filled while the response arrives, so it does not have to fit into memory. While an `.npz` archive is
-  written, it needs twice its size on the disk, because its checksum is stored before the elements. Output for a pipe or
-  a device is kept in memory as a whole.
-- A file appears only when it is complete.
+- The command writes a file while the response arrives, so the array does not have to fit into memory. While an `.npz`
+  archive is written, it needs twice its size on the disk, because the checksum comes before the elements in the file.
+  Output for a pipe or a device is kept in memory as a whole.
+- An output file appears under its name only when it is complete.
 """
 
 import os

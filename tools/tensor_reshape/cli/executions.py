@@ -1,6 +1,6 @@
-"""Reshapes buffers from the lines of a batch, on a server or in this process.
+"""Reshapes the buffers that the lines of a batch contain, on a server or in this process.
 
-Invariant: the output is always the bytes of the dense row-major array, for data with any strides.
+Invariant: the output is always the bytes of a dense row-major array, even if the data has strides.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
-"""The files of a command that reshapes an array; see `sources` and `destinations`.
+"""Handles the input and output files of a command that reshapes an array.
 
-Invariant: the output file is never the input file. If the input changes while it is read, nothing is written.
+The modules `sources` and `destinations` read and write the files.
+
+Invariant: the output file is never the input file. If the input file changes while it is read, no output is written.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Shows `--help`, which rich-click draws on a terminal and click writes to a pipe.
+"""Shows the `--help` pages, which rich-click draws on a terminal and click writes to a pipe.
 
-rich-click's own command classes would also draw in pipes, and every command would have to use them. So this module
-draws the help of all commands.
+The command classes of rich-click would also draw in pipes, and every command would have to use them. This module
+therefore draws the help of all commands.
 """
 
 import sys

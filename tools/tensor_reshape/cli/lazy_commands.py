@@ -1,7 +1,7 @@
-"""Imports commands only when they run, so that they do not slow down other commands.
+"""Imports a command only when it runs, so that it does not slow down other commands.
 
-- The help of the group, its version and an unknown command import no command.
-- The help and the completion of one command import only that command.
+- Showing the help or the version of the program, or rejecting an unknown command, imports no command.
+- Showing the help or the completion of one command imports only that command.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Reads the location of an array on the command line: a file, a member of a file, or a pipe.
+"""Parses the location of an array on the command line: a file, a member of a file, or a pipe.
 
-`FILE.npz:NAME` and `FILE.safetensors:NAME` are members. Every other colon belongs to the file name.
+A text of the form `FILE.npz:NAME` or `FILE.safetensors:NAME` is the location of a member. Any other colon is a part of
+the file name.
 """
 
 import re

@@ -1,8 +1,10 @@
-"""Maps files into memory. Only the part of a file that is in use stays in memory.
+"""Maps files into memory. Only the part of a mapped file that is in use stays in memory.
 
-- Finished parts are returned to the system during the work. So a file of 10 GiB uses some tens of MiB of memory.
-- If another process truncates a mapped file, SIGBUS ends this process. The system has no other way to report the
-  truncation. Output has another file name until it is complete, so an incomplete file never replaces an old file.
+- Parts that have been processed are returned to the system while the transfer continues. With this method, a file of 10
+  GiB uses some tens of MiB of memory.
+- If another process truncates a mapped file, the signal SIGBUS ends this process. The system has no other way to report
+  that a mapped file was truncated. An output file has a temporary name until it is complete, so an incomplete file
+  never replaces an old file.
 """
 
 import mmap

@@ -1,6 +1,6 @@
 """Reads and writes headers of .npy files, which describe the type and shape of the elements.
 
-Invariants: every value of a header is checked against the size of the file, and no header creates Python objects.
+Invariants: every value of a header is compared with the size of the file, and no header can create Python objects.
 """
 
 import io

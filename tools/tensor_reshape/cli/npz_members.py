@@ -1,7 +1,7 @@
 """Reads and writes members of .npz files, which are zip archives of .npy files.
 
-`numpy.savez` does not compress, so its members are mapped like files, and their checksums are not verified. Members
-from `savez_compressed` are decompressed and verified as a whole.
+`numpy.savez` does not compress its members, so they are mapped like files, and their checksums are not verified.
+Members from `numpy.savez_compressed` are decompressed and verified as a whole.
 """
 
 import struct

@@ -1,6 +1,7 @@
-"""The options and arguments that several commands have.
+"""Defines the options and arguments that several commands have.
 
-Invariant: this module imports numpy and grpc only when an option needs them. Help and completion import neither.
+Invariant: this module imports numpy and grpc only when the value of an option needs them. Showing help or completing a
+word imports neither numpy nor grpc.
 """
 
 import functools

@@ -1,7 +1,8 @@
-"""Writes files completely or not at all.
+"""Writes an output file completely or not at all.
 
-- The file has another name until it is complete. Then it replaces the old file in one step.
-- Disk space is reserved before the first byte arrives, so a full disk is an error at the start instead of SIGBUS later.
+- An output file has a temporary name until it is complete. The complete file then replaces the old file in one step.
+- Disk space is reserved before the first byte arrives, so that a full disk causes an error at the start instead of
+  SIGBUS later.
 - No incomplete file remains after an error, SIGTERM or SIGHUP. Only signals that end a process at once, such as
   SIGKILL, SIGQUIT and SIGBUS, leave a `.part` file.
 """

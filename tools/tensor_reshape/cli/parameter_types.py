@@ -1,6 +1,7 @@
-"""The types of the parameters of the command line.
+"""Defines the types of the command line parameters.
 
-Invariant: this module imports numpy and grpc only when a parameter needs them. Help and completion import neither.
+Invariant: this module imports numpy and grpc only when the value of a parameter needs them. Showing help or completing
+a word imports neither numpy nor grpc.
 """
 
 import re

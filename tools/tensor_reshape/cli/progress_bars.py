@@ -1,4 +1,4 @@
-"""Draws progress bars for transfers and runs of queries, only on terminals."""
+"""Draws progress bars for transfers and for runs of many queries, only on terminals."""
 
 import sys
 from collections.abc import Callable, Iterator

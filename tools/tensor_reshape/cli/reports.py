@@ -1,7 +1,8 @@
 """Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
 
 - Reporting an error imports neither grpc nor the SDK.
-- Messages may contain control characters from a file or a server. They are escaped and never sent to the terminal.
+- Error messages may contain control characters from a file or a server. Such characters are escaped and never sent to
+  the terminal.
 """
 
 import io

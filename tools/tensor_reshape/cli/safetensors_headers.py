@@ -1,9 +1,11 @@
 """Reads and writes headers of .safetensors files.
 
-A file contains eight bytes with a length, JSON of that length, and then the elements of all tensors.
+A .safetensors file begins with a length of eight bytes and JSON of that length, followed by the elements of all
+tensors.
 
-The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. The header
-is short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
+The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This module
+therefore reads the short header itself, and leaves the elements in the file. The tests compare reading and writing with
+the library.
 """
 
 import json

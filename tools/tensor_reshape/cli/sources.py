@@ -1,7 +1,7 @@
 """Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
-- Files are mapped instead of read. Compressed members and pipes are read into memory as a whole.
-- A damaged or malicious file causes only an error that names the file. Pickled data is never loaded.
+- Plain files are mapped into memory instead of read. Compressed members and pipes are read into memory as a whole.
+- A damaged or malicious file only causes an error that names the file. The command never loads pickled data.
 """
 
 import io

@@ -2,10 +2,10 @@
 
 Invariants:
 
-- A record that is not an answer raises an `InvalidAnswerError`.
-- A null counts as a missing key, because the serializers of many languages write it. Only the shape may be null, which
-  means that its rank is unknown.
-- A shape with more than _MAX_DIMS dims is not read.
+- If a JSON record is not a valid answer, reading it raises an `InvalidAnswerError`.
+- A null counts as a missing key, because the serializers of many languages write null for a missing value. Only the
+  shape itself may be null, which means that its rank is unknown.
+- A shape with more than _MAX_DIMS dims is rejected before it is read.
 """
 
 from typing import NamedTuple, TypeAlias

@@ -1,6 +1,7 @@
-"""The cases of the conformance suite.
+"""Reads the test cases of the conformance suite.
 
-Invariants: a line of a file becomes one case for each of its operations, and a query does not contain the answer.
+Invariants: a line of a suite file becomes one case for each of its operations, and the query of a case does not contain
+the answer.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Describes queries and answers of the suite in words, for the readers of a report."""
+"""Describes queries and answers of the conformance suite in words, for the readers of a report."""
 
 import json
 from collections.abc import Mapping, Sequence

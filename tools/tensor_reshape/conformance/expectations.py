@@ -1,7 +1,7 @@
-"""Compares the differences of a run with the expected differences of an implementation, which a file contains.
+"""Compares the differences that a run has found with a file of expected differences of the implementation.
 
-Invariant: a run fails if a difference is new, or if an expected difference is gone. So the file stays correct. The
-differences of cases that were not run are neither new nor gone.
+Invariant: a run fails if a difference is new, or if an expected difference no longer occurs. The file of expected
+differences therefore stays correct. If a case was not run, its difference counts as neither new nor gone.
 """
 
 import json

@@ -1,10 +1,10 @@
 """Runs a Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
-The function takes a query as a dict, and returns an answer as a dict without `id`. A ValueError becomes a rejection,
-and a NotImplementedError becomes `unsupported`. Any other exception ends the program, which the runner reports as a
-crash.
+The function takes a query as a dict, and returns an answer as a dict without `id`. If the function raises ValueError,
+the answer is a rejection. If it raises NotImplementedError, the answer is `unsupported`. Any other exception ends the
+program, which the runner reports as a crash.
 
-Invariant: only answers reach standard output. All other output of the function goes to standard error.
+Invariant: the program writes only answers to standard output. All other output of the function goes to standard error.
 """
 
 import json

@@ -1,15 +1,16 @@
-"""Finds instances of partial queries.
+"""Finds concrete instances of partially known queries.
 
-An instance has a number for each unknown of the query, and the output shape that follows from the rules.
+An instance has a number for each unknown value of the query, and the output shape that follows from the rules.
 
-The search gives a value to one unknown after the other. After each value, the rules decide whether an instance is still
-possible. So the search can find an instance that contradicts an answer, even if the query has very many instances.
+The search gives a number to one unknown value after the other. After each number, the rules decide whether an instance
+is still possible. The search can therefore find an instance that contradicts an answer, even if the query has very many
+instances.
 
 Invariants:
 
-- The rules accept every instance that is found. If no instance is found, there may still be one, because the search
-  tries few values of each unknown and a limited number of queries.
-- The same query has the same instances on every machine.
+- The rules accept every instance that the search returns. If the search finds no instance, there may still be one,
+  because the search tries few numbers for each unknown value and a limited number of queries.
+- For the same query, the search returns the same instances on every machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,10 +2,11 @@
 
 Invariants:
 
-- `exchange_lines` always ends. It kills the program, and all processes that the program has started, in three cases: if
-  the program is silent for too long, if it writes too much that is not an answer, and if the call is cancelled.
-- At most one line of output and the end of the standard error are kept in memory.
-- The program's input is closed after the last line, so a program may read everything before it answers.
+- The function `exchange_lines` always ends. It kills the program and all processes that the program has started in
+  three cases: if the program is silent for too long, if it writes too much output that is not an answer, or if the call
+  is cancelled.
+- At most one line of standard output and the end of standard error are kept in memory.
+- The standard input of the program is closed after the last line, so a program may read all queries before it answers.
 """
 
 import asyncio

@@ -1,18 +1,19 @@
-"""Runs an implementation as a program. It is started again after each failure, and every case gets a reply.
+"""Runs an implementation as a separate program.
 
-All queries are written to the program at once. The program may answer each query at once or after it has read all
-queries, and in order or by id. So a failure does not show which query has caused it. The first query without an answer
-is sent again to a new process, without other queries. If the program fails again, this failure is the reply. If the
-program answers, a later query has caused the failure, and the next process gets fewer queries.
+The program is started again after each failure, and every case gets a reply. All queries are written to the program at
+once. The program may answer each query at once or after it has read all queries, and in any order if its answers have
+ids. A failure therefore does not show which query has caused it. After a failure, the first query without an answer is
+sent again to a new process, without other queries. If the program fails again, this second failure is the reply to the
+query. If the program answers, a later query has caused the first failure, and the next process gets fewer queries.
 
 Invariants:
 
-- Each case always has one reply. A failure is the reply to a case only if the program has failed on this case without
-  other cases.
-- A program that fails on everything ends the run. After several failures in a row, the program must answer a query that
-  it has answered before. If it fails, its last failure is the reply to all remaining cases. If it has never answered a
-  query, a ProgramError is raised. A ProgramError is also raised if the program is silent for all queries, and then for
-  a single query.
+- Each case always gets exactly one reply. A failure is the reply to a case only if the program has failed while this
+  case was its only query.
+- If a program fails on every query, the run ends early. After several failures in a row, the program must answer a
+  query that it has answered before. If the program fails to answer this query, its last failure is the reply to all
+  remaining cases. If the program has never answered a query, a ProgramError is raised. A ProgramError is also raised if
+  the program is silent when it gets all queries, and then is silent for a single query.
 """
 
 import json

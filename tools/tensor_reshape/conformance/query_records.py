@@ -1,6 +1,6 @@
-"""Shape queries and their errors as JSON lines.
+"""Converts shape queries and their errors to JSON lines and back.
 
-Invariant: each line is a query or gets its own error. An ambiguous value is an error, not a guess.
+Invariant: each line is a valid query or gets its own error. An ambiguous value causes an error and is never guessed.
 """
 
 import json

@@ -1,6 +1,9 @@
-"""The results of a run, and their JSON. Cases that agree are only counted, but differences are stored in full.
+"""The results of a conformance run, and their JSON.
 
-Invariants: the same answers result in the same JSON, except for the date. Reading the JSON restores the results.
+Cases with the right answer are only counted, but differences are stored in full.
+
+Invariants: a run with the same answers results in the same JSON, except for the date. Reading the JSON restores the
+results.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Runs the suite with one process of a program, or with several processes at the same time.
+"""Runs the conformance suite with one process of a program, or with several processes at the same time.
 
 Invariants: if a program answers each query independently, the results do not depend on the number of processes. No
 process of the program remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.

@@ -1,7 +1,7 @@
-"""The table of a report, with a row for each rule.
+"""The table of a conformance report, which has a row for each rule.
 
-For one implementation, the columns are verdicts. For several implementations, the columns are the implementations. Each
-cell then has the share of supported cases that agree, and the worst verdict.
+If the report is about one implementation, the columns are verdicts. If the report is about several implementations,
+each implementation has a column. Each cell then shows the share of supported cases that agree, and the worst verdict.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
-"""Compares an answer with the right answer.
+"""Compares the answer of an implementation with the right answer.
 
 Invariants:
 
-- A wider answer is weaker, but not wrong. A narrower answer is wrong if an instance of the query contradicts it, and
-  tighter if no such instance was found.
-- Two rejections agree even if their reasons differ.
+- An answer with a wider range is weaker, but not wrong. An answer with a narrower range is wrong if an instance of the
+  query contradicts it, and tighter if no such instance was found.
+- Two answers that reject the query agree even if their reasons differ.
 """
 
 from collections.abc import Iterator, Sequence

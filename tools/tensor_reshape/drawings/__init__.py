@@ -1,4 +1,4 @@
-"""Draws queries as pictures for notebooks and pages."""
+"""Draws shape queries as pictures for notebooks and web pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection

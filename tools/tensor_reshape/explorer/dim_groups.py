@@ -1,14 +1,14 @@
-"""Finds groups of neighbouring input dims, and the neighbouring output dims that they become.
+"""Groups neighbouring input dims with the neighbouring output dims that the reshape makes of them.
 
 A reshape keeps the elements in row-major order. If the product of some first input dims is equal to the product of some
-first output dims, there is a boundary after these dims, which no element crosses. For example, (2, 3, 4) to (6, 4) has
-the groups (2, 3) to (6), and (4) to (4).
+first output dims, there is a boundary after these dims, which the elements of neither side cross. For example, in a
+reshape of (2, 3, 4) to (6, 4), the dims (2, 3) become (6), and (4) becomes (4).
 
 Invariants:
 
-- The groups cover all input dims and all output dims in order. Only the group of a scalar has no dims.
-- Boundaries are found only with numbers and names, so an unknown dim is in a group with its neighbours.
-- Groups describe how elements move, so they have no meaning for an empty tensor.
+- The groups cover all input dims and all output dims in order. A group without dims occurs only for a scalar.
+- Boundaries are found only with numbers and names, so an unknown dim is in the same group as its neighbours.
+- Groups describe how a reshape moves elements, so they have no meaning for an empty tensor.
 """
 
 from collections import Counter, defaultdict

@@ -1,13 +1,15 @@
-"""Draws answers and rejections. Data, target and output are rows of boxes, and lines show the origin of each dim.
+"""Draws the results of shape queries and the reasons of rejections.
 
-There are three kinds of lines. Solid lines lead from data dims to the dims that they become (`dim_groups`). If a group
-has several dims, its lines meet in a dot. A dashed line leads from a data dim to the 0 that copies it. A third line
-leads from each target item to the output dim below it. The equation at the bottom is that of rules 3 and 4. The copied
-dims, which these rules remove from both sides, are struck out.
+In a drawing, the data, the target and the output are rows of boxes, and lines show the origin of each dim. A drawing
+has three kinds of lines. A solid line leads from a data dim to the output dim that it becomes (`dim_groups`). If a
+group has several dims, the lines of the group meet in a dot. A dashed line leads from a data dim to the 0 that copies
+it. A line of the third kind leads from each target item to the output dim below it. The equation at the bottom of a
+drawing is that of rules 3 and 4. In this equation, the copied dims, which these rules remove from both sides, are
+struck out.
 
 Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
-drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
-information depends on colour only.
+drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
+Colour is never the only sign of a piece of information.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Parses queries from text, which comes from the inputs of the page or from a link.
+"""Parses shape queries from text, which comes from the inputs of the page or from a link.
 
 Invariants: only `rules.shape_parser` parses shapes, as on the command line. The rejection of an invalid text names the
-same field as a server. `find_wrong_item` returns the text and the item that belong to the field.
+same field as a server. The function `find_wrong_item` returns the text and the item that belong to the field of an
+error.
 """
 
 import re

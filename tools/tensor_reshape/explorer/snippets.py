@@ -1,7 +1,7 @@
-"""Writes queries as code to copy: Python, a command, and JSON for the HTTP port.
+"""Writes a query as code that users can copy: Python, a command, and JSON for the HTTP port.
 
-Invariants: a snippet runs without changes and makes exactly the given query. Any text in a snippet is one Python
-literal or one word of a shell, and consists of printable characters.
+Invariants: a snippet runs without changes and sends exactly the given query. In a snippet, any text from the query is
+one Python literal or one word of a shell, and consists of printable characters.
 """
 
 import re

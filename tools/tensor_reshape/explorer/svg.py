@@ -1,8 +1,8 @@
 """Draws boxes, lines and texts as SVG elements.
 
-Invariants: the output is well-formed XML for any text. Unprintable characters are escaped, and special characters of
-XML become entities. Colours are attributes, so a page with a strict content security policy shows them, and its style
-sheet may set other colours by the classes of the elements.
+Invariants: for any text, the output is well-formed XML. Unprintable characters are escaped, and special characters of
+XML become entities. Colours are written as attributes, so a page with a strict content security policy shows them, and
+the page's style sheet may set other colours by the classes of the elements.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Calculates with partially known dims, as models do to compute a target shape.
+"""Calculates with partially known dims, in the same way as a model that computes a target shape.
 
-Invariants: None is an unknown number. A result is right for all values of the names with which the model can run. A
-name stands for a dim, so it is not negative.
+Invariants: the value None means an unknown number. A result is correct for all values of the names with which the model
+can run. A name stands for the size of a dim, so its value is not negative.
 """
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim

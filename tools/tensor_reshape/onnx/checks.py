@@ -1,14 +1,15 @@
-"""Checks a model with a batch of queries for all Reshape nodes, and compares the answers with the model.
+"""Checks an ONNX model with a batch of queries for all Reshape nodes, and compares the answers with the model.
 
 Invariants:
 
-- The data shapes are those that onnx infers. If onnx leaves a dim unknown and the data is the output of another
-  Reshape, the query uses the answer for the other node. Then the answers are written into the model and onnx infers
-  again, until no new dim is found. So an answer for one node improves the shapes of all later nodes.
-- The declared shape of a Reshape output is never used for inference, because the answer is compared with it.
-- A target item that the model computes from dims is usually a length. But if the item can be 0, it may copy another dim
-  in some runs of the model. Such an item is unknown in the query. onnx treats the item as a length, so the shape that
-  onnx infers for this output is not used.
+- The query of a node uses the data shape that onnx infers. If onnx leaves a dim unknown and the data has the shape of
+  another Reshape output, the query uses the answer for the other node. After each batch, the answers are written into
+  the model and onnx infers the shapes again, until no new dim is found. An answer for one node can therefore improve
+  the shapes of all later nodes.
+- The declared shape of a Reshape output is never an input of the inference, because the answer is compared with it.
+- If a model computes a target item from dims, the item is usually a length, which is an output dim. If such an item can
+  be 0, it may instead copy another dim in some runs of the model. An item that may copy is unknown in the query. onnx
+  treats such an item as a length, so the shape that onnx infers for this output is not used.
 """
 
 from collections.abc import Callable, Mapping, Sequence

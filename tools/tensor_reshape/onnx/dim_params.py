@@ -1,11 +1,12 @@
-"""Converts between the dims of ONNX models and the dims of the rules.
+"""Converts the dims of ONNX models to the dims of the rules and back.
 
 Invariants:
 
-- A `dim_param` is a name without further meaning. It is a product or a quotient only if each of its names is also a dim
-  of the model. For example, `batch*heads` is a product, but `Add/Add_output_0_dim_1` is a single name.
-- An unknown dim of a tensor gets the name `TENSOR_dim_INDEX`, which the model does not use. So the check recognizes the
-  dim in later computations of the model.
+- In ONNX, a `dim_param` is only a name. This module reads a name as a product or a quotient only if each name in it is
+  also a dim of the model. For example, `batch*heads` is read as a product, but `Add/Add_output_0_dim_1` is a single
+  name.
+- An unknown dim of a tensor gets a name of the form `TENSOR_dim_INDEX` that the model does not use. With this name, the
+  check recognizes the dim in later computations of the model.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,10 +2,10 @@
 
 Invariants:
 
-- Weights in other files are never opened, because a path in a model comes from an untrusted source.
+- Weights in other files are never opened, because the path of such a file comes from an untrusted source.
 - A model is rejected before it is traversed if its functions call themselves, or have more than MAX_NODES nodes when
-  they are expanded. So the time depends only on the size of the file.
-- The given model is never changed.
+  they are expanded. The time of a check therefore depends only on the size of the file.
+- The caller's model object is never changed.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The result of a check, with a finding for each Reshape node."""
+"""The result of a model check, with a finding for each Reshape node."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""Finds the Reshape nodes of a model, with the known parts of their data and target shapes.
+"""Finds the Reshape nodes of an ONNX model, with the known parts of their data and target shapes.
 
-Nodes are read in the order of the file, which is the order of execution. A graph inside of a node (If, Loop, Scan) can
-use the names outside of it. A name has its latest value, so a cycle in a model does not cause an endless loop.
+Nodes are read in the order of the file, because models execute nodes in this order. A subgraph of a node (If, Loop,
+Scan) can use the names of the graph around it. Each name has only its latest value, so a cycle in a model does not
+cause an endless loop.
 """
 
 from collections import ChainMap

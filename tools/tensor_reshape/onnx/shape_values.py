@@ -1,8 +1,8 @@
-"""Computes the known integers of a model. Models compute the targets of Reshape from shapes, node by node.
+"""Computes the integer values in a model that are known without running it.
 
-onnx's own inference computes these values as well, but does not return them. This module supports the operators that
-exporters use for shapes. The result of any other operator is unknown. A value is a scalar, or a list of at most
-MAX_ITEMS integers.
+Models compute the target of a Reshape from shapes, node by node. onnx's own inference computes these values as well,
+but does not return them. This module supports the operators that exporters use for shapes. The result of any other
+operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS integers.
 """
 
 from collections.abc import Callable, Mapping, Sequence

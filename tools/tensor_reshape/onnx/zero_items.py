@@ -1,8 +1,8 @@
-"""Finds target items that a model computes from dims, and that copy another dim in runs in which they are 0.
+"""Finds target items that a model computes from dims, and that copy another dim if their value is 0.
 
-Invariant: an item that is not listed counts as a length in every run. In a run in which such an item is 0, the dim that
-it copies is 0 as well, or the node fails. A node fails if the numbers of elements differ, or if the -1 would divide by
-0.
+Invariant: if this module does not return an item, the item counts as a length in every run of the model. If such an
+item is 0 in a run, either the dim that it copies is 0 as well, or the node fails. A node fails if the data and the
+output have different numbers of elements, or if the -1 would be a division by 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

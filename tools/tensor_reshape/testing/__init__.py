@@ -1,7 +1,7 @@
 """Helpers for tests of programs that call the service.
 
-`run_server` starts a server on a free port. `FakeClient` and `AsyncFakeClient` are clients without a server. They apply
-the real rules, and fail on request. The pytest fixtures are `reshape_server`, `reshape_client` and
+`run_server` starts a server on a free port. `FakeClient` and `AsyncFakeClient` are clients without a server. Both fake
+clients apply the real rules, and fail on request. The pytest fixtures are `reshape_server`, `reshape_client` and
 `fake_reshape_client`.
 
 Invariant: importing this package needs only the standard library, because pytest imports it in every session.

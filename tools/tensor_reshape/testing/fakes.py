@@ -1,10 +1,12 @@
-"""Clients that need no server. They are the SDK's clients, but this process answers their calls by the same rules.
+"""Fake clients that need no server.
+
+Fake clients are the SDK's clients, but this process answers their calls by the same rules.
 
 Invariants:
 
-- A call has the same result or error as with a server with default limits. No connection is opened.
-- A requested failure ends the next call that the SDK would send. A call that the SDK rejects locally does not use up
-  the failure. A fake neither retries nor waits.
+- A call has the same result or error as with a server with default limits. A fake client opens no connection.
+- A requested failure ends the next call that the SDK would send. If the SDK rejects a call locally, the requested
+  failure remains for the next call. A fake client neither retries nor waits.
 """
 
 import asyncio

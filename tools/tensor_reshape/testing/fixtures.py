@@ -1,6 +1,6 @@
-"""The pytest plugin. pytest finds it by its entry point.
+"""The pytest plugin with the fixtures. pytest finds the plugin by its entry point.
 
-Invariant: if a session uses none of these fixtures, this module imports neither gRPC nor numpy.
+Invariant: if a test session uses none of these fixtures, this module imports neither gRPC nor numpy.
 """
 
 from collections.abc import Iterator

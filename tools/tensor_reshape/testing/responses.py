@@ -1,7 +1,7 @@
-"""Computes the responses of a server with default limits in this process, with the same rules and the same codec.
+"""Computes in this process the responses of a server with default limits, with the same rules and the same encoders.
 
-Invariants: a request and a response are bytes, as in a server. A request that a server rejects is rejected with the
-same reason, field and values. Calls are not admitted, queued or counted, so there are no concurrency limits.
+Invariants: requests and responses are bytes, as in a server. A request that a server rejects is rejected with the same
+reason, field and values. Calls are not limited, queued or counted, so there are no concurrency limits.
 """
 
 from collections.abc import Callable, Iterator, Mapping

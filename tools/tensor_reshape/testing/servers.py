@@ -1,7 +1,7 @@
-"""Runs servers in their own processes, each on a free port of this machine.
+"""Runs each server in its own process, on a free port of this machine.
 
-Invariant: a server ends with the process that started it, even if that process is killed. This only works on systems
-with a shell.
+Invariant: a server ends when the process that started it ends, even if that process is killed. This invariant only
+holds on systems with a shell.
 """
 
 import json

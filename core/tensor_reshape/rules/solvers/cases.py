@@ -1,10 +1,10 @@
-"""The cases of the general solver, and the ranges of the output variables over all cases.
+"""The general solver splits a query into cases, and finds the ranges of the output variables over all cases.
 
-If the volume is 0, the equation does not restrict other variables: 0 * N = 0 * M holds for any N and M. An unknown item
-can be a length, a copy if its value is 0 and special_zero is true, or the -1. The accepted instances are therefore
-split into cases in which the equation is meaningful. Each case has a function in this module. The result contains the
-ranges of all cases. The function of a case without instances returns None. A query is rejected if all functions return
-None.
+If the volume is 0, the equation of the volumes does not restrict other variables: 0 * N = 0 * M holds for any N and M.
+An unknown item can be a length, the -1, or a copy (if its value is 0 and special_zero is true). The solver therefore
+splits the accepted instances into cases in which the equation restricts the variables. Each case has a function in this
+module. The result of the solver contains the ranges of all cases. If a case has no instances, its function returns
+None. If the functions of all cases return None, the query is rejected.
 
 solve
     no item is known to be the -1
@@ -17,8 +17,9 @@ solve
             _solve_inferred         the divisor of the -1 is not 0
             _solve_inferred_zero    the divisor of the -1 is not 0, and the -1 becomes 0
 
-The result is always sound. If there would be too many cases, the result has the ranges of the query. If no steps are
-left, the result has the ranges that have been clipped so far, or the ranges of the query.
+The result is always sound, so it never excludes a possible value. If there would be too many cases, the result has the
+ranges of the query. If no steps are left, the result has the ranges that have been narrowed so far, or the ranges of
+the query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

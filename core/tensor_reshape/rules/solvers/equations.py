@@ -1,18 +1,19 @@
-"""Translates a query into variables and one equation of two volumes.
+"""Translates a query into variables and one equation between the volumes of data and output.
 
-Each symbol is one variable, even if it occurs in several dims. Each dim without a name is also a variable. Every dim of
-data and output is written as a monomial, which is a number times variables, divided by a number times variables. The
-volume of the data equals the volume of the output. Both volumes are multiplied by the divisors of all dims, which
-leaves an equation without divisions. In this example, both volumes are multiplied by 3:
+Each symbol is one variable, even if the symbol occurs in several dims. Each dim without a name is also a variable.
+Every dim of data and output is written as a monomial, which is a fraction: a number times variables, divided by a
+number times variables. The equation says that the data and the output have the same volume. Both sides of the equation
+are multiplied by the divisors of all dims, which leaves an equation without divisions. In this example, both sides are
+multiplied by 3:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
 
 Invariants:
 
-- The range of a variable follows from the query and holds in every case of the solver.
-- In all solvers, a range without an upper bound has an upper end of MAX_DIM or more. MAX_DIM is also a correct upper
-  end for every dim, because no dim exceeds MAX_DIM. If the rank of the data is unknown, the product of its dims may
-  exceed MAX_DIM and has the upper end UNBOUNDED.
+- The query determines a range for each variable, and this range holds in every case of the solver.
+- In all solvers, a range without an upper bound ends at MAX_DIM or a larger number. For a dim, MAX_DIM is always a
+  correct upper bound, because no dim exceeds MAX_DIM. If the rank of the data is unknown, the product of its dims may
+  exceed MAX_DIM, so its range ends at UNBOUNDED.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Rules 3 and 4 for numbers: one division or one comparison, in exact integers.
+"""Applies rules 3 and 4 to known shapes, with one division or one comparison of exact integers.
 
-This module multiplies the same dims as `targets.balance`, but creates no lists of dims. With such lists, the query of
-an execution with a -1 would take at least a quarter longer.
+This module multiplies the same dims as `targets.balance`, but does not create lists of dims. With such lists, the query
+of a reshape call with a -1 would take at least a quarter longer.
 """
 
 from math import prod

@@ -1,16 +1,17 @@
-"""Bounds of the quotient of a product of variables and a constant.
+"""Computes bounds of a quotient whose dividend is a product of variables and whose divisor is a constant.
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-If a constant divides a product of variables, the constant can be split into one divisor of each variable. For one way
-to split the constant, the quotient is a product of independent quotients, so its bounds are exact. The bounds over all
-ways are therefore exact as well. For example, let n and m be at most 20. Dividing 20 * 20 by 98 would allow x = 4. The
-split 7 * 14 allows at most x = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
+If a constant divides a product of variables, the constant is a product of one divisor of each variable. For one such
+split of the constant, each variable is divided by its own part of the constant, so the bounds of the whole quotient are
+exact. The smallest and the largest bounds over all splits are therefore exact as well. For example, the quotient x is n
+* m / 98, and n and m are at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x
+= 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
 
-Invariants: only `solvers.propagation` uses this module. The ways to split a constant are not listed one by one. If
-several ways have used the same part of the constant for the first variables, only the smallest and the largest product
-of these ways are kept. The number of steps is computed first, so a query that would need too many steps costs almost no
-steps and is left to the search.
+Invariants: only `solvers.propagation` uses this module. The splits of a constant are not listed one by one. If several
+splits have used the same part of the constant for the first variables, only the smallest and the largest product of
+these splits are kept. The number of steps is computed before the splits are examined, so a query that would need too
+many steps costs almost no steps and is left to the general search.
 """
 
 from collections.abc import Sequence
