@@ -45,9 +45,10 @@ Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamS
 
 
 class AsyncClient(BaseClient[AioCalls, Interceptor]):
-    """An asyncio client that reshapes arrays on a server. It belongs to the event loop in which it was created.
+    """An asyncio client that reshapes arrays on a server.
 
-    Its methods have the same arguments, results and errors as those of `Client`.
+    An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
+    errors as those of `Client`.
 
     Raises:
         RuntimeError: no event loop is running.

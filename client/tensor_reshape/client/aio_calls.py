@@ -44,7 +44,10 @@ _STATUS_SECONDS = 2.0
 
 
 class _End(NamedTuple):
-    """A report of grpc.aio that a call has ended. A failed write causes one report, and the server's status another."""
+    """A message with which grpc.aio reports that a call has ended.
+
+    A failed write causes one such report, and the server's status causes another.
+    """
 
     code: grpc.StatusCode
     details: str
@@ -123,7 +126,7 @@ class AioCalls:
             return await self._repeat(attempt, attempts)
 
     async def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call without retries. The server may have any health status."""
+        """Makes a call without retries. The server may have any health status, even NOT_SERVING."""
         # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context:
             async with self._open_channel(avoid_unhealthy=False) as channel:
@@ -172,7 +175,10 @@ class AioCalls:
                 return result
 
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
         pause = attempts.plan_pause(error)
         if pause is None:
             raise await self._explain_end(attempts.choose_end(error)) from None
@@ -184,7 +190,7 @@ class AioCalls:
             raise explain_loss(error, self._endpoint.target)
 
     async def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
+        """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             await self._check_health(seconds, wait_for_ready=True)
 
@@ -201,7 +207,10 @@ class AioCalls:
         return explain_loss(error, self._endpoint.target)
 
     async def _find_fault(self) -> str:
-        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
         if self._endpoint.budget.is_closed:
             return ""
         state = self._channel.get_state()
@@ -239,7 +248,7 @@ class AioCalls:
 
 
 def require_loop() -> None:
-    """Checks that an event loop is running. A channel belongs to the event loop in which it is created.
+    """Checks that an event loop is running. A gRPC channel belongs to the event loop in which it is created.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -254,7 +263,10 @@ def require_loop() -> None:
 async def _exchange(
     call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
-    """Sends the first message and yields the responses. Errors of gRPC become errors of this package."""
+    """Sends the first message of a stream and yields the responses.
+
+    Errors of gRPC are converted to errors of this package.
+    """
     try:
         await call.write(begin)
         async for raw in call:
@@ -270,7 +282,10 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
 
 
 async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
-    """Returns the error of a stream. It has the server's status, even if a failed write was reported first."""
+    """Returns the error with which a stream ended.
+
+    The error has the server's status, even if a failed write was reported first.
+    """
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
@@ -288,7 +303,10 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 
 
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
-    """Records the end of a call. This runs in the callback, because the next event would overwrite the status."""
+    """Stores the status with which a call ended.
+
+    This code runs in the callback of the event, because the next event would overwrite the status.
+    """
     try:
         _read_end(call).send(None)
     except StopIteration as returned:  # the coroutine never waits, because the call has already ended
@@ -300,7 +318,7 @@ async def _read_end(call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> _End:
 
 
 async def _explain(call: Awaitable[bytes]) -> bytes:
-    """Returns the response of a call. Errors of gRPC become errors of this package."""
+    """Returns the response of a call. Errors of gRPC are converted to errors of this package."""
     try:
         return await call
     except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
@@ -317,6 +335,6 @@ def _choose_error(error: BaseException) -> BaseException:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task was cancelled. False if only its call was cancelled."""
+    """Whether this task was cancelled. Returns False if only the gRPC call of the task was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -30,11 +30,11 @@ _FLAG_MEANING = (
 
 
 class NamedType(Protocol):
-    """An element type of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
+    """The element type class of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
 
     @property
     def name(self) -> str:
-        """The name in numpy's spelling, for example "float32"."""
+        """The name of the type in numpy's spelling, for example "float32"."""
 
 
 DataTypeLike: TypeAlias = DataType | str | type[object] | NamedType
@@ -50,12 +50,15 @@ InferredShape([6])
 
 
 class _Required(Enum):
-    """The default value of a required flag. It means that the caller has not passed the flag."""
+    """A marker that is the default value of a flag which callers must pass.
+
+    If a flag has this value, the caller has not passed the flag.
+    """
 
     REQUIRED = "required"
 
     def __repr__(self) -> str:
-        """The text that `help` shows."""
+        """The text that Python's `help` shows for this value."""
         return self.value
 
 
@@ -65,7 +68,7 @@ REQUIRED = _Required.REQUIRED
 def require_special_zero(function: _Function) -> _Function:
     """Makes a call without `special_zero` raise an error that explains the flag, instead of Python's own error.
 
-    The decorator returns the function itself, so type checkers see no change and calls take no longer.
+    The decorator returns the function itself, so type checkers see no change and calls take no longer than before.
     """
     defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
     function.__kwdefaults__ = {**defaults, "special_zero": REQUIRED}
@@ -73,7 +76,7 @@ def require_special_zero(function: _Function) -> _Function:
 
 
 def require_flag(special_zero: object) -> None:
-    """Checks that the flag was given.
+    """Checks that the caller has passed the flag.
 
     Raises:
         TypeError: the flag is missing.
@@ -84,7 +87,7 @@ def require_flag(special_zero: object) -> None:
 
 
 def check_flag(special_zero: object) -> bool | None:
-    """Returns the flag. None is accepted here, because the rules reject it.
+    """Returns the flag. The value None is accepted here, because the rules reject it later.
 
     Raises:
         TypeError: the flag is not a bool, or missing.
@@ -100,7 +103,7 @@ def check_flag(special_zero: object) -> bool | None:
 
 
 def read_integer(value: object, field: str, place: int | None = None) -> int:
-    """Returns a field, or an item of a shape, as an integer. numpy's integers become Python integers.
+    """Returns a field, or an item of a shape, as an integer. Integers of numpy are converted to Python integers.
 
     Raises:
         TypeError: the value is not an integer, or is a bool.
@@ -136,7 +139,7 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
 
 
 def check_shape(items: object, field: str) -> Iterable[object]:
-    """Returns `items` if they are an ordered collection, which a shape must be.
+    """Returns `items` if they are an ordered collection, as the items of a shape must be.
 
     Raises:
         TypeError: `items` is text, a set, a single number, or an array that was passed instead of its shape.
@@ -158,7 +161,7 @@ def check_shape(items: object, field: str) -> Iterable[object]:
 
 
 def read_operation(name: object) -> Operation:
-    """Returns the operation for a name in any usual spelling: "reshape", "Reshape-1", "StaticReshape".
+    """Returns the operation for a name in any usual spelling, such as "reshape", "Reshape-1" or "StaticReshape".
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED.
@@ -207,7 +210,7 @@ def check_method(method: object) -> None:
 
 
 def _find_type_name(value: object) -> str | None:
-    """Returns the name of an element type. None if the value is not an element type."""
+    """Returns the name of an element type. The result is None if the value is not an element type."""
     if isinstance(value, str):
         return value.removeprefix("torch.")  # the text of a torch type has this prefix, for example torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:

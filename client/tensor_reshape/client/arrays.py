@@ -28,14 +28,14 @@ from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 
 
 class SupportsDLPack(Protocol):
-    """An array of the array API standard, which every framework with DLPack has."""
+    """An array that follows the array API standard, as the arrays of every framework with DLPack do."""
 
     def __dlpack__(self) -> object:
         """Exports the array."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterates over the outermost axis."""
+        """Iterates over the outermost axis of the array."""
         ...
 
 
@@ -84,11 +84,11 @@ def is_torch_tensor(value: object) -> bool:
 
 
 def read_array(array: object, field: str) -> Array:
-    """Returns a numpy array over the memory of `array`. `field` is the name of the array in errors.
+    """Returns a numpy array over the memory of `array`. In error messages, the array is called `field`.
 
     Raises:
-        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The message names a
-            replacement.
+        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The error message
+            names a replacement.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # `np.asarray` would drop the mask silently
@@ -117,7 +117,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
 
 
 def _holds_arrays(items: Sequence[object]) -> bool:
-    """Whether a list contains an array, also in nested lists."""
+    """Whether a list contains an array, also inside of nested lists."""
     # The types are collected in a set, because even a million items have few different types.
     kinds = set(map(type, items))
     if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
@@ -127,7 +127,7 @@ def _holds_arrays(items: Sequence[object]) -> bool:
 
 
 def _read_tensor(tensor: _Tensor, field: str) -> Array:
-    """Reads a tensor of torch over its own memory, with its strides."""
+    """Returns a numpy array over the memory of a torch tensor, with the tensor's strides."""
     for has_trouble, state, instead in _TROUBLES:
         if has_trouble(tensor):
             message = f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}"
@@ -168,7 +168,7 @@ def _read_foreign(array: object, field: str) -> Array:
 
 
 def _has_nulls(array: _Column) -> bool:
-    """Whether a column has missing elements. A NaN is not missing."""
+    """Whether a column has missing elements. A NaN does not count as missing."""
     if hasattr(type(array), "isna") and not isinstance(getattr(array, "dtype", None), np.dtype):
         return bool(array.isna().any())  # the extension types of pandas have nulls, but numpy types have only NaNs
     count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow but a method in Polars

@@ -42,13 +42,13 @@ _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
 class CachedCall(NamedTuple):
-    """The prepared messages of a reshape, for data of one type and shape.
+    """The prepared messages of a reshape call, for data of one type and shape.
 
     Attributes:
         path: the method path.
-        request_header: the request before the elements.
-        response_header: the expected response before the elements, as this project's server writes it.
-        response_bytes: the length of the expected response, with the elements.
+        request_header: the bytes of the request before the elements.
+        response_header: the expected bytes of the response before the elements, as this project's server writes them.
+        response_bytes: the length of the expected response, including the elements.
         dims: the output shape.
         dtype: the output type.
         question: the query, which is needed to decode a response with another header.
@@ -63,7 +63,10 @@ class CachedCall(NamedTuple):
     question: KnownQuestion
 
     def read(self, raw: bytes) -> Array:
-        """Returns the output. If the response has the expected header, the output is a read-only view of it."""
+        """Returns the output.
+
+        The output is a read-only view of the response if the response has the expected header.
+        """
         if len(raw) == self.response_bytes and raw.startswith(self.response_header):
             return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
         return decode_answer(partial(decode_array, self.question, self.dims), raw)
@@ -78,7 +81,10 @@ class CachedCall(NamedTuple):
         return out
 
     def fits(self, out: object) -> bool:
-        """Whether `out` can hold the output. If not, `transfers` handles the call and raises the error."""
+        """Whether `out` can hold the output.
+
+        If `out` cannot hold the output, `transfers` handles the call and raises the error.
+        """
         if type(out) is not np.ndarray or out.dtype != self.dtype or out.shape != self.dims:
             return False
         return out.flags.c_contiguous and out.flags.writeable
@@ -94,12 +100,12 @@ _cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
-    """Returns the call of a reshape in one message, or None if the call cannot be cached.
+    """Returns the call that sends a reshape in one message, or None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
         max_bytes: the maximum size of the elements, unless the transfer is "inline".
-        how: the options, with keys of FAST_OPTIONS only.
+        how: the options, which may have only the keys in FAST_OPTIONS.
 
     Raises:
         ReshapeError: the error that the server would return.
@@ -128,7 +134,7 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
 
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
-    """Returns the function that reads the response. None if `out` cannot hold the output."""
+    """Returns the function that reads the response of the call. The result is None if `out` cannot hold the output."""
     if not how:
         return cached.read
     out = how.get("out")
@@ -138,7 +144,7 @@ def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array]
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
-    """Returns the key of a call. None if an argument has a type for which == may not be exact."""
+    """Returns the cache key of a call. The result is None if an argument has a type for which == may not be exact."""
     operation, _, shape, special_zero, expected = arguments
     kind: _DType | None = None
     if type(shape) is np.ndarray and shape.ndim == 1:
@@ -160,7 +166,10 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
 
 
 def _cache_call(key: _Key, array: Array) -> CachedCall | None:
-    """Creates the entry of a key from the caller's array. None if the array does not match the key."""
+    """Creates the cache entry of a key from the caller's array.
+
+    The result is None if the array does not match the key.
+    """
     operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # a new view is created, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):

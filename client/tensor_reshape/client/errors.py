@@ -22,13 +22,13 @@ class ServiceError(TensorReshapeError):
     """
 
     def __init__(self, message: str, code: "StatusCode") -> None:
-        """Keeps the message and the status code."""
+        """Stores the message and the status code."""
         super().__init__(message, code)  # when the error is unpickled, these two arguments are passed to `__init__`
         self.message = message
         self.code = code
 
     def __str__(self) -> str:
-        """The status in one line."""
+        """Returns the status code and the message in one line."""
         return f"{self.code.name}: {self.message}"
 
 
@@ -58,7 +58,7 @@ class CallTimeoutError(ServiceError, TimeoutError):
 
 
 class InternalServerError(ServiceError):
-    """The server failed because of a bug. The server's log has the traceback.
+    """The server failed because of a bug in the server. The server's log contains the traceback.
 
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()

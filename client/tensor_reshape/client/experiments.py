@@ -24,14 +24,15 @@ _RELEASES = {(1, 85)}
 
 
 def use_fast_polling() -> bool:
-    """Imports grpc so that small calls of this process take less time. Call it before any other module imports grpc.
+    """Imports grpc in such a way that small calls of this process take less time.
 
-    The thread that waits for a response then reads it from the connection, and no thread of grpcio has to wake it. This
-    applies to all gRPC clients of the process, but not to its child processes.
+    Call this function before any other module imports grpc. After this call, the thread that waits for a response reads
+    it from the connection, so no thread of grpcio has to wake it. The setting applies to all gRPC clients of the
+    process, but not to its child processes.
 
     Returns:
-        True if grpc was imported in this way. False if the environment already has `GRPC_EXPERIMENTS`, or if the
-            installed grpcio is not 1.85, the only tested release.
+        True if the function has imported grpc with this setting. False if the environment already has
+        `GRPC_EXPERIMENTS`, or if the installed grpcio is not 1.85, the only tested release.
 
     Raises:
         RuntimeError: grpc is already imported.

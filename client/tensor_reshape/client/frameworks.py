@@ -32,13 +32,14 @@ Output: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """How a framework takes over a numpy array.
+    """The way in which a framework takes over a numpy array.
 
     Attributes:
-        name: the name for messages.
+        name: the name of the framework for error messages.
         present: returns an array of the framework over the memory of a numpy array.
         takes_read_only: whether the memory of the numpy array may be read-only.
-        is_immutable: whether arrays of the framework are immutable. If so, no other array may write to their memory.
+        is_immutable: whether arrays of the framework are immutable. If they are immutable, no other array may write to
+            their memory.
     """
 
     name: str
@@ -103,7 +104,7 @@ def _find_pyarrow(data_type: DataType) -> Framework:
 
 
 def _find_namespace(like: object, data_type: DataType) -> Framework:
-    """Returns any other framework that implements the array API standard."""
+    """Returns a framework that implements the array API standard but has no function of its own in this module."""
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
         raise _reject_like(type(like).__qualname__)

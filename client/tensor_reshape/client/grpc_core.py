@@ -60,7 +60,7 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
     """Returns the object that makes the calls of a channel and closes it.
 
     Args:
-        channel: the channel. Nothing else may use it afterwards.
+        channel: the channel. After this call, no other code may use the channel.
         grpc_api: "auto" for calls on gRPC's core if possible; "public" for grpcio's public API.
         interceptors: gRPC interceptors. With interceptors, the public API is used.
     """
@@ -73,7 +73,10 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
 
 
 def is_tls(credentials: grpc.ChannelCredentials) -> bool:
-    """Whether `credentials` are plain TLS credentials. False if the installed grpcio does not expose their kind."""
+    """Whether `credentials` are plain TLS credentials.
+
+    The result is False if the installed grpcio does not expose the kind of the credentials.
+    """
     known = getattr(cygrpc, "SSLChannelCredentials", None)
     return known is not None and isinstance(getattr(credentials, "_credentials", None), known)
 
@@ -82,8 +85,8 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 def is_supported() -> bool:
     """Whether the installed grpcio has the private names of this module, and a test call works.
 
-    The test call goes to an address without a server, with a deadline that has passed. It is made only once and takes
-    about a millisecond.
+    The test call uses an address without a server, and a deadline that has already passed. The test call is made only
+    once per process and takes about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
@@ -98,12 +101,12 @@ def is_supported() -> bool:
 
 
 class CoreTransport(Transport):
-    """The calls of one channel, with unary calls on gRPC's core. Threads may share it."""
+    """Makes the calls of one channel, with unary calls directly on gRPC's core. Threads may share this object."""
 
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None], core: Any
     ) -> None:
-        """Keeps the arguments. `core` is grpcio's object for the channel in gRPC's core."""
+        """Keeps the arguments. The argument `core` is grpcio's object for the channel in gRPC's core."""
         super().__init__(channel, find_state)
         # Unlike the public channel, the core channel has no finalizer, so it may live until Python exits.
         self._core = core
@@ -119,12 +122,16 @@ class CoreTransport(Transport):
 
 
 def _is_plain(channel: grpc.Channel) -> bool:
-    """Whether a channel is grpcio's own. An interceptor, for example of an instrumentation, must see every call."""
+    """Whether a channel object is grpcio's own.
+
+    If an instrumentation, for example, has wrapped the channel with an interceptor, the interceptor must see every
+    call.
+    """
     return type(channel) is _channel.Channel
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
-    """Returns the state of a channel. None if the state is unknown or the channel is closed."""
+    """Returns the state of a channel. The result is None if the state is unknown or the channel is closed."""
     try:
         return None if core is None else _STATES.get(core.check_connectivity_state(False))
     except ValueError:

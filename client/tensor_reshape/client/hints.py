@@ -16,9 +16,10 @@ _SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 
 def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
-    """Returns the error of a call to `path`. If a message was too large, the error contains advice.
+    """Returns the error to raise for a call to `path`. If a message was too large, the returned error contains advice.
 
-    gRPC's error has no details, so the sizes are read from its text. A proxy's error with another text is unchanged.
+    gRPC's error has no details, so the sizes are read from the text of the error. If a proxy reports the error with
+    another text, the error is returned unchanged.
     """
     if not isinstance(error, LimitError) or error.reason is not Reason.MESSAGE_TOO_LARGE:
         return error

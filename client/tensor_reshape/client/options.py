@@ -61,13 +61,13 @@ _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chun
 
 
 class Endpoint:
-    """The settings and the state of one client, for both kinds of clients.
+    """The settings and the state of a client, for the blocking client and the asyncio client.
 
     Attributes:
         target: the target, as for `Client`.
-        credentials: TLS credentials. None means plain text.
+        credentials: TLS credentials. None means a connection in plain text.
         is_foreign: whether this process was forked from the process that created the client.
-        budget: the retry budget, shared by all calls.
+        budget: the retry budget, which all calls share.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Endpoint:
         timeout: float,
         token: Token | None = None,
     ) -> None:
-        """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of them."""
+        """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
@@ -92,15 +92,15 @@ class Endpoint:
 
     @property
     def metadata(self) -> CheckedMetadata:
-        """The metadata of a call that begins now."""
+        """Returns the metadata of a call that begins now."""
         return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
 
     def close(self) -> None:
-        """Prevents new calls and retries."""
+        """Closes the client for new calls and retries."""
         self.budget.close()
 
     def require_open(self) -> None:
-        """Checks that calls may begin.
+        """Checks that the client may begin calls.
 
         Raises:
             RuntimeError: the client was created before a fork, so its connections belong to the parent process.
@@ -121,15 +121,18 @@ class Endpoint:
         self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
-        """Returns the timeout of a call in seconds, None for no timeout. `timeout` None means the client's default."""
+        """Returns the timeout of a call in seconds, or None for no timeout.
+
+        If `timeout` is None, the client's default applies.
+        """
         return self._timeout if timeout is None else choose_timeout(timeout)
 
     def start_call(self, timeout: float | None, options: CallOptions) -> ClientContext:
-        """Starts the clock of a call and returns its context.
+        """Starts the timeout of a call and returns its context.
 
         Args:
-            timeout: seconds. None: the client's default.
-            options: the options of the call. Other keys are ignored.
+            timeout: seconds. None means the client's default.
+            options: the options of the call. Keys that are not options of a call are ignored.
 
         Raises:
             ValueError: the timeout, the metadata or the request id is invalid.
@@ -140,7 +143,7 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def pass_traces_on(self) -> None:
-        """Makes each call send the current trace.
+        """Makes each call send the current trace of the caller.
 
         Raises:
             ImportError: OpenTelemetry is not installed.
@@ -179,7 +182,7 @@ if hasattr(os, "register_at_fork"):  # Windows does not have this function
 
 
 class ChannelSettings(NamedTuple):
-    """The caller's settings for channels.
+    """The settings that the caller has chosen for channels.
 
     Attributes:
         options: channel arguments, which override those of this module.
@@ -193,13 +196,13 @@ class ChannelSettings(NamedTuple):
 
 
 def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unhealthy: bool) -> ChannelOptions:
-    """Returns channel options for load balancing and reconnection, and without a message size limit of the client.
+    """Returns channel options for load balancing and reconnection, without a message size limit.
 
     Args:
         target: the target, as for `Client`.
-        own: the caller's options, which override the others.
-        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot request the
-            health of these servers.
+        own: the caller's options, which override the options of this module.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot be used to
+            request the health of these servers.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
@@ -263,7 +266,7 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` if it is an integer number of bytes.
+    """Returns `size` if it is an integer, as a number of bytes must be.
 
     Raises:
         TypeError: `size` is not an integer.
@@ -272,7 +275,7 @@ def check_inline_max_bytes(size: int) -> int:
 
 
 def check_chunk_bytes(size: int) -> int:
-    """Returns `size` if a message can contain that many bytes.
+    """Returns `size` if a gRPC message can contain that many bytes.
 
     Raises:
         TypeError: `size` is not an integer.

@@ -28,7 +28,7 @@ class PackedTensor:
     Attributes:
         data_type: the element type.
         dims: the shape.
-        data: a read-only view of the packed bytes.
+        data: a read-only view of the bytes with the packed elements.
 
     >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
     >>> client.reshape(tensor, [-1], special_zero=False).dims
@@ -40,10 +40,10 @@ class PackedTensor:
     data: memoryview
 
     def __init__(self, data_type: DataTypeLike, dims: Sequence[int], data: _Buffer) -> None:
-        """Takes any contiguous buffer.
+        """Creates a tensor from packed bytes. The data may be any contiguous buffer.
 
         Raises:
-            ValueError: elements of this type have whole bytes. Use an array instead.
+            ValueError: the elements of this type have whole bytes. Use an array for such a type.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
@@ -56,6 +56,6 @@ class PackedTensor:
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        """Supports pickling. From protocol 5 on, the bytes need not be copied."""
+        """Supports pickling. From pickle protocol 5 on, the bytes need not be copied."""
         data = PickleBuffer(self.data) if index(protocol) >= _BUFFERS_PROTOCOL else bytes(self.data)
         return type(self), (self.data_type, self.dims, data)

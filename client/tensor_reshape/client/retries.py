@@ -45,23 +45,24 @@ _MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these are the values of the examples i
 
 
 class RetryBudget:
-    """The token bucket of gRPC's retry throttling (gRFC A6). Each client has one, which threads may share.
+    """A token bucket that limits retries, as in gRPC's retry throttling (gRFC A6).
 
-    A failure takes a token, and a successful call returns a tenth of a token. If half of the tokens or fewer are left,
-    no call is retried. An overloaded server therefore receives few retries.
+    Each client has one budget, which its threads share. A failed attempt takes a token, and a successful call returns a
+    tenth of a token. If half of the tokens or fewer are left, no call of the client is retried. An overloaded server
+    therefore receives few retries.
 
     Attributes:
         is_closed: whether the client is closed. A closed client retries no call.
     """
 
     def __init__(self) -> None:
-        """Starts with all tokens."""
+        """Creates a budget with all tokens."""
         self.is_closed = False  # the flag is set once by `close` and is read without the lock
         self._tokens = _MAX_TOKENS
         self._lock = Lock()  # guards the tokens
 
     def close(self) -> None:
-        """Ends all retries, so that no call outlives its client."""
+        """Ends all retries, so that no call continues after its client is closed."""
         self.is_closed = True
 
     def record_success(self) -> None:
@@ -72,18 +73,18 @@ class RetryBudget:
                 self._tokens = min(self._tokens + _TOKEN_RATIO, _MAX_TOKENS)
 
     def take(self) -> bool:
-        """Takes a token for a failure. Returns whether the call may be retried."""
+        """Takes a token for a failed attempt. Returns whether the call may be retried."""
         with self._lock:
             self._tokens = max(self._tokens - 1, 0.0)
             return self._tokens > _MAX_TOKENS / 2
 
 
 class Pause(NamedTuple):
-    """The pause before the next attempt.
+    """The pause before the next attempt of a call.
 
     Attributes:
-        seconds: the time that the call always waits.
-        is_for_server: whether the call then waits for a connected server.
+        seconds: the time that the call waits in any case.
+        is_for_server: whether the call then waits until a server is connected.
     """
 
     seconds: float
@@ -91,14 +92,14 @@ class Pause(NamedTuple):
 
 
 class Attempts:
-    """The attempts of one message or stream. Only one thread or task uses this object at a time.
+    """The attempts to send one message or stream. At any time, only one thread or task uses this object.
 
     Attributes:
-        deadline: the deadline of the call, which all calls of a batch share.
+        deadline: the deadline of the call, which is the same for all calls of a batch.
     """
 
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
-        """Starts without failures. Create the object before the first attempt."""
+        """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
         self._budget = budget  # all calls of the client share this budget
         self._failures = 0  # this is the number of all failures, and the back-off grows with this number
@@ -115,12 +116,15 @@ class Attempts:
         self._budget.record_success()
 
     def record_progress(self) -> None:
-        """Records that a server has accepted the stream. After a later loss, the call has its full patience again."""
+        """Records that a server has accepted the stream.
+
+        If the server is lost later, the call again waits as long as a new call.
+        """
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
-        """Returns the pause before the next attempt. None if the call has no next attempt."""
+        """Returns the pause before the next attempt. The result is None if the call has no next attempt."""
         if isinstance(error, CallTimeoutError):
             return None  # after None, the caller uses `choose_end`, which may prefer the error of the previous attempt
         self._rejection = None
@@ -139,16 +143,20 @@ class Attempts:
     def choose_end(self, error: TensorReshapeError) -> TensorReshapeError:
         """Returns the error of a call whose last attempt ended with `error`.
 
-        If the server was overloaded until the deadline, the overload error is returned instead of the timeout error. It
-        is more helpful, and the result must not depend on whether the deadline passes during an attempt or during a
-        pause.
+        If the server was overloaded until the deadline, the overload error is returned instead of the timeout error.
+        The overload error is more helpful, and the result must not depend on whether the deadline passes during an
+        attempt or during a pause.
         """
         rejection, self._rejection = self._rejection, None
         return rejection if rejection is not None and isinstance(error, CallTimeoutError) else error
 
     @contextmanager
     def wait_for_server(self) -> Iterator[float]:
-        """Yields the seconds that the call may wait. The time of the `with` block reduces the patience of the call."""
+        """Yields the number of seconds that the call may wait.
+
+        The time that the `with` block takes is subtracted from the patience of the call, which is the total time that
+        the call waits for servers.
+        """
         start = time.monotonic()
         remaining = self.deadline.remaining_seconds
         patience = max(self._patience_seconds, LEAST_TIMEOUT_SECONDS)
@@ -171,13 +179,15 @@ class Attempts:
         return pause
 
     def _draw_backoff(self) -> float:
-        """Returns a random back-off whose mean doubles, so that many clients do not retry at the same time."""
+        """Returns a random back-off, whose mean doubles with each failure, so that many clients do not retry at the
+        same time.
+        """
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
         return random.uniform(limit / 2, limit)  # noqa: S311 - not a secret
 
 
 def _is_lost(error: ServiceError) -> bool:
-    """Whether a call has lost its server. Then the status is not from the server."""
+    """Whether a call has lost its server. If so, the status of the call is not from the server."""
     is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
     return is_reset or error.code in _LOST

@@ -19,7 +19,7 @@ _KINDS: dict[StatusCode, type[ServiceError]] = {
 def build_error(
     code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    """Returns the exception for a status."""
+    """Returns the exception for the gRPC status of a call."""
     error = _choose_error(code, details or "", trailing_metadata)
     error.request_id = find_request_id(trailing_metadata)
     return error

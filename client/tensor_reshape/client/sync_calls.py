@@ -49,7 +49,7 @@ class SyncCalls:
     """The calls of one client over one channel.
 
     Attributes:
-        transport: the object that makes the calls. It applies the caller's interceptors.
+        transport: the object that makes the calls. This object also applies the caller's interceptors.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings, grpc_api: GrpcApi) -> None:
@@ -108,7 +108,7 @@ class SyncCalls:
             return self._repeat(attempt, attempts)
 
     def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call without retries. The server may have any health status."""
+        """Makes a call without retries. The server may have any health status, even NOT_SERVING."""
         # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
             try:
@@ -133,7 +133,7 @@ class SyncCalls:
     def _is_ready(self, deadline: Deadline) -> bool:
         """Waits for a server that reports SERVING.
 
-        Returns False if the deadline passed, or if the server was lost during the check.
+        The method returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
             # The channel sends no call before a server reports SERVING, so a server that rejects the health call is
@@ -204,7 +204,10 @@ class SyncCalls:
                 return result
 
     def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
         pause = attempts.plan_pause(error)
         if pause is None:
             raise self._explain(attempts.choose_end(error)) from None
@@ -216,7 +219,7 @@ class SyncCalls:
             raise explain_loss(error, self._endpoint.target)
 
     def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
+        """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             self._check_health(seconds, wait_for_ready=True)
 
@@ -233,7 +236,10 @@ class SyncCalls:
         return explain_loss(error, self._endpoint.target)
 
     def _find_fault(self) -> str:
-        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
         if self._endpoint.budget.is_closed:
             return ""
         state = self.transport.find_state()

@@ -32,7 +32,7 @@ def check_target(target: object) -> str:
 
 
 def _explain(target: str) -> str:
-    """Returns what is wrong with an address, and what to write."""
+    """Returns a text that says what is wrong with an address, and what to write instead."""
     url = _URL.fullmatch(target)
     if url is not None:
         return f"write {url[1]!r} without the scheme; for TLS, pass credentials=grpc.ssl_channel_credentials()"

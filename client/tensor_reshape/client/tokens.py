@@ -30,19 +30,19 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax of 
 
 
 class Token:
-    """A token as metadata of calls. Threads may share it."""
+    """A bearer token in the form of call metadata. Threads may share this object."""
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError if the text is not a token."""
+        """Raises ValueError if the text is not a valid token."""
         self._pair = _build_pair(text)
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata for a new call."""
+        """Returns the metadata with the token for a new call."""
         return self._pair
 
 
 class FileToken(Token):
-    """A token that is read again whenever its file has changed."""
+    """A token from a file, which is read again whenever the file has changed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads the file.
@@ -56,7 +56,7 @@ class FileToken(Token):
         super().__init__(self._read())
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata for a new call."""
+        """Returns the metadata with the token for a new call."""
         with suppress(OSError, ValueError):  # while the token file is being replaced, the previous token stays valid
             version = self._find_version()
             if version != self._version:
@@ -70,7 +70,10 @@ class FileToken(Token):
         return self._path.read_text("ascii", "replace")
 
     def _find_version(self) -> tuple[int, ...]:
-        """Returns a value that changes when the file is written or replaced, or a symbolic link points elsewhere."""
+        """Returns a value that changes when the file is written or replaced.
+
+        The value also changes when a symbolic link is changed to another file.
+        """
         found = self._path.stat()
         # The file version includes the time of the inode change, because a program that copies the file may keep the
         # modification time.
@@ -81,9 +84,9 @@ class Authorization(NamedTuple):
     """How a client authenticates.
 
     Attributes:
-        credentials: the channel credentials. None means plain text.
-        token: the token for the metadata of each call. None if the client has no token, or if gRPC's core adds the
-            token.
+        credentials: the channel credentials. None means a connection in plain text.
+        token: the token for the metadata of each call. The value is None if the client has no token, or if gRPC's core
+            adds the token.
     """
 
     credentials: grpc.ChannelCredentials | None
@@ -98,18 +101,19 @@ def authorize(
     *,
     allow_plaintext: bool,
 ) -> Authorization:
-    """Returns how a client of `target` authenticates.
+    """Returns the credentials and the token with which a client of `target` authenticates.
 
     Args:
         target: the target, as for `Client`.
-        credentials: channel credentials. None means plain text.
+        credentials: channel credentials. None means a connection in plain text.
         token: the token.
         token_file: the file with the token.
         allow_plaintext: whether the token may be sent in plain text to this machine.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the token is invalid, both a token and a file are given, or the token would be sent in plain text.
+        ValueError: the token is invalid, the caller has passed both a token and a file, or the token would be sent in
+            plain text.
     """
     given = _read_token(token, token_file)
     if given is None or (credentials is None and allow_plaintext and is_local(target)):
@@ -136,13 +140,13 @@ def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) ->
 
 
 class _TokenPlugin(grpc.AuthMetadataPlugin):
-    """Passes the token to gRPC for each call."""
+    """A plugin that passes the token to gRPC for each call."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
-        """Called by grpcio, on a new thread for each call."""
+        """Passes the token to gRPC; grpcio calls this method on a new thread for each call."""
         del context
         callback((self._token.read_pair(),), None)
 

@@ -35,11 +35,11 @@ _Begun = TypeVar("_Begun")
 
 
 def _do_nothing() -> None:
-    """Replaces `close` and `find_state` of a closed channel."""
+    """Replaces the methods `close` and `find_state` of a closed channel."""
 
 
 class Transport:
-    """The calls of one channel. Threads may share it.
+    """Makes the calls of one channel. Threads may share this object.
 
     Attributes:
         find_state: a function that returns the state of the channel, or None if the state is unknown.
@@ -48,7 +48,7 @@ class Transport:
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None] = _do_nothing
     ) -> None:
-        """Keeps the channel. When it is closed, no other object may refer to it, including `find_state`."""
+        """Keeps the channel. When the channel is closed, no other object may refer to it, including `find_state`."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
             channel.unary_unary  # creating a method object takes several microseconds, so `cache` keeps the objects
@@ -86,8 +86,8 @@ class Transport:
         """Starts a unary call.
 
         Raises:
-            ServiceError: no thread could be created. The call was not started on the main thread instead, because a
-                signal could interrupt it halfway.
+            ServiceError: no thread could be created. In this case, the call is not started on the main thread, because
+                a signal could interrupt the start halfway.
             ValueError: the channel is closed.
         """
         return StartedCall(_begin(partial(self._find_unary(path).future, request, timeout, metadata)))
@@ -100,8 +100,8 @@ class Transport:
         Closing the generator cancels the call if it is still running.
 
         Args:
-            transfer: the transfer. The caller must pass each yielded message to it at once, because the elements are
-                sent only if `transfer.accepted` is set.
+            transfer: the transfer. The caller must pass each yielded message to `transfer` at once, because the
+                elements are sent only if `transfer.accepted` is set.
             timeout: seconds. None: no timeout.
             metadata: metadata of the call.
 
@@ -132,11 +132,11 @@ class StartedCall:
     """A running unary call."""
 
     def __init__(self, future: "grpc.Future[bytes]") -> None:
-        """Keeps the call until it is over."""
+        """Stores the call until it is over."""
         self._futures = [future]
 
     def finish(self) -> bytes:
-        """Waits for the end of the call and returns its response. It can be called only once.
+        """Waits for the end of the call and returns its response. This method can be called only once.
 
         Raises:
             TensorReshapeError: the call failed.
@@ -159,7 +159,10 @@ def _explain_one(send: Callable[[], bytes]) -> bytes:
 
 
 def _explain_error(error: grpc.RpcError) -> TensorReshapeError:
-    """Returns this package's exception for grpcio's. It has no traceback, because that could refer to the call."""
+    """Converts an exception of grpcio to an exception of this package.
+
+    The returned exception has no traceback, because a traceback could refer to the call.
+    """
     metadata = error.with_traceback(None).trailing_metadata() or ()
     return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # these are pairs
 
@@ -168,7 +171,7 @@ def check_answer(raw: bytes | None) -> bytes:
     """Returns the response message of a call.
 
     Raises:
-        ResponseError: the call succeeded without a message. grpcio does not check that.
+        ResponseError: the call succeeded without a message. grpcio does not check whether there is a message.
     """
     if raw is None:
         message = "the server ended the call without a response"
@@ -177,12 +180,12 @@ def check_answer(raw: bytes | None) -> bytes:
 
 
 def _begin(begin: Callable[[], _Begun]) -> _Begun:
-    """Begins a call on a thread that no signal handler interrupts.
+    """Begins a call on a separate thread, which no signal handler interrupts.
 
     A thread of grpcio waits for the events of the call. Python runs signal handlers on the main thread, between any two
-    steps. If a handler raised while the call begins, no thread would wait for its events, and closing the channel would
-    hang. The call therefore begins on another thread. If the main thread is interrupted during this time, the call runs
-    until its deadline or until the channel is closed.
+    steps. If a signal handler raised an exception while the call begins, no thread would wait for its events, and
+    closing the channel would hang. The call therefore begins on another thread. If the main thread is interrupted while
+    the other thread begins the call, the call runs until its deadline or until the channel is closed.
     """
     if threading.current_thread() is not threading.main_thread():
         return begin()
@@ -207,7 +210,10 @@ def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> It
 
 
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields the received messages. Errors of gRPC become errors of this package; other exceptions are unchanged."""
+    """Yields the received messages.
+
+    Errors of gRPC are converted to errors of this package; other exceptions are unchanged.
+    """
     try:
         yield from call
     except grpc.RpcError as error:

@@ -33,12 +33,12 @@ _LINK_STEPS = 8  # this many steps are charged for a linked dim that is not a nu
 
 
 class BatchItem(NamedTuple):
-    """One query of a batch.
+    """One item of a batch, which is a query.
 
     Attributes:
         request: the query.
-        data_from: the index of the earlier item whose output is the data of this query. None: the query has data of its
-            own.
+        data_from: the index of the earlier item whose output is the data of this query. None means that the query
+            contains its own data shape.
     """
 
     request: ShapeRequest
@@ -53,7 +53,7 @@ def answer_batch(
     Args:
         items: the items of the batch. An item that could not be read is already an error.
         limits: the limits of the server.
-        report: the function that handles a bug in an item. None: the exception of the bug is raised.
+        report: the function that handles a bug in an item. None means that the exception of the bug is raised.
     """
     outputs: list[_Output | None] = []
     budget, steps = StepBudget(), RESERVE_STEPS
@@ -69,7 +69,7 @@ def answer_batch(
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
-    """Returns the error for an item whose query met a bug. The error contains no details of the bug.
+    """Returns the error for an item whose query met a bug in the rules. The error contains no details of the bug.
 
     Raises:
         Exception: the exception of the bug, if `report` is None.
@@ -81,7 +81,7 @@ def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
 
 
 class _Output(NamedTuple):
-    """The part of a result that a later item can use as its data."""
+    """The parts of a result that a later item can use as its data."""
 
     dims: Sequence[AnyDim] | None
     data_type: DataType | None

@@ -13,24 +13,26 @@ MAX_STEPS = 4000
 
 
 class StepBudget:
-    """The remaining steps of one query, or of the items of a batch one after another. Only one thread uses a budget.
+    """The remaining steps for one query, or for the items of a batch one after another.
+
+    Only one thread uses a given budget.
 
     Attributes:
-        left: the remaining steps; negative if the last `spend` needed more steps than remained.
+        left: the remaining steps; negative if the last call of `spend` needed more steps than remained.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Creates a budget of `steps` steps."""
+        """Creates a budget with the given number of steps."""
         self.left = steps
 
     def spend(self, steps: int) -> bool:
-        """Subtracts `steps` from the remaining steps. Returns whether enough steps remained."""
+        """Subtracts `steps` from the remaining steps. Returns whether the remaining steps were sufficient."""
         self.left -= steps
         return self.left >= 0
 
     @contextmanager
     def hold(self, others: int) -> Iterator[None]:
-        """Keeps steps for later users of the budget during the `with` block.
+        """During the `with` block, keeps some of the steps for later users of the budget.
 
         The remaining steps are divided equally between the block and the `others` later users.
         """

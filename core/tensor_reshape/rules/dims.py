@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
     Attributes:
         min: the lower end, at least 0.
-        max: the upper end. None: the range has no upper end.
+        max: the upper end. None means that the range has no upper end.
 
     >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
     (True, Interval(min=4, max=8))
@@ -66,7 +66,7 @@ class Symbol(NamedTuple):
     """A named dim. If two dims of a query have the same name, they have the same value.
 
     Attributes:
-        name: the name, as the caller wrote it.
+        name: the name in the spelling of the caller.
         bounds: the range of the symbol.
 
     >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
@@ -78,13 +78,13 @@ class Symbol(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """The symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
+    """A symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
 
     Attributes:
         coefficient: the numeric factor, at least 1.
-        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power.
+        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power of it.
         divisor: the numeric divisor, at least 1.
-        divisors: the symbols that are divided by, in the same form as `factors`. The values of these symbols are not 0.
+        divisors: the symbols in the divisor, in the same form as `factors`. The values of these symbols are never 0.
 
     >>> str(Expression(4, (Symbol("C"),), 2))
     '4*C/2'
@@ -96,7 +96,7 @@ class Expression(NamedTuple):
     divisors: tuple[Symbol, ...] = ()
 
     def __str__(self) -> str:
-        """The expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
+        """Returns the expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
         if self.symbol is not None:
             return write_name(self.symbol.name)
         above, below = _list_parts(self.coefficient, self.factors), _list_parts(self.divisor, self.divisors)
@@ -106,7 +106,7 @@ class Expression(NamedTuple):
 
     @property
     def symbol(self) -> Symbol | None:
-        """The symbol, if the expression consists of one symbol only; otherwise None."""
+        """The only symbol of the expression, if the expression consists of a single symbol; otherwise None."""
         is_single = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
         return self.factors[0] if is_single else None
 
@@ -116,7 +116,7 @@ class Dim(NamedTuple):
 
     Attributes:
         bounds: the range of the dim.
-        expression: the symbolic expression of the dim. None: the dim has no name.
+        expression: the symbolic expression of the dim. None means that the dim has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
     >>> dim.bounds, str(dim)
@@ -127,7 +127,7 @@ class Dim(NamedTuple):
     expression: Expression | None = None
 
     def __str__(self) -> str:
-        """The dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
+        """Returns the dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
         if self.expression is not None:
             return str(self.expression)
         return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
@@ -137,7 +137,7 @@ AnyDim: TypeAlias = int | Dim | None
 
 
 def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
-    """Returns a dim with a name and with bounds."""
+    """Returns a dim that has both a name and bounds."""
     bounds = Interval(low, high)
     return Dim(bounds, Expression(1, (Symbol(name, bounds),)))
 
@@ -170,7 +170,7 @@ def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
 def make_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression:
-    """Returns an expression and orders its symbols by name. The caller must have cancelled common factors."""
+    """Returns an expression and orders its symbols by name. The caller must already have cancelled common factors."""
     return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
@@ -197,7 +197,7 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
-    """Whether every dim is a number."""
+    """Whether every dim of a shape is a number."""
     # Only dims of the exact type int are accepted. A bool is not a dim, and a subclass of int may define comparisons
     # differently. Every query calls this function, so the function uses no Python loop, which would be slower.
     return dims is not None and _INT.issuperset(map(type, dims))
@@ -210,7 +210,7 @@ def find_name(dim: AnyDim) -> str | None:
 
 
 def format_dims(dims: Sequence[AnyDim] | None) -> str:
-    """Returns a shape in the usual notation: `[N, 4*C, 2..8, ?]`; `[...]` if its rank is unknown."""
+    """Returns a shape in the usual notation: `[N, 4*C, 2..8, ?]`, or `[...]` if its rank is unknown."""
     if dims is None:
         return "[...]"
     return format_value([format_dim(dim) for dim in dims])
@@ -262,7 +262,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
 
 
 def check_symbols(dims: Iterable[AnyDim]) -> None:
-    """Checks the number of symbols of a query.
+    """Checks that a query does not have too many symbols.
 
     Raises:
         InvalidRequestError: EXPRESSION_INVALID.

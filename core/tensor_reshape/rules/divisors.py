@@ -28,12 +28,12 @@ one half may have. The volumes of tensors rarely have more than 1,000 divisors.
 
 
 class NearDivisors(NamedTuple):
-    """Some divisors of a volume.
+    """Some divisors of a volume, which are close to a given number.
 
     Attributes:
-        values: the largest divisor below a number and the smallest divisor above that number, in ascending order. A
-            divisor that does not exist is left out.
-        are_nearest: whether the volume certainly has no divisors that are nearer.
+        values: the largest divisor below the given number and the smallest divisor above it, in ascending order. If one
+            of the two divisors does not exist, it is left out.
+        are_nearest: whether the volume certainly has no divisors that are closer to the number.
     """
 
     values: list[int]
@@ -41,12 +41,12 @@ class NearDivisors(NamedTuple):
 
 
 def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivisors:
-    """Returns the divisors of a volume that are next to a number.
+    """Returns divisors of a volume that are close to a number.
 
     Args:
         volume: the volume, at least 1.
         near: the number, which does not divide the volume.
-        dims: the dims of the volume, which help to find its large factors.
+        dims: the dims whose product is the volume, which help to find its large factors.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
@@ -67,11 +67,12 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 def list_divisors(number: int, most: int) -> list[int] | None:
     """Returns all divisors of a number, in any order; None if they cannot be listed.
 
-    The divisors cannot be listed if there are more than `most`, or if one of the known factors may not be prime.
+    The divisors cannot be listed if there are more than `most`, or if one of the factors that were found may not be
+    prime.
 
     Args:
         number: the number, at least 1.
-        most: the largest number of divisors.
+        most: the largest number of divisors to list.
     """
     factors, are_primes = _find_factors(number, ())
     if not are_primes or prod(power + 1 for power in factors.values()) > most:
@@ -103,10 +104,10 @@ def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]
 
 
 def _multiply(factors: Counter[int]) -> tuple[list[int], list[int], bool]:
-    """Returns two ascending lists of numbers, and whether the lists give all divisors.
+    """Returns two ascending lists of numbers, and whether the products of these numbers include all divisors.
 
-    The product of a number of the first list and a number of the second list is a divisor. The lists do not give all
-    divisors if a list would become too long.
+    The product of a number from the first list and a number from the second list is always a divisor. Some divisors are
+    missing if a list would become too long.
     """
     low, high = [1], [1]
     are_all = True

@@ -16,7 +16,7 @@ from typing import Self
 
 
 class ElementKind(Enum):
-    """The interpretation of the bits of an element."""
+    """The way in which the bits of an element are interpreted."""
 
     BOOLEAN = auto()
     SIGNED = auto()
@@ -25,13 +25,13 @@ class ElementKind(Enum):
 
 
 class DataType(IntEnum):
-    """The type of a tensor's elements. The value is the number in the protobuf API.
+    """The type of a tensor's elements. The value of a member is the number of the type in the protobuf API.
 
     Attributes:
         bits: the number of bits of one element.
-        kind: the interpretation of these bits.
+        kind: the way in which these bits are interpreted.
         numpy_name: the name in numpy, or in ml_dtypes if numpy does not have the type; empty if neither has it.
-        group_items: the number of elements in a group; 1 unless the type is packed.
+        group_items: the number of elements in a group, which is 1 unless the type is packed.
         group_bytes: the number of bytes of a group.
 
     >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
@@ -47,7 +47,7 @@ class DataType(IntEnum):
     # Every member of this enum is defined with a number, bits and a kind. The defaults are only for type checkers,
     # which treat the lookup `DataType(number)` as a call of this method.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
-        """Creates a member from a row of the table."""
+        """Creates a member of the enum from a row of the table."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.bits, member.kind, member.numpy_name = bits, kind, numpy_name

@@ -31,14 +31,15 @@ _SHOWN_BITS = 256
 
 
 class Reason(StrEnum):
-    """The reasons of rejected requests. A row contains the status code, the rule and the retry behaviour of a reason.
+    """The reasons for which a request is rejected.
 
-    The value is sent in `google.rpc.ErrorInfo.reason` and is equal to the name.
+    Each row contains the status code, the rule and the retry behaviour of a reason. The value of a member is sent in
+    `google.rpc.ErrorInfo.reason` and is equal to the name of the member.
 
     Attributes:
         code_name: the name of the gRPC status code.
-        rule: the number of the broken rule, as in `tensor_reshape.rules`. None: the request breaks none of the five
-            rules.
+        rule: the number of the broken rule, as in `tensor_reshape.rules`. None means that the request breaks none of
+            the five rules.
         is_retryable: whether the same server may accept the same request a moment later.
 
     >>> Reason.NOT_DIVISIBLE.rule, Reason.NOT_DIVISIBLE.code_name, Reason.SERVER_BUSY.is_retryable
@@ -52,7 +53,7 @@ class Reason(StrEnum):
     # Every member of this enum is defined with a status code. The default is only for type checkers, which treat the
     # lookup `Reason(text)` as a call of this method.
     def __new__(cls, name: str, code_name: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column of the table
-        """Creates a member from a row of the table."""
+        """Creates a member of the enum from a row of the table."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.code_name, member.rule, member.is_retryable = code_name, rule, is_retryable
@@ -132,7 +133,7 @@ class TensorReshapeError(Exception):
     """The base class of the exceptions that this project raises deliberately.
 
     Attributes:
-        request_id: the id of the failed call, which is also in the server's log. None if no call was made.
+        request_id: the id of the failed call, which is also in the server's log. The value is None if no call was made.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -145,14 +146,15 @@ class TensorReshapeError(Exception):
 
 
 class ReshapeError(TensorReshapeError):
-    """A rejected request, detected by this process or by the server.
+    """A rejection of a request, by this process or by the server.
 
     Attributes:
         code_name: the name of the gRPC status code of this class.
-        message: one sentence that describes the error to people.
-        reason: a `Reason`; a text if a newer server returns a reason that this version does not know.
-        field: the path of the field at fault, with the index of the item (`shape[1]`). Empty if no field is at fault.
-        metadata: the index and the values at fault, as texts. Their keys never change.
+        message: a sentence that describes the error to people.
+        reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
+        field: the path of the field at fault, with the index of the item (`shape[1]`). The text is empty if no field is
+            at fault.
+        metadata: the index and the values at fault, as texts. The keys never change.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
@@ -181,7 +183,7 @@ class ReshapeError(TensorReshapeError):
 
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
-        """Returns an error with `values` as its metadata. The message and each value are cut at their length limits."""
+        """Creates an error with `values` as its metadata. The message and each value are cut at their length limits."""
         metadata = {key: clip_text(format_value(value), MAX_VALUE_CHARACTERS) for key, value in values.items()}
         return cls(clip_text(message, MAX_MESSAGE_CHARACTERS), reason=reason, field=field, metadata=metadata)
 
@@ -241,7 +243,8 @@ class LimitError(ReshapeError):
     """The request exceeds a limit of the server.
 
     Attributes:
-        retry_seconds: the delay in seconds after which the server suggests to retry. None: do not retry.
+        retry_seconds: the delay in seconds after which the server suggests to retry. None means that the client should
+            not retry.
 
     >>> try:
     ...     client.reshape(np.zeros(20 * 2**20, np.uint8), [-1], special_zero=False, transfer="inline")
@@ -255,7 +258,10 @@ class LimitError(ReshapeError):
 
 
 def format_value(value: object) -> str:
-    """Returns a value as text. A long sequence is cut, and a huge integer is shown as a power of two."""
+    """Returns a value in the form of a short text.
+
+    A long sequence is cut, and a huge integer is shown as a power of two.
+    """
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1} or beyond"
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -267,7 +273,7 @@ def format_value(value: object) -> str:
 
 
 def clip_text(text: str, limit: int) -> str:
-    """Returns `text` in at most `limit` ASCII characters.
+    """Returns `text`, cut to at most `limit` ASCII characters.
 
     Characters outside of ASCII would take three times as many bytes in metadata, so they are replaced by escapes.
     """

@@ -31,7 +31,7 @@ _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
 
 
 def _limit(origin: Origin) -> Origin:
-    """Returns an origin whose texts are cut at the length limit."""
+    """Returns the origin of a dim, with texts that are cut at the length limit."""
     return origin._replace(
         text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
         dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
@@ -51,9 +51,10 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the error with two more values in its metadata.
+    """Returns the error with two additional values in its metadata.
 
-    `rule` is the number of the broken rule. `accepted` describes the values that would be accepted.
+    The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
+    accepted.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -68,7 +69,7 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeErro
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the error, with the accepted values in its message if these values depend on the query.
+    """Returns the error with the accepted values in its message, if these values depend on the query.
 
     Callers use this function only for single local queries, because the search for accepted values may take longer than
     the query.
@@ -80,7 +81,7 @@ def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
 
 
 def _add_hint(error: ReshapeError, accepted: str) -> str:
-    """Returns the message of the error, followed by the accepted values if these depend on the query."""
+    """Returns the message of the error, followed by the accepted values if these values depend on the query."""
     if error.reason not in _HINTED:
         return error.message
     return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
@@ -112,7 +113,7 @@ def _explain_inferred(question: AnyQuestion, target: Target[AnyDim], index: int,
 
 
 def _show(dim: AnyDim) -> str:
-    """Returns a dim as text, with its bounds if it has a name."""
+    """Returns a dim as text, including the bounds if the dim has a name."""
     if isinstance(dim, Dim) and dim.expression is not None and dim.bounds != (0, None):
         return f"{dim} ({Dim(dim.bounds)})"
     return format_dim(dim)

@@ -23,7 +23,10 @@ def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Returns the number of bytes from the first to the last element. If `strides` is None, the tensor is dense."""
+    """Returns the number of bytes from the first to the last element, both included.
+
+    If `strides` is None, the tensor is dense.
+    """
     return data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
 
 
@@ -51,10 +54,10 @@ def check_layout(
 
 
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that there are enough positions for all elements. Repeated elements (stride 0) do not count.
+    """Checks that there are enough positions for all elements of a tensor.
 
-    This check takes almost no time, so a server makes it before the bytes arrive. The full check in `check_layout`
-    takes as long as reading each byte.
+    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server makes it
+    before the bytes arrive. In contrast, the full check in `check_layout` takes as long as reading each byte.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -125,8 +128,9 @@ def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[
     """Returns the axes whose elements may overlap, as pairs of stride and dim, the shortest stride first.
 
     The elements of an axis cannot overlap if its stride is longer than the distance that all axes with shorter strides
-    span together. Most layouts have only such axes, and the result is empty. The strides are divided by their common
-    factor. The division does not change which elements overlap, but makes the bit mask of `_mark_places` shorter.
+    span together. In most layouts, no elements can overlap, so the result is empty. The strides are divided by their
+    common factor. This division does not change which elements overlap, but makes the bit mask of `_mark_places`
+    shorter.
     """
     if 0 in dims:
         return []
@@ -151,10 +155,10 @@ def _fits(axes: list[tuple[int, int]]) -> bool:
 
 
 def _mark_places(axes: list[tuple[int, int]]) -> int:
-    """Returns an integer whose bit i is set if the position i has an element.
+    """Returns an integer whose bit i is set if an element is at the position i.
 
-    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient. The
-    operands are integers with one bit for each position.
+    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient.
+    These operations use integers with one bit for each position.
     """
     places = 1
     for stride, dim in axes:

@@ -40,7 +40,10 @@ _NO_NAMES = ("None", "unknown")  # other tools write these texts for an unknown 
 
 
 class Product(NamedTuple):
-    """The product `coefficient * factors / (divisor * divisors)`, like `rules.dims.Expression`, but with names only."""
+    """A product `coefficient * factors / (divisor * divisors)` of names.
+
+    The product is like `rules.dims.Expression`, but has names instead of symbols.
+    """
 
     coefficient: int = 1
     factors: tuple[str, ...] = ()
@@ -48,7 +51,7 @@ class Product(NamedTuple):
     divisors: tuple[str, ...] = ()
 
     def multiply(self, other: "Product") -> "Product":
-        """Returns the product of this product and another one."""
+        """Returns the product of this product and another product."""
         return Product(
             self.coefficient * other.coefficient,
             self.factors + other.factors,
@@ -57,7 +60,7 @@ class Product(NamedTuple):
         )
 
     def invert(self) -> "Product":
-        """Returns the reciprocal of the product."""
+        """Returns the reciprocal of this product."""
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
@@ -65,8 +68,8 @@ class _Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-        kind: the name of the group of `_TOKEN` that matched.
-        text: the token. For a quoted name, this is the content of the quotes.
+        kind: the name of the group of the expression `_TOKEN` that matched.
+        text: the token. For a quoted name, the text is the content of the quotes.
         start: the position of the first character of the token.
         end: the position after the last character of the token.
     """
@@ -78,15 +81,15 @@ class _Token(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Whether a text is a valid name of a symbol."""
+    """Whether a text is valid as the name of a symbol."""
     return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
 
 
 def read_product(text: str) -> Product | None:
-    """Reads a product of names and numbers from left to right; None if the text is not a product.
+    """Reads a product of names and numbers from left to right. The result is None if the text is not a product.
 
-    A formula that is not a product of names and numbers is one name. In `4*(seq + past)`, the formula in parentheses is
-    one factor.
+    A formula that is not a product of names and numbers counts as a single name. In `4*(seq + past)`, the formula in
+    parentheses is one factor.
     """
     tokens = _split(text)
     return None if not tokens else _read_product(text, tokens) or _read_formula(text, tokens)
@@ -114,7 +117,7 @@ def _write(name: str) -> tuple[str, bool]:
 
 @lru_cache(1024)
 def _write_formula(name: str) -> tuple[str, bool]:
-    """Returns the result of `_write` for a name that is not a word and not too long."""
+    """Returns the result of `_write` for a name that is not a word and that is not too long."""
     flat = _flatten(name)
     is_call = flat == _GROUP_READ and _WORD.match(name) is not None
     if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):
@@ -196,7 +199,7 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _is_enclosed(tokens: Sequence[_Token]) -> bool:
-    """Whether the first token is a parenthesis that the last token closes."""
+    """Whether the first token is an opening parenthesis that the last token closes."""
     depth = 0
     for place, token in enumerate(tokens):
         depth += _nest(token)
@@ -206,7 +209,7 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
 
 
 def _read_formula(text: str, tokens: Sequence[_Token]) -> Product | None:
-    """Returns the tokens as a product with one name; None if their text is not a formula."""
+    """Returns the tokens as a product that is a single name; None if their text is not a formula."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]

@@ -26,12 +26,12 @@ _STRIDE = re.compile(r"-?[0-9]{1,40}")
 
 
 class ShapeItem(NamedTuple):
-    """One item of a shape.
+    """One item in the text of a shape.
 
     Attributes:
-        text: the text of the item, without blanks at its ends.
-        start: the position of its first character in the input.
-        end: the position after its last character.
+        text: the text of the item, without spaces at its ends.
+        start: the position of the item's first character in the input.
+        end: the position after the item's last character.
     """
 
     text: str
@@ -40,11 +40,11 @@ class ShapeItem(NamedTuple):
 
 
 def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
-    """Returns a shape; None if not even the rank is known.
+    """Parses a shape. The result is None if not even the rank is known.
 
     Args:
         text: the text of the shape.
-        field: the name of the shape in errors. Errors call an item `field[index]`.
+        field: the name of the shape in errors. In errors, an item is called `field[index]`.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid dim.
@@ -54,10 +54,11 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
 
 
 def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Reads strides, which must be numbers.
+    """Parses strides, which must be numbers.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. The error calls it `field[index]`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. In the error, the stride is called
+            `field[index]`.
     """
     items = split_items(text)
     # The text `...` is valid as a shape, but not as a list of strides.
@@ -100,7 +101,7 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
 def _find_depths(text: str) -> Iterator[tuple[int, int]]:
     """Yields the position of each comma and parenthesis, and the depth of parentheses after it.
 
-    Text in quotes is skipped, because quoted text is a name.
+    Quoted text is skipped, because it is a name.
     """
     depth = 0
     for match in _PIECE.finditer(text):

@@ -22,7 +22,7 @@ def parse_size(text: str) -> int:
     """Returns the number of bytes that a text such as `64MiB` means.
 
     Raises:
-        ValueError: the text is not a whole number with a binary unit. The message says what to write instead.
+        ValueError: the text is not a whole number with a binary unit. The error message says what to write instead.
     """
     size = _SIZE.fullmatch(text.strip())
     if size is None:
@@ -32,7 +32,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """Returns a size in the largest unit that gives a whole number: `64MiB`, `16448KiB`, `1000`."""
+    """Returns a size as a whole number with the largest possible unit: `64MiB`, `16448KiB`, `1000`."""
     unit = next((unit for unit in reversed(UNITS) if size and size % UNITS[unit] == 0), "B")
     return str(size) if unit == "B" else f"{size // UNITS[unit]}{unit}"
 
@@ -48,7 +48,7 @@ def round_size(size: int) -> str:
 
 
 def _advise(text: str) -> str:
-    """Returns what to write instead of an invalid size."""
+    """Returns a text that says what to write instead of an invalid size."""
     ambiguous = _AMBIGUOUS.fullmatch(text)
     if ambiguous is None:
         also = " (no fractions)" if _FRACTION.fullmatch(text) else ""

@@ -29,13 +29,13 @@ class Target(NamedTuple, Generic[Item_co]):
     """The items of a requested shape, after they have been read.
 
     Attributes:
-        kinds: the kind of each item. If the target is rejected, the list ends before the wrong item.
-        dims: the output dims as far as the items determine them. A copy is replaced by its data dim, or by None if the
-            rank of the data is unknown. Every other item is unchanged, including the -1.
+        kinds: the kind of each item. If the target is rejected, the list ends before the invalid item.
+        dims: the output dims, as far as the items determine them. A copy is replaced by its data dim, or by None if the
+            rank of the data is unknown. Every item that is not a copy is unchanged, including the -1.
         copied: the indices of the copies, in ascending order.
-        inferred: the index of the -1; None if no item is -1.
+        inferred: the index of the -1, or None if no item is -1.
         cancelled: the indices of the dims that rule 3 removes from both sides of its equation; see `_find_cancelled`.
-        product: the product of the literals.
+        product: the product of the literal items.
         may_copy: the indices of the unknown items that would copy if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
         copies_cancel: the value of `Operation.copies_cancel`.
@@ -73,11 +73,11 @@ class Target(NamedTuple, Generic[Item_co]):
 
 
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
-    """Returns the indices of the dims that rule 3 removes from both sides: the copies, in Reshape-1 with a -1.
+    """Returns the indices of the dims that rule 3 removes from both sides.
 
-    Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make the divisor 0. For example, data
-    (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide the whole volume by the product of all other
-    items, so they reject this query.
+    In Reshape-1 with a -1, these are the copies. Reshape-1 computes the -1 after removing the copies, so a copied 0
+    does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide
+    the whole volume by the product of all other items, so they reject this query.
 
     Lemma: copies-leave.
     """
@@ -85,10 +85,9 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
 
 def balance(target: Target[AnyItem], data: Sequence[AnyItem]) -> tuple[Sequence[AnyItem], Sequence[AnyItem]]:
-    """Returns the dims of both sides of the equation: those of the data, and those of the output without the -1.
+    """Returns the dims on both sides of the equation, which are the data dims and the output dims without the -1.
 
-    Explanations show these dims. The solvers multiply the same dims in a form of their own, without creating these
-    lists.
+    Explanations show these dims. The solvers multiply the same dims in another form, without creating these lists.
     """
     if target.inferred is None:
         return data, target.dims

@@ -52,14 +52,17 @@ class View(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """A dim as a product of a number and powers of names. An unnamed dim has an integer as its name."""
+    """A dim in the form of a product of a number and powers of names.
+
+    A dim without a name has an integer as its name.
+    """
 
     number: Fraction
     powers: Mapping[int | str, int]
 
 
 class _Run(NamedTuple):
-    """Elements at equal distances in memory.
+    """A run: elements at equal distances in memory.
 
     Attributes:
         least: the smallest possible number of elements.
@@ -87,9 +90,9 @@ def infer_view(
     output can be a view.
 
     Args:
-        data: the input dims. None: not even the rank is known.
+        data: the input dims. None means that not even the rank is known.
         strides: the strides of the data, in elements.
-        output: the output dims. None: not even the rank is known.
+        output: the output dims. None means that not even the rank is known.
         copied: the indices of the output dims that are copied.
 
     Raises:
@@ -121,7 +124,7 @@ def infer_view(
 
 
 class _Part(NamedTuple):
-    """Some data dims with their strides, and the output dims with the same product in a tensor with elements."""
+    """Some data dims with their strides, and the output dims that have the same product if the tensor has elements."""
 
     dims: Sequence[AnyDim]
     strides: Sequence[int]
@@ -129,7 +132,7 @@ class _Part(NamedTuple):
 
 
 def _find_number(dim: AnyDim) -> AnyDim:
-    """Returns a dim as a number if its value is known for tensors with elements; otherwise the dim.
+    """Returns a dim as a number if the dim has only one possible value in tensors with elements; otherwise the dim.
 
     A dim from 0 to 1 is always 1 in a tensor with elements.
     """
@@ -142,7 +145,7 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 
 
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
-    """Yields the parts, outermost first.
+    """Yields the parts of a reshape that can be examined separately, outermost first.
 
     The first parts end where the outer dims of data and output have equal products. The last parts begin where the
     inner dims have equal products.
@@ -196,7 +199,7 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
 
 
 def _list_products(factors: Sequence[_Factor]) -> Iterator[_Product]:
-    """Yields the product of the first factor, the product of the first two factors, and so on."""
+    """Yields the product of the first factor, then the product of the first two factors, and so on."""
     number, powers = Fraction(1), Counter[int | str]()
     for factor in factors:
         number *= factor.number
@@ -239,9 +242,9 @@ def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]
 
 
 def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim]) -> View:
-    """Fits the output dims into the runs of the data, the innermost dim first.
+    """Fits the output dims into the runs of the data, beginning with the innermost dim.
 
-    The outermost dim of each side may be unknown.
+    On each side, the outermost dim may be unknown.
     """
     runs, found = _list_runs(dims, strides), list[int]()
     rest: int | None = 1
@@ -265,7 +268,7 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
 
 
 def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
-    """Returns the runs, outermost first.
+    """Returns the runs of the data, outermost first.
 
     Lemma: runs-of-elements.
     """

@@ -35,7 +35,7 @@ def _read_path(rest: str) -> str:
 
 
 def _read_host(address: str) -> str:
-    """Returns the host in `host:port` or `[v6]:port`. The address may have no port."""
+    """Returns the host of an address such as `host:port` or `[v6]:port`. The address may have no port."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address if address.count(":") > 1 else address.partition(":")[0]

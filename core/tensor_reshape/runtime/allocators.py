@@ -25,12 +25,12 @@ _BLOCK_BYTES = 128 * 1024
 def keep_freed_memory() -> bool:
     """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing such a buffer again
-    takes longer than using it. This function raises the thresholds (`mallopt`) and lets threads share arenas.
-    `release_freed_memory` returns the memory to the system.
+    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing a new buffer takes
+    longer than using it. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas.
+    The function `release_freed_memory` returns the memory to the system.
 
     Returns:
-        Whether the settings were changed. With a C library other than glibc, the result is False.
+        True if the settings were changed. With a C library other than glibc, the result is False.
 
     >>> was_changed = keep_freed_memory()
     """
@@ -42,7 +42,7 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """Returns unused memory to the system, after `keep_freed_memory`; False if the C library cannot do so.
+    """After `keep_freed_memory`, returns unused memory to the system; False if the C library cannot do so.
 
     `malloc_trim` returns the free memory at the end of the main arena. At the end of each other arena, it keeps up to
     64 MiB. glibc returns that memory if a thread of the arena frees a large block while the thresholds are low. This

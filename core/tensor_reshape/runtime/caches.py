@@ -24,9 +24,9 @@ small objects.
 
 
 class RecentCache(dict[Key, Value | None]):
-    """A cache in which `cache[key]` returns the value or None. The dict itself is the younger generation.
+    """A cache in which `cache[key]` returns the value or None. The dict itself is the younger generation of the cache.
 
-    The class is a dict, because a look-up in a dict calls no Python function, and a small call makes several look-ups.
+    The class is a dict, because a lookup in a dict calls no Python function, and a small call makes several lookups.
     """
 
     __slots__ = ("_bytes", "_max_bytes", "_max_entry_bytes", "_older", "_older_sizes", "_sizes")
@@ -55,7 +55,7 @@ class RecentCache(dict[Key, Value | None]):
         return value
 
     def keep(self, key: Key, value: Value, entry_bytes: int) -> bool:
-        """Stores a value unless it is too large. Returns whether it was stored.
+        """Stores a value unless it is too large. The method returns whether the value was stored.
 
         `entry_bytes` is the size of the key and the value together.
         """

@@ -18,7 +18,7 @@ _TRIED = frozenset({(1, 80), (1, 85)})
 
 
 def are_known() -> bool:
-    """Whether the experiments were tested with the installed release of grpcio."""
+    """Whether a server may change experiments, because they were tested with the installed release of grpcio."""
     return find_release() in _TRIED
 
 

@@ -33,7 +33,9 @@ _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 
 
 def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
-    """Returns the data type of a numpy type, which may have any byte order. An error names `field`.
+    """Returns the data type of a numpy type, which may have any byte order.
+
+    In error messages, the array is called `field`.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -90,7 +92,7 @@ def gather(tensor: TensorView) -> memoryview:
 
     Check the layout of the tensor before you call this function.
 
-    The elements are copied as integers of the same size, which preserves NaN payloads and unusual booleans.
+    The elements are copied as integers of the same size, which preserves NaN payloads and booleans other than 0 and 1.
     """
     strides = _compute_byte_strides(tensor)
     if strides is None:
@@ -114,7 +116,10 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
-    """Returns the elements in the order of memory, and their strides. None: the elements are in row-major order."""
+    """Returns the elements in their order in memory, and their strides.
+
+    None means that the elements are in row-major order.
+    """
     if not array.flags.c_contiguous:
         # If a stride of 0 repeats an element in memory, the element is sent only once, with a stride of 0.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]

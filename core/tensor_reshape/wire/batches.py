@@ -76,7 +76,10 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
-    """Yields each decoded item, or its error. `report` handles bugs, as in `answer_batch`."""
+    """Yields each item of a batch, or the error if the item cannot be read.
+
+    The function `report` handles bugs, as in `answer_batch`.
+    """
     for item in items:
         try:
             read: BatchItem | ReshapeError = _decode_item(item)
@@ -90,7 +93,7 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
 def encode_batch_response(
     results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
 ) -> bytes:
-    """Returns the response of a batch; see `write_batch_results`."""
+    """Returns the response of a batch, as described in `write_batch_results`."""
     return join_items(write_batch_results(results, encode_batch_result, max_bytes, report))
 
 
@@ -100,7 +103,9 @@ def write_batch_results(
     max_bytes: int,
     report: ReportBug | None = None,
 ) -> list[bytes]:
-    """Returns the encoded results. If a result would make the total exceed `max_bytes`, an error replaces the result.
+    """Returns the encoded results of a batch.
+
+    If a result would make the total exceed `max_bytes`, an error replaces the result.
 
     Args:
         results: the results of a batch.
@@ -128,7 +133,7 @@ def _reject_size(max_bytes: int) -> LimitError:
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    """Encodes one result of a response, which is an output shape or an error."""
+    """Encodes one result of a batch, which is an output shape or an error."""
     if isinstance(result, ShapeAnswer):
         compact = encode_compact_answer(result)
         if compact is not None:
@@ -145,7 +150,7 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
-    """Reads the results of a response.
+    """Reads the results of a batch from a response.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -193,7 +198,10 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
 
 
 def _find_kind(rejection: reshape_pb2.Rejection) -> type[ReshapeError]:
-    """Returns the exception class of an error. If the server met a bug, the class is ReshapeError itself."""
+    """Returns the exception class for an error in a batch.
+
+    If the server met a bug, the class is the base class ReshapeError.
+    """
     if rejection.reason == Reason.INTERNAL_ERROR:
         return ReshapeError
     return LimitError if rejection.limit_exceeded else InvalidRequestError
@@ -225,7 +233,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Splits a message that contains a group or is malformed, with the generated class."""
+    """Splits a message that contains a protobuf group or is malformed, with the generated class."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)

@@ -53,12 +53,12 @@ def find_payload(
     Args:
         message: a serialized message, which may contain a nested message that ends at the same position.
         begin: the position at which the message, or the nested message, begins.
-        fields: the number of fields that were read before `begin`. These fields also count towards the limit.
+        fields: the number of fields that were already read before `begin`. These fields also count towards the limit.
         within: the number of bytes after `begin` in which field 15 must begin. One field is allowed for each 32 bytes.
 
     Returns:
-        The end of the header, the start of the field's content, and the number of fields that were read. None if the
-        message has another form.
+        The end of the header, the start of the field's content, and the number of fields that were read. The result is
+        None if the message has another form.
     """
     position = begin
     while position < min(len(message), begin + within):
@@ -79,9 +79,9 @@ def measure_header(message: bytes, *, nested: bool = True) -> int:
     """Returns the number of bytes of `message` that do not belong to its payload.
 
     Without `nested`, the payload is the content of field 15. With `nested`, field 15 is a tensor, and the payload is
-    the content of field 15 of this tensor. Bytes that cannot be read as fields also count as header. If there are more
-    than 2048 fields, the result exceeds `MAX_HEADER_BYTES`. Counting stops above `MAX_HEADER_BYTES`, so the function is
-    fast for any message.
+    the content of field 15 of this tensor. If bytes cannot be read as fields, they also count as header. If there are
+    more than 2048 fields, the result exceeds `MAX_HEADER_BYTES`. Counting stops above `MAX_HEADER_BYTES`, so the
+    function is fast for any message.
     """
     header, fields = _measure(message, 0, len(message), nested=nested)
     return header if fields <= _MAX_FIELDS else MAX_HEADER_BYTES + 1
@@ -139,7 +139,7 @@ def encode_field(tag: bytes, content: bytes) -> bytes:
 def read_varint(message: bytes, position: int) -> tuple[int, int]:
     """Returns the number that a varint encodes, and the position after it.
 
-    The number is -1 if the varint is incomplete or has more than 5 bytes.
+    The returned number is -1 if the varint is incomplete or has more than 5 bytes.
     """
     byte = message[position] if position < len(message) else _CONTINUATION
     if byte < _CONTINUATION:  # most varints have only one byte
@@ -153,7 +153,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def read_field(message: bytes, position: int) -> _Field | None:
-    """Returns the field at `position`; None if the field is a group or is invalid."""
+    """Returns the field at `position`, or None if the field is a group or is invalid."""
     tag, start = read_varint(message, position)
     wire_type = tag & 7
     if not _MIN_TAG <= tag <= _MAX_TAG:

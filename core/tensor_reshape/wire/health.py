@@ -16,7 +16,7 @@ CHECK_METHOD = "/grpc.health.v1.Health/Check"
 
 
 class HealthStatus(IntEnum):
-    """The health of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+    """The health status of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
 
     >>> client.check_health() is HealthStatus.SERVING
     True
@@ -34,7 +34,9 @@ def encode_check_request(service: str) -> bytes:
 
 
 def decode_check_response(raw: bytes) -> HealthStatus:
-    """Reads a HealthCheckResponse. A status that this version does not know becomes UNKNOWN.
+    """Reads a HealthCheckResponse.
+
+    A status that this version does not know becomes UNKNOWN.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.

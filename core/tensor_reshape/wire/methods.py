@@ -27,7 +27,7 @@ ReshapeResponse: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of the service.
+    """A method of the gRPC service.
 
     Attributes:
         name: the name of the method within the service.
@@ -50,7 +50,8 @@ class OperationMethod(Method):
     """The method that executes an operation.
 
     Attributes:
-        operation: the operation. Its name is also the name of the field that begins a tensor in StreamReshape.
+        operation: the operation. In StreamReshape, the name of the method is also the name of the field that begins a
+            tensor.
         number: the number of the operation in InferShape requests.
     """
 

@@ -24,9 +24,9 @@ _BLOCK_BYTES = 65536
 
 
 def pack(data_type: DataType, elements: Bytes) -> Bytes:
-    """Returns the packed bytes of `elements`, which has one element per byte.
+    """Returns the packed bytes of the array `elements`, which has one element per byte.
 
-    If the type is not packed, the bytes are returned unchanged.
+    If the type is not packed, the bytes of the array are returned unchanged.
     """
     if not data_type.is_packed:
         return elements
@@ -43,7 +43,7 @@ def pack(data_type: DataType, elements: Bytes) -> Bytes:
 
 
 def unpack(data_type: DataType, packed: Bytes, elements: Bytes) -> None:
-    """Unpacks `packed` into `elements`, until `elements` is full.
+    """Unpacks elements from `packed` into `elements`, until `elements` is full.
 
     If the type is not packed, the bytes are copied unchanged.
     """
@@ -65,7 +65,7 @@ def unpack(data_type: DataType, packed: Bytes, elements: Bytes) -> None:
 
 
 def _cut(data_type: DataType, elements: Bytes, packed_bytes: int) -> Iterator[tuple[int, Bytes]]:
-    """Yields the position of the packed bytes of each block, and the elements of the block."""
+    """Yields the position of each block in the packed bytes, and the elements of the block."""
     for begin in range(0, packed_bytes, _BLOCK_BYTES):
         yield begin, elements[begin * data_type.group_items : (begin + _BLOCK_BYTES) * data_type.group_items]
 
@@ -76,15 +76,16 @@ def _find_word(data_type: DataType) -> np.dtype[np.unsignedinteger]:
 
 
 def _mask_word(data_type: DataType) -> int:
-    """Returns a word with 1 in each bit that belongs to an element."""
+    """Returns a word with a 1 in each bit that belongs to an element."""
     return int.from_bytes(bytes([(1 << data_type.bits) - 1]) * data_type.group_items)
 
 
 def _list_shifts(data_type: DataType) -> list[int]:
     """Returns the two shifts, or the one shift, that pack or unpack the elements of a word.
 
-    The distance of neighbouring elements is `bits` in a packed byte and 8 bits in a word. So the element at index i
-    moves by i steps of `8 - bits` bits. The shift by one step and the shift by two steps together move an element by
-    three steps. All other bits of the word are 0, so the shifted copies do not overlap.
+    The distance between neighbouring elements is `bits` in a packed byte and 8 bits in a word. To pack or unpack a
+    word, the element at index i therefore moves by i steps of `8 - bits` bits. A shift by one step and a shift by two
+    steps together move an element by three steps. All bits of the word that do not belong to elements are 0, so the
+    shifted copies do not overlap.
     """
     return [places * (8 - data_type.bits) for places in (1, 2)[: data_type.group_items // 2]]

@@ -18,7 +18,7 @@ _REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")
 
 
 def is_request_id(value: object) -> bool:
-    """Whether a value is a valid request id."""
+    """Whether a text is a valid request id."""
     return isinstance(value, str) and _REQUEST_ID.fullmatch(value) is not None
 
 

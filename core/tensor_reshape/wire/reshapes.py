@@ -66,7 +66,7 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 
     Args:
         call: the query and the data.
-        shape: the requested shape as a tensor; None for StaticReshape.
+        shape: the requested shape as a tensor, or None for StaticReshape.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
@@ -80,7 +80,7 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 def encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
-    """Returns an encoded request up to the bytes of its tensor. The query must contain the data type.
+    """Returns the encoded request, without the bytes of its tensor at the end. The query must contain the data type.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
@@ -113,7 +113,9 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
 
 
 def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
-    """Reads a request of `operation`. The payload is a view of `raw`. The layout is not checked.
+    """Reads a request of `operation`.
+
+    The payload of the result is a view of `raw`. The function does not check the layout of the tensor.
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
@@ -125,7 +127,7 @@ def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DE
 def read_call(
     operation: Operation, header: ReshapeRequest, tensor: tensor_pb2.Tensor, payload: memoryview, limits: Limits
 ) -> ReshapeCall:
-    """Reads a parsed request of `operation`: the header, its tensor, and the tensor's bytes.
+    """Reads a parsed request of `operation`: the message header, the tensor header, and the tensor's bytes.
 
     Raises:
         InvalidRequestError: a required field is absent, or the shape tensor cannot be read.
@@ -179,14 +181,17 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns the position of the tensor's bytes at the end of `raw`; None if the header is long or unusual."""
+    """Returns the position of the tensor's bytes at the end of `raw`.
+
+    The result is None if the header is long or has an unusual form.
+    """
     outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
     inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
     return inner[1] if inner else None
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
-    """Returns an encoded response of any operation up to the bytes of its tensor.
+    """Returns the encoded response of any operation, without the bytes of its tensor at the end.
 
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
     are therefore also at an aligned address.
@@ -229,9 +234,9 @@ def decode_reshape_response(raw: bytes) -> TensorView:
 
 
 def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
-    """Returns the encoded field of the dims, with up to `padding` more bytes in its varints.
+    """Returns the encoded dims of a tensor, with up to `padding` additional bytes in the varints.
 
-    The varints of the shortest dim and of the length are padded.
+    The function pads the varint of the shortest dim and the varint of the field length.
     """
     if not numbers:
         return b""
@@ -253,7 +258,7 @@ def _widen(varint: bytes, size: int) -> bytes:
 
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
-    """Returns the message without its tensor, the tensor without its bytes, and a view of the bytes."""
+    """Returns three parts: the message without its tensor, the tensor without its bytes, and a view of the bytes."""
     outer = find_payload(raw)
     inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:

@@ -50,7 +50,7 @@ _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
-    """The status of a call, with the attributes of `grpc.Status`."""
+    """The status of a call, with the same attributes as `grpc.Status`."""
 
     code: StatusCode
     details: str
@@ -58,7 +58,7 @@ class Status(NamedTuple):
 
 
 def encode_rejection(error: ReshapeError) -> Status:
-    """Returns the status for an error. The status has less than 7 KiB."""
+    """Returns the gRPC status for an error. The encoded status has less than 7 KiB."""
     code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
@@ -79,7 +79,7 @@ def encode_rejection(error: ReshapeError) -> Status:
 
 
 def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
-    """Returns the error with which a call ended; None if the status has no details from this service."""
+    """Returns the error with which a call ended, or None if the status has no details from this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
@@ -91,14 +91,17 @@ def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, st
 
 
 def _count_retry_milliseconds(error: ReshapeError) -> int:
-    """Returns the delay before a retry in milliseconds, rounded up, because an earlier retry would fail."""
+    """Returns the delay before a retry in milliseconds.
+
+    The delay is rounded up, because an earlier retry would fail.
+    """
     asked = error.retry_seconds if isinstance(error, LimitError) else None
     # gRPC reads the delay as a signed 32-bit number, and does not retry if the delay is larger.
     return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
 def _choose_code(error: ReshapeError) -> StatusCode:
-    """Returns the status code of the reason, or of the error's class if the reason is unknown."""
+    """Returns the status code of the error's reason, or of the error's class if the reason is unknown."""
     return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 

@@ -49,7 +49,10 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the encoded message that begins a tensor. `shape` is described in `reshapes.encode_reshape_request`."""
+    """Returns the encoded message that begins a tensor.
+
+    The argument `shape` is described in `reshapes.encode_reshape_request`.
+    """
     header = build_request_header(call.question, shape)
     header.data.CopyFrom(build_tensor_header(call.data))
     message = reshape_pb2.StreamReshapeRequest()
@@ -64,7 +67,7 @@ def encode_chunk(offset: int, payload: memoryview) -> bytes:
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
-    """Reads a message from the client, which is a call without the tensor's bytes, or a chunk.
+    """Reads a message from the client, which is a call without the tensor's bytes, or a chunk of these bytes.
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
@@ -90,7 +93,7 @@ def encode_accept(output: TensorView) -> bytes:
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:
-    """Reads a message from the server, which is the output without its bytes, or a chunk.
+    """Reads a message from the server, which is the output without its bytes, or a chunk of these bytes.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -119,7 +122,7 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
 
 
 def find_chunk(raw: bytes) -> Chunk | None:
-    """Returns a chunk in the form that `encode_chunk` writes; None for all other messages.
+    """Returns a chunk if the message has the form that `encode_chunk` writes; None for all other messages.
 
     Tags and lengths may be encoded in more bytes than necessary, because protobuf allows such encodings.
     """

@@ -26,7 +26,7 @@ class TensorView:
     Attributes:
         data_type: the type of the elements.
         dims: the shape of the tensor.
-        strides: the strides in elements. None: the tensor is dense and in row-major order.
+        strides: the strides in elements. None means that the tensor is dense and in row-major order.
         payload: the elements, little-endian, as contiguous bytes.
     """
 
@@ -36,7 +36,10 @@ class TensorView:
     payload: memoryview
 
     def check_layout(self, field: str) -> Self:
-        """Returns the tensor if its payload matches its layout, or raises an error of `rules.layouts.check_layout`."""
+        """Returns the tensor if its payload matches its layout.
+
+        Otherwise, the method raises an error of `rules.layouts.check_layout`.
+        """
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
         return self
 
@@ -47,14 +50,14 @@ def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
-    """Returns the encoded message in parts. The last part is the payload itself, not a copy."""
+    """Returns the encoded tensor message in parts. The last part is the payload buffer itself, not a copy."""
     # The payload is appended by hand, because the generated class would copy the payload twice.
     header = build_tensor_header(tensor).SerializeToString()
     return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:
-    """Returns the tensor of a message. `payload` contains the bytes of the tensor.
+    """Returns the tensor of a message. The argument `payload` contains the bytes of the tensor.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -65,7 +68,7 @@ def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -
 
 
 def encode_data_type(data_type: DataType) -> tensor_pb2.DataType.ValueType:
-    """Returns the protobuf number of a data type."""
+    """Returns the protobuf enum number of a data type."""
     return tensor_pb2.DataType.ValueType(data_type)
 
 

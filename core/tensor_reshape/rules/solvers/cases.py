@@ -44,10 +44,10 @@ class Case:
 
     Attributes:
         system: the variables and the monomials of the query.
-        target: the target, in which an unknown item may be supposed to be a copy or the -1.
-        budget: the step budget, shared by all cases of the query.
+        target: the target, in which an unknown item may be treated as a copy or as the -1.
+        budget: the step budget, which all cases of the query share.
         wanted: the keys of the output variables.
-        equation: the equation of the volumes.
+        equation: the equation between the volumes of data and output.
         remainder: the equation after common factors have been cancelled.
     """
 
@@ -63,7 +63,7 @@ class Case:
         self.remainder = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
-        """Returns the case with another interpretation of the target."""
+        """Returns the same case with another interpretation of the target."""
         return Case(self.system, target, self.budget)
 
     def find_variable(self, index: int) -> int:
@@ -71,12 +71,12 @@ class Case:
         return self.system.output[index].variables[0]
 
     def keep_ranges(self) -> Solution:
-        """Returns the ranges of the output variables in the query. These ranges contain every instance."""
+        """Returns the ranges of the output variables as in the query. These ranges contain every instance."""
         return {key: self.system.ranges[key] for key in self.wanted}
 
 
 def solve(case: Case) -> Solution | None:
-    """Returns the range of every variable of the output, or None if no instance is accepted.
+    """Returns the range of every output variable, or None if no instance is accepted.
 
     Lemma: two-cases.
     """
@@ -90,10 +90,10 @@ def solve(case: Case) -> Solution | None:
 
 
 def _solve_nonempty(case: Case) -> Solution | None:
-    """Solves the case without -1 in which the tensor has elements.
+    """Solves the case in which no item is -1 and the tensor has elements.
 
-    Every variable is then at least 1, so equal factors of both sides can be cancelled. For [N, 4] -> [N, M, 2], the
-    cancelled equation is 4 = 2 * M, so M is 2.
+    Every variable is then at least 1, so factors that both sides have in common can be cancelled. For example, [N, 4]
+    -> [N, M, 2] has the cancelled equation 4 = 2 * M, so M is 2.
 
     Lemmas: cancel-nonzero, nonempty-dims.
     """
@@ -101,11 +101,11 @@ def _solve_nonempty(case: Case) -> Solution | None:
 
 
 def _solve_empty_copies(case: Case) -> Solution | None:
-    """Solves the case of an empty tensor without a known -1, in which unknown items may be copies.
+    """Solves the case in which the tensor is empty, no item is known to be the -1, and unknown items may be copies.
 
-    With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. Such an item gives a dim of
-    0 only if its data dim is 0. For [N, 3] -> [?, 5], the dim is 0 only if N is 0. For [2, N] -> [?, 5], the dim cannot
-    be 0, because the item would copy the 2.
+    With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. A copy makes the output dim
+    0 only if the data dim at the same index is 0. For example, in [N, 3] -> [?, 5], the first output dim is 0 only if N
+    is 0. In [2, N] -> [?, 5], the first output dim cannot be 0, because the item would copy the 2.
     """
     unknown = {case.find_variable(index): index for index in case.target.may_copy}
     copies = {case.find_variable(index): source for index, source in _find_zero_copies(case)}
@@ -113,19 +113,19 @@ def _solve_empty_copies(case: Case) -> Solution | None:
 
 
 def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]) -> Solution | None:
-    """Solves the case of an empty tensor without -1, in which a data dim and an output dim are 0.
+    """Solves the case in which no item is -1, and a data dim and an output dim are 0.
 
-    Both volumes are then 0 for all values of the other dims. For [N, 4] -> [M, 2], N and M are both 0 in this case. A
-    variable can be 0 if its range contains 0. A variable can have another value if both the data and the output have
-    another dim that can be 0.
+    Both volumes are then 0 for all values of the other dims. For example, in [N, 4] -> [M, 2], N and M are both 0 in
+    this case. A variable can be 0 if its range contains 0. A variable can have another value if both the data and the
+    output have another dim that can be 0.
 
     Lemma: empty-dims.
 
     Args:
         case: the query.
         unknown: the variables of the unknown items, which can be 0 only as copies.
-        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. None: the data
-            dim is not a single variable.
+        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. The value None
+            means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.left if system.can_be_zero(key)}
@@ -150,11 +150,11 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
 
 
 def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
-    """Adds the cases in which an unknown item is the -1 to `solution`.
+    """Adds to `solution` the cases in which an unknown item is the -1.
 
-    With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For [2, 0] -> [?, 5],
-    the only output is therefore (0, 5). Without special_zero, a length can have every value that a -1 can become, so
-    these cases add no values.
+    With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For example, the only
+    output of [2, 0] -> [?, 5] is therefore (0, 5). Without special_zero, a length can have every value that a -1 can
+    become, so these cases add no values.
     """
     for number, index in enumerate(unknown.values(), 1):
         if solution is not None and solution == case.keep_ranges():
@@ -168,12 +168,13 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
 
 
 def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
-    """Solves the cases with a -1. In Reshape-1, unknown items may copy a 0, which is removed from both sides.
+    """Solves the cases in which an item is -1.
 
-    An example is [N, M, 6] -> [?, ?, -1] with special_zero, whose items are called u, v and x here. If u and v are
-    lengths, the equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M
-    = 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
-    reject a -1 next to a copied 0, so they have no such cases.
+    In Reshape-1, unknown items may copy a 0, which is then removed from both sides of the equation. An example is [N,
+    M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
+    equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M = 0, the
+    equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations reject a -1
+    next to a copied 0, so they have no such cases.
 
     Lemma: copies-leave.
     """
@@ -195,11 +196,11 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
 
 
 def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solution | None:
-    """Solves the case in which the -1 is the quotient of the two sides, and its divisor is not 0.
+    """Solves the case in which the divisor of the -1 is not 0, so the -1 is the quotient of both sides.
 
     If the quotient is not 0, every variable of the equation is at least 1. Cancelled variables are not in the equation
-    and keep their ranges. For [N, 6] -> [0, -1], the equation of Reshape-1 is 6 = x, and N can have any value. The
-    equation of StaticReshape is N * 6 = N * x, so N is at least 1.
+    and keep their ranges. For example, [N, 6] -> [0, -1] has the equation 6 = x in Reshape-1, and N can have any value.
+    In StaticReshape, the same query has the equation N * 6 = N * x, so N is at least 1.
 
     Lemma: quotient-of-elements.
     """
@@ -213,8 +214,8 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
 def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> Solution | None:
     """Solves the case in which the -1 becomes 0, because a data dim is 0 and the divisor is not 0.
 
-    The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N, 4] ->
-    [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
+    The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N,
+    4] -> [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
 
     Lemma: inferred-zero.
     """
@@ -260,7 +261,7 @@ def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
 
 
 def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    """Yields every non-empty subset, the smallest first."""
+    """Yields every non-empty subset of the items, the smallest subset first."""
     every = list(indices)
     return (subset for size in range(1, len(every) + 1) for subset in combinations(every, size))
 

@@ -65,7 +65,7 @@ class Range(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the range has no upper bound except the largest dim."""
+        """Whether only the largest possible dim limits the range."""
         return self.max >= MAX_DIM
 
 
@@ -80,14 +80,14 @@ def find_range(dim: AnyDim) -> Range:
 
 
 class Monomial(NamedTuple):
-    """One dim of the data or the output: `coefficient * variables / (divisor * divisors)`.
+    """One dim of the data or the output, in the form `coefficient * variables / (divisor * divisors)`.
 
     Attributes:
-        dim: the dim as it is in the query.
+        dim: the dim in the form that it has in the query.
         coefficient: the numeric factor.
-        variables: the keys of the variables that are multiplied. A key is repeated for each power.
+        variables: the keys of the variables in the dividend. A key is repeated for each power of its variable.
         divisor: the numeric divisor.
-        divisors: the keys of the variables that are divided by. The values of these variables are not 0.
+        divisors: the keys of the variables in the divisor. The values of these variables are never 0.
         variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 
@@ -108,9 +108,10 @@ class Equation(NamedTuple):
     """Two equal products.
 
     Attributes:
-        left: the keys of the variables in the left product. A key is repeated for each power.
-        right: the keys of the variables in the right product.
-        constants: the numeric factors of the left and of the right product.
+        left: the keys of the variables in the product on the left side. A key is repeated for each power of its
+            variable.
+        right: the keys of the variables in the product on the right side.
+        constants: the numeric factors of the left side and of the right side.
         cancelled: the keys of the variables that were cancelled from both sides.
     """
 
@@ -122,7 +123,7 @@ class Equation(NamedTuple):
     def cancel(self) -> "Equation":
         """Returns the equation without the factors that both sides have in common.
 
-        Both equations are equivalent if the removed factors are not 0.
+        The old and the new equation are equivalent if the removed factors are not 0.
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
@@ -145,12 +146,12 @@ class Equation(NamedTuple):
 class System:
     """The variables of a query, and the monomials of its data and output.
 
-    The system grows while the query is read, and then does not change.
+    Variables are added while the query is read, and the system does not change after that.
 
     Attributes:
         ranges: the range of each variable, by its key.
         symbols: the symbol of each variable that has a name, by the key of the variable.
-        data: the data dims by index. If the rank of the data is unknown, these are only the copied dims.
+        data: the data dims by index. If the rank of the data is unknown, this mapping contains only the copied dims.
         rest: the variable for the product of all other data dims, if the rank of the data is unknown; otherwise None.
         output: the dims of the output.
     """
@@ -168,7 +169,7 @@ class System:
         return len(self.ranges) - 1
 
     def add_monomial(self, dim: AnyDim, path: str) -> Monomial:
-        """Returns a dim as a monomial, and narrows the ranges of its symbols to the bounds in the dim.
+        """Returns a dim as a monomial, and narrows the ranges of the dim's symbols to the bounds in the dim.
 
         Args:
             dim: a number, or a partially known dim.
@@ -220,7 +221,7 @@ class System:
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
     def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation of the volumes, without the dims that the target cancels.
+        """Returns the equation between the volumes, without the dims that the target cancels.
 
         Lemma: multiply-out.
         """
@@ -244,7 +245,10 @@ class System:
         return self.ranges[key].min == 0
 
     def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
-        """Adds the variables without a fixed value to `unknown`. Returns the product of the fixed values."""
+        """Adds the variables without a fixed value to `unknown`.
+
+        The function returns the product of the fixed values.
+        """
         known = 1
         for key in keys:
             low, high = self.ranges[key]

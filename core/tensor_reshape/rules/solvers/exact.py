@@ -13,7 +13,7 @@ from tensor_reshape.rules.targets import Target
 
 
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
-    """Returns the output dims.
+    """Returns the output dims of a query with known shapes.
 
     Lemma: cancelled-volumes.
 

@@ -66,12 +66,12 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 
 
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
-    """Returns a list of pairs for each variable.
+    """Returns a list of pairs for each variable of the product.
 
     A pair contains the part of the constant that earlier variables have used, and the divisor that this variable uses.
 
-    Before the first variable, no part of the constant has been used. The last variable must use the whole rest. Only
-    the variables between them need all pairs.
+    Before the first variable, no part of the constant has been used. The last variable must use the whole rest of the
+    constant. Only the variables between the first and the last one need all pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]
@@ -87,7 +87,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the smallest and the largest product with one more variable, by the used part of the constant."""
+    """Returns the smallest and the largest product after one more variable, for each used part of the constant."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:
