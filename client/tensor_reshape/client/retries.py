@@ -179,8 +179,9 @@ class Attempts:
         return pause
 
     def _draw_backoff(self) -> float:
-        """Returns a random back-off, whose mean doubles with each failure, so that many clients do not retry at the
-        same time.
+        """Returns a random back-off whose mean doubles with each failure.
+
+        Because the back-off is random, many clients do not retry at the same time.
         """
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1

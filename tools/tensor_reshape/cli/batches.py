@@ -24,11 +24,11 @@ _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every s
 
 
 def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[Json]:
-    """Yields the JSON of the result or the error of each line, in order.
+    """Yields the JSON of each line's result or error, in the order of the lines.
 
     Args:
-        lines: the lines, with one query each; see `read_line`.
-        client: the client. None: this process infers the shapes.
+        lines: the lines, with one query each, as returned by `read_line`.
+        client: the client. If None, this process infers the shapes.
     """
     for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
         yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
@@ -46,11 +46,11 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
-    """Yields the result or the error of each line, in order.
+    """Yields the result or the error of each line, in the order of the lines.
 
     Args:
-        lines: the lines, with one query each; see `read_line`.
-        ask: infers many shapes at once.
+        lines: the lines, with one query each, as returned by `read_line`.
+        ask: a function that infers many shapes at once.
     """
     batch = _Batch(ask)
     for line in lines:
@@ -62,7 +62,7 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
 
 
 class _Batch:
-    """The results of earlier calls, and the lines of the next call."""
+    """The results of the earlier calls, and the lines of the next call."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -82,7 +82,7 @@ class _Batch:
         return True
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
-        """Makes the call, and yields its lines with their results."""
+        """Makes the call, and yields the lines of the call with their results."""
         # The batch is cleared before the call is made, because no query may be sent again after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
@@ -103,7 +103,7 @@ class _Batch:
             yield item, final
 
     def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
-        """Returns the query to send, or its error, and the size in bytes."""
+        """Returns the query to send (or the error of the query), and the size of the query in bytes."""
         try:
             if isinstance(question, ReshapeError):
                 raise question
@@ -148,7 +148,10 @@ def _measure(query: ShapeQuery) -> int:
 
 
 def _reject_number(query: ShapeQuery) -> ReshapeError:
-    """Returns the error for a number that does not fit into the s64 of the API. The rules find the number."""
+    """Returns the error for a number that does not fit into the s64 of the API.
+
+    The rules find the number that does not fit.
+    """
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
         return answer

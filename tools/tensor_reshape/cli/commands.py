@@ -64,7 +64,7 @@ def info(client: "Client", *, as_json: bool) -> None:
 
 
 def _list_facts(server: "ServerInfo") -> dict[str, Any]:
-    """Returns the facts about a server for JSON."""
+    """Returns the facts about a server in the form of JSON."""
     return {
         "version": server.version,
         "grpc_api": server.grpc_api,
@@ -82,7 +82,7 @@ def _list_facts(server: "ServerInfo") -> dict[str, Any]:
 
 
 def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yields a line for each fact, with sizes in units."""
+    """Yields a line of text for each fact, with units for sizes."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield f"{indent}{name}:"
@@ -95,7 +95,7 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws a table with the facts about the server, and a table with the operations."""
+    """Draws two tables, with the facts about the server and with its operations."""
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)

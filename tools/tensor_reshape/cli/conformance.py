@@ -159,7 +159,7 @@ def _read_versions(value: object) -> dict[str, str]:
 def _run_implementation(
     cases: Sequence[Case], jobs: int, timeout: float, *, function: str | None, command: str | None
 ) -> "tuple[str, Mapping[str, Reply], Json]":
-    """Returns the name of the implementation, its replies, and its description of itself."""
+    """Returns the name of the implementation, its replies, and the description that it has sent of itself."""
     name = function or command
     if name is None or None not in (function, command):
         _reject("name one implementation, with --python MODULE:FUNCTION or --command PROGRAM")

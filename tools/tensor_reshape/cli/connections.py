@@ -21,7 +21,7 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
 
     Args:
         server: the address of the server.
-        options: `tls`, the files for TLS, and the options of the token, by parameter name.
+        options: the option `tls`, the files for TLS, and the token options, by parameter name.
         **settings: further arguments of the client.
 
     Raises:
@@ -58,7 +58,7 @@ def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials |
 
 
 def _check_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
-    """Checks the files for TLS with Python's `ssl`, because gRPC would report a wrong file only in its log."""
+    """Checks the files for TLS with Python's `ssl`, because gRPC would report an invalid file only in its log."""
     import ssl  # noqa: PLC0415 - commands without TLS do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

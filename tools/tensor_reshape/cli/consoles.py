@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_console(stream: TextIO) -> "Console | None":
-    """Returns the console for a stream. None if the output to this stream is plain text."""
+    """Returns the console for an output stream. The result is None if the output to this stream is plain text."""
     # FORCE_COLOR is an environment variable and not an option, because programs that other programs start, for example
     # in CI, get only the variable.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above

@@ -35,7 +35,7 @@ Its second argument is a function to which it passes the number of bytes that ha
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array that `fill` fills or creates.
+    """Writes an array whose elements `fill` fills or creates.
 
     Args:
         location: the file or pipe.
@@ -46,7 +46,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
     Raises:
         click.BadParameter: the extension of the file does not name a format.
         click.ClickException: the array cannot be written.
-        TensorReshapeError: `fill` raised it. The file is not written.
+        TensorReshapeError: `fill` raised this error. In this case, the file is not written.
     """
     with _report_faults(location):
         header = _build_header(location, data_type, dims)
@@ -67,7 +67,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
-    """Writes bytes without a header.
+    """Writes the bytes without a header.
 
     Raises:
         click.ClickException: the bytes cannot be written.

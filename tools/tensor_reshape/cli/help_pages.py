@@ -16,7 +16,7 @@ _LEAST_COLUMNS = 60
 
 
 class HelpContext(click.Context):
-    """The context of a command whose help is drawn on a terminal."""
+    """The context of a click command whose help is drawn on a terminal."""
 
     def get_help(self) -> str:
         """Returns the help of the command."""
@@ -30,10 +30,10 @@ class HelpContext(click.Context):
 
 
 class _NarrowFormatter(click.HelpFormatter):
-    """Writes the description of an option below the option."""
+    """Writes the description of an option on the line below the option."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
-        """Writes options or commands with their descriptions."""
+        """Writes a list of options or commands with their descriptions."""
         super().write_dl(rows, col_max, col_spacing)
 
 

@@ -21,7 +21,7 @@ class LazyCommand(click.Command):
         Args:
             name: the name on the command line.
             summary: the first sentence of the command's help.
-            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The argument
+            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The location
                 is text, because the server is an extra that the command line must not import.
             extra: the extra to install if an import fails.
         """
@@ -29,7 +29,10 @@ class LazyCommand(click.Command):
         self._summary, self._location, self._extra = summary, location, extra
 
     def load(self) -> click.Command:
-        """Returns the command. If its extra is missing, its help and its error name the extra to install."""
+        """Returns the command.
+
+        If the extra of the command is missing, its help and its error name the extra to install.
+        """
         module, _, attribute = self._location.partition(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
@@ -50,14 +53,14 @@ class LazyCommand(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group whose help is drawn on a terminal and whose commands may be lazy."""
+    """A command group whose help is drawn on a terminal and whose commands may be lazy."""
 
     context_class = HelpContext
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command to run or to complete."""
+        """Returns the command with this name, to run or to complete it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 

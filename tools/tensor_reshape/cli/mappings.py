@@ -22,7 +22,7 @@ class Mapping:
     """A mapped file.
 
     Attributes:
-        buffer: the bytes of the file.
+        buffer: the bytes of the mapped file.
     """
 
     def __init__(self, file: IO[bytes], *, writable: bool = False) -> None:
@@ -37,7 +37,7 @@ class Mapping:
         self._given = 0
 
     def give_back(self, end: int) -> None:
-        """Returns the memory before `end` to the system if this frees at least WINDOW_BYTES."""
+        """Returns the memory of the bytes before `end` to the system, if this frees at least WINDOW_BYTES."""
         end -= end % mmap.PAGESIZE
         if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0

@@ -17,7 +17,7 @@ _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class Placement(NamedTuple):
-    """The position, type and shape of an array's elements in a file.
+    """The position, type and shape of the elements of an array in a file.
 
     Attributes:
         offset: the position of the first element in bytes.
@@ -53,7 +53,7 @@ class Placement(NamedTuple):
 
 
 def read_npy(file: IO[bytes]) -> Placement:
-    """Reads a header, and leaves the file at the first element.
+    """Reads the header of an array, and leaves the file position at the first element.
 
     Raises:
         ValueError: the header is invalid, or the array has Python objects or records.
@@ -75,12 +75,12 @@ def read_npy(file: IO[bytes]) -> Placement:
 
 
 def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -> Array:
-    """Reads a whole array, and nothing after it.
+    """Reads a whole array, but nothing after the array.
 
     Args:
         placement: the contents of the header.
-        stream: the elements, except `first`.
-        first: the bytes that were already read. They may include bytes after the array.
+        stream: the stream with the elements, except `first`.
+        first: the bytes that were already read from the stream. These bytes may include bytes after the array.
 
     Raises:
         ValueError: the stream ends too early.
@@ -97,7 +97,7 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
 
 
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
-    """Returns the header of a row-major array."""
+    """Returns the .npy header of a row-major array."""
     dtype = DTYPES[data_type]
     # A type without a name in the .npy format is written as raw bytes. For f8e5m2, numpy itself would write a name that
     # it cannot read.

@@ -23,9 +23,9 @@ _LISTED = 20  # an error message lists at most 20 members, because the archive o
 
 
 class MemberError(ValueError):
-    """A file does not have the named array, or the file has several arrays and the user has named none.
+    """A file does not have the named array, or has several arrays although the user has named none.
 
-    The text of the error continues the name of the file.
+    The text of the error is written after the name of the file.
     """
 
 
@@ -55,10 +55,11 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the named member, or the only member.
+    """Returns the member that the user has named, or the only member.
 
     Raises:
-        MemberError: the member does not exist, or the user has named none of several members. The message lists them.
+        MemberError: the member does not exist, or the user has named none of several members. The message lists the
+            members of the file.
     """
     if member in names:
         return member
@@ -75,7 +76,7 @@ def choose_member(names: list[str], member: str) -> str:
 
 
 def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Writes an archive with one uncompressed member."""
+    """Writes an .npz archive with one uncompressed member."""
     with (
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
         archive.open((member or DEFAULT_MEMBER) + _SUFFIX, "w", force_zip64=True) as stream,

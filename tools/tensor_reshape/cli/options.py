@@ -55,12 +55,12 @@ JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 
 class Connection(NamedTuple):
-    """The connection options of a command. Only `open` creates a client.
+    """The connection options of a command. A client is created only when `open` is called.
 
     Attributes:
         server: the address of the server.
         timeout: the timeout of each call, in seconds.
-        options: the options of TLS and of the token, by parameter name.
+        options: the TLS options and the token options, by parameter name.
     """
 
     server: str
@@ -80,7 +80,10 @@ class Connection(NamedTuple):
 
 
 def _prepare_grpc() -> None:
-    """Makes small calls faster and silences gRPC's own log, unless grpc is already imported, for example by a test."""
+    """Makes small calls faster and switches gRPC's own log off.
+
+    If grpc has already been imported, for example by a test, the function does nothing.
+    """
     if "grpc" not in sys.modules:
         # gRPC would log each failed TLS handshake. The command's own error already contains the cause.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # noqa: TID251 - gRPC has no other interface for it
@@ -106,7 +109,7 @@ LOCAL_SERVER_OPTION = _build_server_option(
 
 
 def connection_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
-    """Adds the connection options. The command gets a `Connection` as its first argument."""
+    """Adds the connection options to a command. The command receives a `Connection` as its first argument."""
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
@@ -144,7 +147,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
 
 
 def server_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
-    """Adds the connection options. The command gets a client as its first argument."""
+    """Adds the connection options to a command. The command receives a client as its first argument."""
 
     @functools.wraps(command)
     def connected(connection: Connection, *arguments: object, **options: object) -> None:
@@ -155,7 +158,10 @@ def server_options(command: _Command, server_option: Callable[[_Command], _Comma
 
 
 def array_options(command: _Command) -> _Command:
-    """Adds the options of commands that reshape an array. The command gets an `ArrayFiles` as its first argument."""
+    """Adds the options of a command that reshapes an array.
+
+    The command receives an `ArrayFiles` as its first argument.
+    """
 
     @functools.wraps(command)
     def prepared(**options: object) -> None:

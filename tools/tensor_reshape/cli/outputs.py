@@ -28,7 +28,9 @@ _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a path is or will be a regular file. Devices, FIFOs and terminals are written directly.
+    """Whether a path is or will be a regular file.
+
+    Devices, FIFOs and terminals are not regular files and are written directly.
 
     Raises:
         OSError: the path is a directory, or cannot be accessed.
@@ -44,10 +46,10 @@ def is_replaceable(path: str) -> bool:
 
 @contextmanager
 def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
-    """Opens a new file with reserved space, which replaces `path` when the block ends without an exception.
+    """Opens a new file with reserved disk space, which replaces `path` when the block ends without an exception.
 
     Raises:
-        OSError: there is not enough space, or no permission.
+        OSError: there is not enough disk space, or no permission.
     """
     # A symbolic link is resolved, so that the command replaces the target of the link and not the link.
     target = Path(path).resolve()
@@ -68,7 +70,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: Path, raw: bytes) -> None:
-    """Writes a file. A FIFO or a device is written directly.
+    """Writes a file. A FIFO or a device is written directly, without a temporary file.
 
     Raises:
         click.FileError: the file cannot be written.
@@ -84,10 +86,10 @@ def write_file(path: Path, raw: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Reserves the space of a file on its disk.
+    """Reserves disk space for a file.
 
     Raises:
-        OSError: there is not enough space.
+        OSError: there is not enough disk space.
     """
     if not size:
         return
@@ -99,7 +101,7 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can clean up."""
+    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can remove incomplete files."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)

@@ -15,11 +15,13 @@ LEAST_BYTES = 16 * 1024 * 1024
 
 @contextmanager
 def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
-    """Draws a bar on standard error during the block. Yields a function that updates it, or None without a bar.
+    """Draws a progress bar on standard error during the block.
+
+    The block gets a function that updates the bar, or None if there is no bar.
 
     Args:
         size: the number of bytes of the transfer.
-        wanted: whether to draw a bar.
+        wanted: whether to draw a progress bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
     # A log file gets no progress bar, even if FORCE_COLOR is set.
@@ -41,7 +43,7 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
 
 @contextmanager
 def count_replies(size: int) -> Iterator[Callable[[], object]]:
-    """Draws a bar on standard error during the block, and yields a function that counts one reply.
+    """Draws a progress bar on standard error during the block, and yields a function that counts one reply.
 
     Any thread may call the function.
 

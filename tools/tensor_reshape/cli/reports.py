@@ -59,7 +59,7 @@ _LEAST_WIDTH = 7  # this is the width of the shortest shape, because the dots ar
 
 
 def choose_exit_code(error: Exception) -> int:
-    """Returns the exit code for an error."""
+    """Returns the exit code of the command for an error."""
     if isinstance(error, click.ClickException):
         return error.exit_code
     # An error of the operating system occurs, for example, if a pipe is closed.
@@ -93,9 +93,9 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
     Args:
         text: the shape.
-        index: the index of the item. None underlines the whole shape.
-        width: the available width in characters. If the shape is longer, only the item is returned, with dots around
-            it.
+        index: the index of the item. If None, the whole shape is underlined.
+        width: the available width in characters. If the shape is longer than the width, only the item is returned, with
+            dots around it.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
@@ -110,7 +110,7 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns the text of an error, with advice on which option to use, if there is any."""
+    """Returns the text of an error. If an option could solve the problem, the text names the option."""
     if isinstance(error, click.ClickException):
         return error.format_message()
     # The gRPC status is left out, because the status only repeats that the call has no response.
@@ -121,7 +121,7 @@ def _describe(error: Exception) -> str:
 
 
 def _describe_for_people(error: Exception) -> str:
-    """Returns the text of an error with the reason, and with options instead of the fields of the API."""
+    """Returns the text of an error with its reason, and with the names of options instead of the fields of the API."""
     text = _describe(error)
     if not isinstance(error, ReshapeError):
         return text
@@ -159,7 +159,10 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
 
 def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the entered text and a line with carets under the wrong item. Empty without such an item."""
+    """Returns the text that the user has entered and a line with carets under the wrong item.
+
+    The result is empty if no item is wrong.
+    """
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)

@@ -39,10 +39,10 @@ _METADATA = "__metadata__"
 
 
 def read_safetensors(file: IO[bytes], member: str) -> Placement:
-    """Returns the position of a tensor.
+    """Returns the position of a tensor in a file.
 
     Raises:
-        ValueError: the file is not in this format, or does not have the tensor.
+        ValueError: the file is not a .safetensors file, or does not have the tensor.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
@@ -60,7 +60,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
     """Returns the header of a file with one tensor.
 
     Raises:
-        ValueError: the format does not have the type.
+        ValueError: the format does not support the data type.
     """
     if data_type not in NAMES:
         message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"

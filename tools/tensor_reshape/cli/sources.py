@@ -52,19 +52,19 @@ class Source:
     """An open array.
 
     Attributes:
-        array: the array, which is read-only if it is mapped.
+        array: the array, which is read-only if its file is mapped.
     """
 
     def __init__(
         self, array: Array, file: IO[bytes] | None = None, mapping: Mapping | None = None, start: int = 0
     ) -> None:
-        """Stores the array, its mapped file, and the position of its elements."""
+        """Stores the array, its mapped file, and the position of its elements in the file."""
         self.array = array
         self._file, self._mapping, self._start = file, mapping, start
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
-        """Returns the memory of sent elements to the system."""
+        """Releases the memory of elements that have been sent."""
         if self._mapping is not None:
             self._mapping.give_back(self._start + arrived)
 
@@ -81,7 +81,7 @@ class Source:
 
 @contextmanager
 def open_source(text: str) -> Iterator[Source]:
-    """Opens the array that a text names.
+    """Opens the array at a location that the user has named.
 
     Raises:
         click.ClickException: the input cannot be read, or is not an array.
@@ -131,7 +131,7 @@ def read_array(text: str) -> Array:
 
 
 def is_regular(file: IO[bytes]) -> bool:
-    """Whether `file` is a file on a disk, and not a pipe or a device."""
+    """Whether `file` is a file on a disk, as opposed to a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     # Some replacements of standard input in tests have no file descriptor and raise this error.

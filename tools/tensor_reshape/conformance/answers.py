@@ -21,16 +21,17 @@ _MAX_DIMS = 4096
 
 
 class InvalidAnswerError(Exception):
-    """A record is not an answer. The text describes the fault."""
+    """A JSON record is not a valid answer. The error text describes the fault of the record."""
 
 
 class ShapeAnswer(NamedTuple):
     """An output shape.
 
     Attributes:
-        dims: the dims. None if the rank is unknown.
-        view: the object about the view, with its possibility and its strides. None if the answer has no such object.
-        data: the bytes of the output in hexadecimal. None if the answer has no bytes.
+        dims: the dims. The value is None if the rank is unknown.
+        view: the object about the view, with its possibility and its strides. The value is None if the answer has no
+            such object.
+        data: the bytes of the output in hexadecimal. The value is None if the answer has no bytes.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -42,17 +43,17 @@ class Rejection(NamedTuple):
     """A rejection.
 
     Attributes:
-        reason: the reason. Empty if the answer has no reason.
+        reason: the reason. The text is empty if the answer has no reason.
     """
 
     reason: str
 
 
 class Unsupported(NamedTuple):
-    """The implementation does not support the query.
+    """The answer of an implementation that does not support the query.
 
     Attributes:
-        why: the explanation of the implementation.
+        why: the explanation that the implementation gives.
     """
 
     why: str
@@ -62,10 +63,10 @@ Answer: TypeAlias = ShapeAnswer | Rejection | Unsupported
 
 
 def read_answer(record: Json) -> Answer:
-    """Returns the answer of a record.
+    """Returns the answer in a JSON record.
 
     Raises:
-        InvalidAnswerError: the record is not an answer.
+        InvalidAnswerError: the record is not a valid answer.
     """
     parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
     if len(parts) > 1:

@@ -28,7 +28,7 @@ _NOT_IN_QUERY = {"id", "rule", "operations", "answer", "because", "recorded"}
 
 
 class Size(StrEnum):
-    """A part of the suite."""
+    """A part of the conformance suite."""
 
     CORE = "core"
     FULL = "full"
@@ -36,14 +36,14 @@ class Size(StrEnum):
 
 
 class Case(NamedTuple):
-    """A query with the right answer.
+    """A test case of the suite: a query with the right answer.
 
     Attributes:
-        id: the id of the line, "@", and the operation.
+        id: the id of the line in the suite, "@", and the operation.
         rule: the rule that the case tests.
-        query: the JSON that an implementation reads.
-        right: the JSON of the right answer.
-        because: the sentence that decides the answer, and its source.
+        query: the query in the JSON form that an implementation reads.
+        right: the right answer as JSON.
+        because: the sentence that decides the right answer, and the source of this sentence.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Case(NamedTuple):
 
 
 def read_version() -> str:
-    """Returns the version of the suite."""
+    """Returns the version of the conformance suite."""
     return (SUITE / "VERSION").read_text().strip()
 
 
@@ -77,7 +77,7 @@ def _read_file(path: Path) -> Iterator[Case]:
 
 
 def split_line(line: Json) -> Iterator[Case]:
-    """Yields the cases of a line."""
+    """Yields the cases of one line of a suite file."""
     rest = {key: value for key, value in line.items() if key not in _NOT_IN_QUERY}
     for operation in line["operations"]:
         name = f"{line['id']}@{operation}"

@@ -20,7 +20,7 @@ _Function: TypeAlias = Callable[[Json], Json]
 
 
 def load_function(name: str) -> _Function:
-    """Returns the function `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
+    """Returns the function with the name `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for attribute in path.split("."):
@@ -30,7 +30,7 @@ def load_function(name: str) -> _Function:
 
 
 def answer(function: _Function, query: Json) -> Json:
-    """Returns the answer of a function."""
+    """Calls the function with a query and returns its answer."""
     try:
         return function(query)
     except NotImplementedError as error:
@@ -40,7 +40,7 @@ def answer(function: _Function, query: Json) -> Json:
 
 
 def main() -> None:
-    """Answers the queries of standard input."""
+    """Answers the queries that arrive on standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
         # Standard output is redirected to standard error, because C libraries print directly to the file descriptor.
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -35,12 +35,13 @@ _NEAR = 6  # this many values are tried at each end of the bounds of a dim
 
 
 class Instance(NamedTuple):
-    """An instance that the rules accept.
+    """An instance of a query, which the rules accept.
 
     Attributes:
         data: the data shape.
-        target: the items of the target. A length is a `Dim`, so that a length of 0 does not count as a copy.
-        names: the value of each name.
+        target: the items of the target in this instance. A length is a `Dim`, so that a length of 0 does not count as a
+            copy.
+        names: the value of each name in this instance.
         output: the output shape.
     """
 
@@ -50,7 +51,7 @@ class Instance(NamedTuple):
     output: tuple[int, ...]
 
     def __str__(self) -> str:
-        """The instance in one line."""
+        """Returns the instance as one line of text."""
         target = [find_bounds(item).min if isinstance(item, Dim) else item for item in self.target]
         return f"{format_dims(self.data)} to {format_dims(target)} gives {format_dims(self.output)}"
 
@@ -61,11 +62,11 @@ class Instance(NamedTuple):
 
 @dataclass(slots=True)
 class _Search:
-    """The state of a search.
+    """The state of a search for instances.
 
     Attributes:
-        hints: values that are worth trying, in ascending order.
-        left: the number of queries that may still be tried.
+        hints: values that the search tries in addition to those near the bounds, in ascending order.
+        left: the number of queries that the search may still try.
     """
 
     hints: Sequence[int]
@@ -81,7 +82,7 @@ class _Search:
         return True
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns the values to try within bounds, which are values near the ends and hints."""
+        """Returns the values to try within bounds, which are values near the bounds and the hints."""
         low, high = bounds
         ends = {*range(low, low + _NEAR), *(() if high is None else range(max(high - _NEAR, low), high + 1))}
         values = sorted(value for value in {*ends, *self.hints} if bounds.holds(value))
@@ -104,14 +105,14 @@ def list_names(question: AnyQuestion) -> frozenset[str]:
 
 
 def list_instances(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields instances that the rules accept."""
+    """Yields instances of a query that the rules accept."""
     search = _Search(_list_hints(question))
     for ranked in _list_ranked(question):
         yield from _solve(ranked, search)
 
 
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
-    """Returns an instance with an output dim within bounds. None if no such instance was found.
+    """Returns an instance whose output dim is within given bounds. The result is None if no such instance was found.
 
     Args:
         question: the query, whose output has a known rank.
@@ -124,7 +125,7 @@ def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance 
 
 
 def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
-    """Returns the query with bounds for an output dim, so that the rules leave few values to try."""
+    """Returns the query with bounds for an output dim, so that the search has to try fewer values."""
     expected = tuple(question.expected if question.expected is not None else (None,) * len(question.target or ()))
     if index >= len(expected) or expected[index] is not None:
         return question
@@ -137,7 +138,7 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
 
 
 def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields the query once for each rank that an unknown shape may have."""
+    """Yields the query once for each rank that a shape of unknown rank may have."""
     expected = question.expected
     lengths = _RANKS if expected is None else range(len(expected), len(expected) + 1)
     datas = [question.data] if question.data is not None else [(None,) * rank for rank in _RANKS]
@@ -159,7 +160,7 @@ def _solve(question: AnyQuestion, search: _Search) -> Iterator[Instance]:
 
 
 def _list_alternatives(question: AnyQuestion, search: _Search) -> Iterator[Iterator[AnyQuestion]]:
-    """For each unknown, yields the queries in which the unknown has one of its values."""
+    """For each unknown value, yields the queries in which this value is replaced by a number."""
     data, target = tuple(question.data or ()), tuple(question.target or ())
     for name, bounds in _find_names(question).items():
         if bounds.min != bounds.max:
@@ -181,7 +182,7 @@ def _put(dims: tuple[AnyDim, ...], index: int, dim: AnyDim) -> tuple[AnyDim, ...
 
 
 def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields the instance of a query without unknowns, if the rules accept it."""
+    """Yields the instance of a query without unknown values, if the rules accept the query."""
     names = {name: bounds.min for name, bounds in _find_names(question).items()}
     data = [
         _compute(dim.expression, names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
@@ -193,7 +194,10 @@ def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
 
 
 def _compute(expression: Expression, names: Mapping[str, int]) -> int | None:
-    """Returns the value of an expression. None if the value is not a whole number."""
+    """Returns the value of an expression for given values of its names.
+
+    The result is None if the value is not a whole number.
+    """
     above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
     below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
     return above // below if below and above % below == 0 else None
@@ -205,7 +209,7 @@ def _list_dims(question: AnyQuestion) -> Iterator[AnyDim]:
 
 
 def _find_names(question: AnyQuestion) -> dict[str, Interval]:
-    """Returns the bounds of each name. A name may occur in several dims."""
+    """Returns the bounds of each name. A name may occur in several dims of the query."""
     names = dict[str, Interval]()
     for dim in _list_dims(question):
         if isinstance(dim, Dim) and dim.expression is not None:
@@ -215,7 +219,7 @@ def _find_names(question: AnyQuestion) -> dict[str, Interval]:
 
 
 def _set_name(question: AnyQuestion, name: str, value: int) -> AnyQuestion:
-    """Returns the query in which a name has a value."""
+    """Returns the query in which a name is replaced by a value."""
     known = Symbol(name, Interval(value, value))
 
     def set_symbols(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
@@ -242,7 +246,7 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
-    """Yields values of an unknown for which an output dim may lie at an end of these bounds."""
+    """Yields values of an unknown dim for which an output dim may be equal to one of its bounds."""
     ends = {max(find_bounds(dim).min, 1) for dim in _list_dims(question)}
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
@@ -254,7 +258,10 @@ def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
 
 
 def _list_hints(question: AnyQuestion) -> Sequence[int]:
-    """Returns the ends of all bounds, and their products and quotients. Most instances consist of such numbers."""
+    """Returns the bounds of all dims of a query, and the products and quotients of these bounds.
+
+    The dims of most instances are such numbers.
+    """
     ends = {0, 1, 2}
     for dim in _list_dims(question):
         low, high = find_bounds(dim)

@@ -24,7 +24,7 @@ _ATTRIBUTES = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 def build_junit(
     name: str, cases: Sequence[Case], judgements: Mapping[str, Judgement], expected: Mapping[str, str]
 ) -> bytes:
-    """Returns the contents of the file.
+    """Returns the contents of the JUnit XML file.
 
     Args:
         name: the name of the implementation.

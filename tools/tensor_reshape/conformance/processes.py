@@ -29,7 +29,7 @@ _EXIT_SECONDS = 5.0
 
 
 class End(Enum):
-    """The reason why an exchange ended."""
+    """The reason for which an exchange with a program ended."""
 
     ANSWERED = auto()
     """All lines are answered."""
@@ -45,12 +45,13 @@ class End(Enum):
 
 
 class Outcome(NamedTuple):
-    """The end of an exchange.
+    """The way in which an exchange with a program ended.
 
     Attributes:
         end: the reason why the exchange ended.
-        code: the exit code, or -N for signal N. None if the program had not ended by itself.
-        tail: the end of the program's standard error.
+        code: the exit code of the program, or -N if the signal N ended it. The code is None if the program had not
+            ended by itself.
+        tail: the last part of the program's standard error.
     """
 
     end: End
@@ -59,11 +60,11 @@ class Outcome(NamedTuple):
 
 
 class Timeouts(NamedTuple):
-    """The longest silence of a program in seconds.
+    """The number of seconds for which a program may be silent.
 
     Attributes:
-        start: before its first answer.
-        answer: before each later answer.
+        start: the limit before the first answer of the program.
+        answer: the limit before each later answer.
     """
 
     start: float
@@ -77,9 +78,9 @@ async def exchange_lines(
 
     Args:
         command: the program and its arguments.
-        lines: the lines of its input.
+        lines: the lines to write to the program's input.
         receive: a function that takes a line of output, and returns whether it is the first answer to one of `lines`.
-        timeouts: the longest silence of the program.
+        timeouts: the number of seconds for which the program may be silent.
 
     Raises:
         OSError: the program cannot be started.
@@ -142,7 +143,10 @@ async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
 
 
 async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
-    """Waits for the program and the end of its standard error, but not for long, because a child may keep the pipe."""
+    """Waits until the program and its standard error have ended.
+
+    The wait is short, because a child may keep the pipe open.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(_EXIT_SECONDS):
             await process.wait()

@@ -36,15 +36,15 @@ _MAX_QUOTED = 200
 
 
 class ProgramError(Exception):
-    """The program has not answered any query. The text describes its failure."""
+    """The program has not answered any query before it failed. The error text describes the failure."""
 
 
 class Reply(NamedTuple):
-    """The reply to a case.
+    """The reply of a program to a case.
 
     Attributes:
-        record: the JSON of the answer. None without an answer.
-        failure: a crash, a hang or garbage, if there is no answer.
+        record: the JSON of the answer. The record is None if the program has not answered the case.
+        failure: a crash, a hang or garbage, if the program has not answered the case.
         why: a description of the failure.
     """
 
@@ -65,7 +65,7 @@ class _Collector:
         self._has_ids: bool | None = None  # the value is None before the first answer
 
     def receive(self, line: bytes) -> bool:
-        """Takes a line. Returns whether it is the reply to a case."""
+        """Takes a line. Returns whether the line is the reply to a case."""
         record = _parse(line)
         if isinstance(record, dict) and isinstance(record.get("implementation"), dict) and "id" not in record:
             self.introduction = record["implementation"]
@@ -91,10 +91,10 @@ class _Collector:
 
 
 class ProgramRunner:
-    """Runs one program on cases.
+    """Runs one program on test cases.
 
     Attributes:
-        introduction: the program's description of itself. It may have the keys "name" and "versions".
+        introduction: the program's description of itself. The description may have the keys "name" and "versions".
     """
 
     def __init__(self, command: Sequence[str], seconds: float, on_reply: Callable[[], object] = bool) -> None:
@@ -102,7 +102,7 @@ class ProgramRunner:
 
         Args:
             command: the program and its arguments.
-            seconds: the timeout of an answer.
+            seconds: the timeout of each answer in seconds.
             on_reply: a function that is called after each reply.
         """
         self.introduction: Json = {}
@@ -112,7 +112,7 @@ class ProgramRunner:
         self._failures = 0  # this is the number of failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
-        """Returns the reply to each case by its id.
+        """Returns the reply to each case, by the id of the case.
 
         Raises:
             OSError: the program cannot be started.
@@ -138,7 +138,7 @@ class ProgramRunner:
         return replies
 
     async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, Reply], Reply]:
-        """Returns the replies of a new process, and the failure for the cases without a reply."""
+        """Returns the replies of a new process, and the failure that applies to the cases without a reply."""
         collector, start = _Collector(cases), time.monotonic()
         first: list[float] = []  # this list gets the time of the first reply
 
@@ -159,7 +159,7 @@ class ProgramRunner:
         return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
     async def _check_silence(self, failure: Reply, waiting: Sequence[Case]) -> None:
-        """Raises a ProgramError if the program has never answered, and does not answer another case either."""
+        """Raises a ProgramError if the program has never answered a query and does not answer another case."""
         if self._answered is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
             return
         received, failure = await self._exchange(waiting[-1:])
@@ -167,7 +167,7 @@ class ProgramRunner:
             raise ProgramError(failure.why)
 
     async def _is_alive(self, failure: Reply) -> bool:
-        """Whether the program still answers a case that it has answered before."""
+        """Whether the program still answers a case that it has answered earlier."""
         if self._answered is None:
             raise ProgramError(failure.why)
         self._failures = 0
@@ -175,7 +175,7 @@ class ProgramRunner:
 
 
 def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:
-    """Returns the reply to the case that has ended an exchange."""
+    """Returns the reply to the case during which an exchange ended."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
     match outcome.end:
@@ -199,7 +199,10 @@ def _describe_code(code: int) -> str:
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Returns the value of a line. None if the line is not JSON, or has too many levels to be written again."""
+    """Returns the JSON value of a line.
+
+    The result is None if the line is not JSON, or is nested too deeply to be written again.
+    """
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

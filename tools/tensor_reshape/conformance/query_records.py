@@ -21,11 +21,11 @@ _LINE = ""  # if an error is about a whole line, its field is empty
 
 
 class BatchLine(NamedTuple):
-    """One line of a batch.
+    """One line of a batch of queries.
 
     Attributes:
-        query: the query, or its error.
-        id: the id of the result; None if the line has none.
+        query: the query, or the error if the line is not a valid query.
+        id: the id of the result; None if the line has no id.
         data: the buffer to reshape; None if only the shape is requested.
     """
 
@@ -35,7 +35,7 @@ class BatchLine(NamedTuple):
 
 
 def read_line(line: bytes) -> BatchLine:
-    """Reads one line of a batch."""
+    """Reads one line of a batch of queries."""
     name: str | int | None = None
     try:
         record = _parse(line)
@@ -51,7 +51,7 @@ def read_record(record: Json) -> ShapeQuery:
     """Reads a query.
 
     Raises:
-        InvalidRequestError: the record is not a query.
+        InvalidRequestError: the JSON record is not a valid query.
     """
     for key in record:
         if key not in _KEYS:
@@ -67,7 +67,7 @@ def read_record(record: Json) -> ShapeQuery:
 
 
 def describe_rejection(error: ReshapeError) -> Json:
-    """Returns an error as JSON."""
+    """Returns the JSON form of an error."""
     return {
         "error": {
             "reason": str(error.reason),
@@ -97,7 +97,7 @@ def _read_id(value: object) -> str | int | None:
 
 
 def _read_data(record: Json) -> bytes | None:
-    """Removes the buffer from a record and returns it."""
+    """Removes the buffer from a record of JSON and returns it."""
     text = record.pop(_BYTES, None)
     if text is None:
         return None
@@ -110,7 +110,7 @@ def _read_data(record: Json) -> bytes | None:
 
 
 def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
-    """Reads a shape, or null if nothing is known about it. `key` is the name of the shape in errors.
+    """Reads a shape. The value null means that nothing is known about the shape. In errors, the shape is called `key`.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED or DIM_SYNTAX_INVALID.

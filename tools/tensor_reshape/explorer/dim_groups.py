@@ -21,11 +21,11 @@ from tensor_reshape.rules.dims import AnyDim, Dim
 
 
 class DimGroup(NamedTuple):
-    """Neighbouring input dims and the output dims that they become.
+    """Neighbouring input dims, and the output dims that the reshape makes of them.
 
     Attributes:
-        data: the indices of the input dims. Empty if the input is a scalar.
-        output: the indices of the output dims. Empty if the output is a scalar.
+        data: the indices of the input dims. The range is empty if the input is a scalar.
+        output: the indices of the output dims. The range is empty if the output is a scalar.
     """
 
     data: range
@@ -40,7 +40,7 @@ _Boundary: TypeAlias = tuple[int, int]
 
 
 def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[DimGroup]:
-    """Returns the groups, which are as small as possible.
+    """Returns the groups of dims, which are as small as possible.
 
     Args:
         data: the data dims.
@@ -71,7 +71,10 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 
 def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
-    """Returns the boundary at the beginning, and all inner boundaries. The products before a boundary are equal."""
+    """Returns all inner boundaries, and the boundary at the beginning of the shapes.
+
+    The products of the dims before a boundary are equal.
+    """
     # A dim of 1 does not change a product, so the same product may result from several counts of dims.
     known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
@@ -85,7 +88,7 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
 
 
 def _multiply(factors: Sequence[_Factor]) -> list[Hashable]:
-    """Returns the products of the first one, two, three and more factors, in a form that can be compared."""
+    """Returns the products of the first factor, of the first two factors, and so on, in a form that can be compared."""
     number, powers = Fraction(1), Counter[Hashable]()
     products = list[Hashable]()
     for own, names in factors:

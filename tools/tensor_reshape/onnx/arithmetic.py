@@ -26,7 +26,10 @@ def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def divide(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the quotient of an integer Div, rounded toward 0. Dims are not negative, so they are rounded down."""
+    """Returns the quotient of an integer Div, rounded toward 0.
+
+    Dims are not negative, so this rounds the quotient down.
+    """
     if isinstance(one, int) and isinstance(other, int):
         return None if other == 0 else abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
     left, right = _express(one), _express(other)
@@ -36,7 +39,7 @@ def divide(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def add(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the sum. A sum with names becomes one name."""
+    """Returns the sum. If an operand has names, the whole sum becomes one new name."""
     if isinstance(one, int) and isinstance(other, int):
         return one + other
     left, right = _express(one), _express(other)
@@ -49,21 +52,27 @@ def add(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the difference of numbers. Any other difference is unknown, because it may be negative."""
+    """Returns the difference of two numbers.
+
+    If an operand is not a number, the difference is unknown, because it may be negative.
+    """
     if isinstance(one, int) and isinstance(other, int):
         return one - other
     return one if other == 0 else None
 
 
 def _express(dim: AnyDim) -> Expression | None:
-    """Returns the expression of a dim. None without an expression, or for a number that cannot be a coefficient."""
+    """Returns the expression of a dim.
+
+    The result is None if the dim has no expression, or is a number that cannot be a coefficient.
+    """
     if isinstance(dim, int):
         return make_legal_expression(dim, ()) if dim > 0 else None
     return None if dim is None else dim.expression
 
 
 def _divide_exactly(one: Expression, other: Expression) -> AnyDim:
-    """Returns the quotient if it has no remainder for any values of the names, otherwise None."""
+    """Returns the quotient if, for all values of the names, it has no remainder; otherwise None."""
     if other.divisor != 1 or other.divisors or one.divisor != 1 or one.divisors or one.coefficient % other.coefficient:
         return None
     factors = list(one.factors)
@@ -84,14 +93,17 @@ def _name(name: str, low: int = 0) -> AnyDim:
 
 
 def _write(expression: Expression) -> str:
-    """Returns the text of an expression in a quotient."""
+    """Returns the text of an expression as a part of a quotient."""
     if not expression.factors:
         return str(expression.coefficient)
     return write_factor(expression.symbol.name) if expression.symbol is not None else f"({expression})"
 
 
 def _describe(dim: AnyDim, expression: Expression) -> str:
-    """Returns the text of an operand of a sum. It needs no parentheses, because no operand is weaker than a sum."""
+    """Returns the text of an operand of a sum.
+
+    The operand needs no parentheses, because a sum has the lowest precedence of all operands.
+    """
     if isinstance(dim, int):
         return str(dim)
     return expression.symbol.name if isinstance(expression.symbol, Symbol) else str(expression)

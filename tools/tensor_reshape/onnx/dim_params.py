@@ -25,43 +25,43 @@ _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write the
 
 
 class DimParams:
-    """The names of the dims of one model."""
+    """The names of all dims of a model."""
 
     def __init__(self, params: Iterable[str]) -> None:
-        """Stores the names in the model."""
+        """Stores the names of dims in the model."""
         self._params = frozenset(params)
         self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
 
     def has(self, param: str) -> bool:
-        """Whether a name is in the model, was read before, or is a product of such names."""
+        """Whether a text is a name in the model, a name that was read before, or a product of such names."""
         return param in self._params or param in self._names or self._read_product(param) is not None
 
     def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor. Each dim is a number or has a name."""
+        """Returns the dims of a tensor in the form of the rules. Each returned dim is a number or has a name."""
         return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
 
     def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor, with a new name for each unknown dim without a name."""
+        """Returns the dims of a tensor, with a new name for each unknown dim that has no name."""
         return tuple(
             dim if isinstance(dim, int) or (dim is not None and dim.expression) else self._make_name(tensor, place)
             for place, dim in enumerate(dims)
         )
 
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the declared dims, with None for each unknown dim."""
+        """Returns the dims that the model declares, with None for each unknown dim."""
         return tuple(map(self._read_dim, shape.dim))
 
     def is_open(self, dim: AnyDim) -> bool:
-        """Whether a dim is unknown: neither a number nor a product of names in the model."""
+        """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""
         if not isinstance(dim, Dim) or dim.expression is None:
             return not isinstance(dim, int)
         symbols = (*dim.expression.factors, *dim.expression.divisors)
         return any(self._params_by_name.get(symbol.name) not in self._params for symbol in symbols)
 
     def write_shape(self, dims: Sequence[AnyDim]) -> onnx.TensorShapeProto:
-        """Returns the dims in the form of a model, which cannot express intervals."""
+        """Returns dims in the form of an ONNX model, which cannot express intervals."""
         shape = onnx.TensorShapeProto()
         for dim in dims:
             written = shape.dim.add()
@@ -72,7 +72,10 @@ class DimParams:
         return shape
 
     def _write(self, expression: Expression) -> str:
-        """Returns an expression in the form of a model. Empty if one of its names has another spelling in the model."""
+        """Returns an expression in the form of a `dim_param`.
+
+        The text is empty if the rules use another spelling for a name than the model.
+        """
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
         symbols = (*expression.factors, *expression.divisors)
@@ -100,7 +103,10 @@ class DimParams:
         return None if expression is None or not (above or below) else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
-        """Returns the name of a dim in the rules. This is its own name if that is valid, otherwise a new name."""
+        """Returns the name that a dim of the model has in the rules.
+
+        The dim keeps its own name if that name is valid, and otherwise gets a new name.
+        """
         if param not in self._names:
             name = param if is_name(param) else self._choose_name(f"dim_{len(self._names)}")
             self._names[param], self._params_by_name[name] = name, param

@@ -53,15 +53,15 @@ class ReshapeNode:
     Attributes:
         name: the name of the node, which may be empty.
         graph: the path of the graph with the node, which names the outer nodes and their attributes, for example
-            `y.then_branch`. Empty for the main graph.
+            `y.then_branch`. The path is empty for the main graph.
         output: the name of the node's output.
-        data: the known part of the data shape. None if the rank is unknown.
-        target: the known part of the target. None if its length is unknown.
+        data: the known part of the data shape. The value is None if the rank of the data is unknown.
+        target: the known part of the requested shape. The value is None if the number of items is unknown.
         copying: the indices of target items that the model computes, and that copy another dim if they are 0. The query
             treats these items as unknown.
-        special_zero: whether a 0 copies a dim. This is the opposite of `allowzero`.
-        data_from: the index of an earlier Reshape node whose output has the shape of the data. None without such a
-            node.
+        special_zero: whether a 0 in the target copies a dim. This flag is the opposite of the attribute `allowzero`.
+        data_from: the index of an earlier Reshape node whose output has the shape of the data. The value is None if
+            there is no such node.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -100,7 +100,7 @@ class _Scope:
 
 
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
-    """Returns the Reshape nodes in order, with the declared or inferred shapes of the model."""
+    """Returns the Reshape nodes of a model in order, with the declared or inferred shapes."""
     nodes: list[ReshapeNode] = []
     # Before IR version 4, every constant also had to be an input, so such an input is a constant that callers do not
     # replace.
@@ -111,19 +111,19 @@ def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[Reshap
 
 
 def list_shapes(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
-    """Yields each tensor with a shape in a graph, and the shape."""
+    """Yields each tensor of a graph that has a shape, and the shape."""
     for info in (*graph.input, *graph.value_info, *graph.output):
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             yield info.name, info.type.tensor_type.shape
 
 
 def is_reshape(node: onnx.NodeProto) -> bool:
-    """Whether a node is the Reshape of ONNX itself."""
+    """Whether a node is the Reshape operator of ONNX itself."""
     return node.op_type == "Reshape" and node.domain in {"", "ai.onnx"} and len(node.output) > 0
 
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
-    """Returns the path of a graph inside of a node, from the outermost node to the innermost."""
+    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
     output = next(filter(None, node.output), node.name)  # an output that is not used has no name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own

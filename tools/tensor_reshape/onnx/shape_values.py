@@ -24,7 +24,7 @@ class ShapeValue(NamedTuple):
 
     Attributes:
         items: the elements.
-        is_scalar: whether the tensor is a scalar, with one item. Otherwise its rank is 1.
+        is_scalar: whether the tensor is a scalar, which has one item. If it is not a scalar, its rank is 1.
     """
 
     items: tuple[AnyDim, ...]
@@ -32,17 +32,17 @@ class ShapeValue(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The items if all of them are numbers, otherwise None."""
+        """The items of the tensor if all of them are numbers, and otherwise None."""
         numbers = tuple(item for item in self.items if isinstance(item, int))
         return numbers if len(numbers) == len(self.items) else None
 
 
 class Operand(NamedTuple):
-    """An input of a node.
+    """An input tensor of a node.
 
     Attributes:
-        value: the elements. None if they are unknown.
-        dims: the shape. None if the rank is unknown.
+        value: the elements. The value is None if the elements are unknown.
+        dims: the shape. The shape is None if the rank is unknown.
     """
 
     value: ShapeValue | None
@@ -54,7 +54,10 @@ Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant. None if it has too many, has another type, or stores them in a file."""
+    """Returns the integers of a constant in the model.
+
+    The result is None if the constant has too many items, has another type, or is stored in a separate file.
+    """
     if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
         return None
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
@@ -67,7 +70,7 @@ def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
 
 
 def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
-    """Returns the first output of a node. None if it is unknown."""
+    """Computes the value of a node's first output. The result is None if the value is unknown."""
     compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
     if compute is None:
         return None
@@ -180,7 +183,10 @@ def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue |
 
 
 def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
-    """Returns the number of axes, which are an attribute before opset 13. None if it is unknown."""
+    """Returns the number of axes, which are an attribute of the node before opset 13.
+
+    The result is None if the number is unknown.
+    """
     if "axes" in attributes:
         return len(attributes["axes"].ints)
     axes = _find_value(operands, 1)
@@ -244,7 +250,7 @@ def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
 
 
 def _hold(item: AnyDim, numbers: range) -> AnyDim:
-    """Returns the item if the type can hold it, otherwise None."""
+    """Returns the item if it fits into the type, and otherwise None."""
     return None if isinstance(item, int) and item not in numbers else item
 
 

@@ -19,11 +19,11 @@ With more names, each item that can be 0 is listed.
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that copy a dim other than 0 in a run in which the node does not fail.
+    """Returns the indices of items that, in a run in which the node does not fail, copy a dim other than 0.
 
     Args:
-        target: the target of a node in which a 0 copies a dim, with None for an unknown item.
-        data: the known part of the data shape. None if the rank is unknown.
+        target: the target of a node with special_zero, with None for an unknown item.
+        data: the known part of the data shape. The value is None if the rank of the data is unknown.
     """
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
@@ -37,7 +37,7 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 
 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
-    """Returns the names that make a dim 0 if they are 0. A quotient is 0 if its dividend is 0."""
+    """Returns the names for which a dim is 0 if one of them is 0. A quotient is 0 if its dividend is 0."""
     return frozenset(
         factor.name
         for dim in dims
@@ -56,7 +56,10 @@ def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
 
 
 def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
-    """Returns the items that copy a dim other than 0 if exactly these names are 0. Empty if the node fails."""
+    """Returns the items that copy a dim other than 0 if exactly these names have the value 0.
+
+    The result is empty if the node fails.
+    """
     copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
     if not copies <= set(range(len(data))):
         return set()

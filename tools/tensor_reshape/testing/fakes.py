@@ -38,7 +38,7 @@ from tensor_reshape.testing.responses import respond, respond_to_stream
 class FakeClient(Client):
     """A `Client` that needs no server, because it applies the server's rules itself.
 
-    It accepts the same arguments, and ignores arguments about connections.
+    A FakeClient accepts the same arguments as a `Client`, and ignores arguments about connections.
 
     >>> client = FakeClient()
     >>> client.reshape([[1, 2], [3, 4]], [4], special_zero=False)
@@ -56,8 +56,8 @@ class FakeClient(Client):
         """Makes the next calls fail.
 
         Args:
-            error: the error. Default: an `UnavailableError`, as without a server.
-            times: the number of calls.
+            error: the error. By default, the calls fail with an `UnavailableError`, as without a server.
+            times: the number of calls that fail.
 
         >>> from tensor_reshape.client import LimitError, Reason
         >>> client = FakeClient()
@@ -111,7 +111,10 @@ class AsyncFakeClient(AsyncClient):
 
 
 class _FakeCalls(SyncCalls):
-    """The calls of one fake. Threads may make calls at the same time, because operations of a deque are atomic."""
+    """The calls of a fake client.
+
+    Several threads may make calls at the same time, because operations of a deque are atomic.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -165,7 +168,7 @@ class _FakeCalls(SyncCalls):
 
 
 class _AsyncFakeCalls(AioCalls):
-    """The calls of one fake for asyncio. Each call lets other tasks run once, like a call that is sent."""
+    """The calls of a fake client for asyncio. Each call lets other tasks run once, as a call to a server would."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.fakes = _FakeCalls(endpoint)

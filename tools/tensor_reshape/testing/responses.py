@@ -54,11 +54,11 @@ _NO_BYTES = memoryview(b"")
 
 
 def respond(path: str, request: bytes) -> bytes:
-    """Returns the response of a unary method.
+    """Returns the response of a server for a unary method.
 
     Raises:
         ReshapeError: a server would reject the request.
-        ServiceError: the health of an unknown service is requested.
+        ServiceError: the request is for the health of an unknown service.
     """
     if len(request) > MAX_MESSAGE_BYTES:
         # This is the text of gRPC's core for a message that is too large.

@@ -41,13 +41,13 @@ class ReshapeServer(NamedTuple):
 
 @contextmanager
 def run_server(*options: str) -> Iterator[ReshapeServer]:
-    """Runs a server until the end of the block. Needs the extra `server`.
+    """Runs a server until the end of the `with` block. This function needs the extra `server`.
 
     Args:
-        *options: options of `tensor-reshape serve`, except `--listen` and those of the log.
+        *options: options of `tensor-reshape serve`, except `--listen` and the log options.
 
     Raises:
-        RuntimeError: the server did not start within a minute. The message contains its log.
+        RuntimeError: the server did not start within a minute. The error message contains the server's log.
 
     >>> with run_server("--max-calls", "8") as server:
     ...     server.address.startswith("127.0.0.1:")
@@ -89,7 +89,7 @@ def _guard(pid: int) -> Iterator[None]:
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
-    """Returns the address from the log. A thread then reads and discards the rest of the log."""
+    """Reads the server's address from its log. A thread then reads and discards the rest of the server's log."""
     log = process.stderr
     if log is None:
         message = "the log of the server is not captured"
