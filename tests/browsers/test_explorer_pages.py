@@ -187,7 +187,7 @@ def test_page_accepts_any_text(page: Page, link: str):
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1600)])
 def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme: str, width: int):
     options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
-    context = browser.new_context(**options)  # type: ignore[arg-type] # which axe-core needs: it is evaluated
+    context = browser.new_context(**options)  # type: ignore[arg-type] # axe-core needs it, because it is evaluated as JavaScript
     page = context.new_page()
     for query in (REJECTED, VIEW):
         visit(page, link, query)

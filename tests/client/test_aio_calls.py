@@ -34,7 +34,7 @@ class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    async def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: object
     ) -> object:
         self._seen.append(find_name(client_call_details))
@@ -49,7 +49,7 @@ class SeenStream(grpc.aio.StreamStreamClientInterceptor):
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_stream_stream(  # type: ignore[override] # as above
+    async def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
     ) -> object:
         self._seen.append(find_name(client_call_details))

@@ -267,7 +267,7 @@ def test_cached_calls_equal_planned_calls_for_random_arguments(
         try:
             call = find_call(asked, MANY, {})
         except ReshapeError as error:
-            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right answers
+            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right results
         else:
             assert call is None or call[:2] == planned
 

@@ -43,7 +43,7 @@ class Recorder(grpc.ServerInterceptor):
     def __init__(self) -> None:
         self.calls: list[set[tuple[str, str | bytes]]] = []
 
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_service(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
     ) -> object:
         if not handler_call_details.method.endswith("/Watch"):  # gRPC's core starts this health watch by itself
@@ -151,9 +151,9 @@ def test_metadata_error_says_to_write_pairs(metadata: object, kind: str):
     with pytest.raises(
         TypeError, match=rf"^metadata is of the type {kind}: write pairs, such as \[\('key', 'value'\)\]$"
     ):  # the message does not show them
-        check_metadata(metadata)  # type: ignore[arg-type] # that is the point
+        check_metadata(metadata)  # type: ignore[arg-type] # wrong on purpose
 
 
 def test_valid_metadata_are_accepted():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
-    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # no sequence
+    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # an iterator

@@ -44,7 +44,7 @@ import math, signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
@@ -117,8 +117,8 @@ LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
 # The flags of the server, the timeout in seconds, the error, and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
     "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
-    "a rejection that may be asked again": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
-    "a method that nobody serves": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
+    "a rejection that may be retried": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
+    "a method that the server does not have": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
     "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
     "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),
     "a bug": (serve(abort(grpc.StatusCode.INTERNAL, "of it")), SECONDS, TensorReshapeError, "of it"),
@@ -228,7 +228,7 @@ def test_interceptor_of_a_channel_sees_every_call():
     seen = []
 
     class Watch(grpc.UnaryUnaryClientInterceptor):
-        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+        def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
             self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
         ) -> object:
             seen.append(client_call_details.method)
@@ -245,7 +245,7 @@ def test_calls_use_the_core_unless_public_is_requested():
     with open_both() as both:
         assert [type(transport) for transport in both] == [CoreTransport, Transport]
     with pytest.raises(ValueError, match=r"'fast'.*auto, public"):
-        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without types may write it
+        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without type checks may pass it
 
 
 def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPatch):

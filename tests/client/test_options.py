@@ -97,7 +97,7 @@ def test_channel_option_of_another_type_is_rejected(pair: tuple[Any, Any]):
 
 def test_channel_option_may_be_integer_text_or_bytes():
     options = tuple(("name", value) for value in (1, -1, True, "text", b"bytes"))
-    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # no sequence
+    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # an iterator
 
 
 def test_compression_must_be_of_grpc():

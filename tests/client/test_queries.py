@@ -53,7 +53,7 @@ def test_integers_of_numpy_become_those_of_python():
     read = read_dims(dims)
     assert read == (3,) * 5
     assert {type(dim) for dim in read} == {int}
-    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # as good as ints
+    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # numpy integers are also accepted
     assert isinstance(dim, Dim)
     assert [type(end) for end in dim.bounds] == [int, int]
 

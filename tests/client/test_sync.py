@@ -42,7 +42,7 @@ def test_threads_share_one_client(client: Client):
 
 async def test_blocking_client_rejects_async_with():
     with pytest.raises(TypeError, match=r"use `with Client\(\.\.\.\)`, or `async with AsyncClient"):
-        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
+        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # wrong on purpose
             pass
 
 

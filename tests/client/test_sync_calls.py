@@ -28,12 +28,12 @@ class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor)
     def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
         self._name, self._seen = name, seen
 
-    def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request)
 
-    def intercept_stream_stream(  # type: ignore[override] # as above
+    def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request_iterator: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request_iterator)

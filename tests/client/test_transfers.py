@@ -24,7 +24,7 @@ SIX = np.arange(6, dtype=np.float32)
 PAIRS = [[0, 1], [2, 3], [4, 5]]
 WAYS = ["inline", "stream", "view"]
 array_namespace = ModuleType("some_array_library")
-array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 gives all read-only
+array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 returns only read-only arrays
 SUPPLIER = SimpleNamespace(__array_namespace__=lambda: array_namespace)
 """An array of a framework that uses numpy's memory."""
 ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b"")))
@@ -35,7 +35,7 @@ def plan(array: Array | PackedTensor = SIX, shape: Sequence[int] = (3, 2)) -> Pl
 
 
 def deliver(asked: Plan | None = None, limit: int = 0, **how: Any) -> Delivery:
-    handover: Handover = how  # type: ignore[assignment] # what a caller may write, right or wrong
+    handover: Handover = how  # type: ignore[assignment] # a valid or invalid argument
     return Delivery(asked or plan(), handover, limit)
 
 
@@ -87,10 +87,10 @@ def test_transfer_follows_the_option_or_the_size():
         "no such way",
         "no such copy",
         "a copy that must not be made",
-        "a view with a place",
-        "a place of another shape",
-        "a place that is no array",
-        "a place, and another array",
+        "a view with an output array",
+        "an output array of another shape",
+        "an output that is not an array",
+        "an output array, and another array",
     ],
 )
 def test_contradictory_options_raise_value_error(how: dict[str, Any]):

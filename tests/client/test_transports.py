@@ -46,7 +46,7 @@ import signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1]) as client:
     try:
         client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
@@ -255,7 +255,7 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # which is not looked at
+        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # the argument is not used
 
 
 def test_threads_of_a_stream_end_with_it(server: ServerProcess):

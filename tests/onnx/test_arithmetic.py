@@ -88,7 +88,7 @@ def evaluate_name(name: str, values: dict[str, int]) -> int:
 
 
 dims = st.sampled_from([name_dim("N"), name_dim("M"), 1, 2, 3, 6]) | st.builds(
-    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a pair is enough
+    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a tuple instead of an Interval
     st.integers(1, 6),
     st.just(()),
 )

@@ -173,7 +173,7 @@ def test_onnx_shapes_after_a_copying_item_are_not_used():
     inferred = findings[0].inferred
     assert inferred is not None
     assert str(inferred[0]) == "S"
-    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is a shape
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # the answer is a shape
 
 
 def test_products_of_dims_pass_through_inferred_nodes():

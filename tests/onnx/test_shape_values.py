@@ -140,7 +140,7 @@ ODD_TENSORS: list[dict[str, object]] = [
 
 def test_unusual_constant_is_unknown():
     for fields in ODD_TENSORS:
-        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # odd on purpose
+        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # wrong on purpose
         assert read_tensor(tensor) is None, fields
 
 

@@ -48,7 +48,7 @@ async def send_slowly(messages: list[Any], *, holds: bool) -> AsyncIterator[Any]
         await asyncio.Event().wait()
 
 
-def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
+def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are also calls
     """Returns the outcome of a failed grpcio call, including the details of its status."""
     answer = {"code": error.code().value[0], "message": error.details()}
     details = [value for key, value in error.trailing_metadata() or () if key == _DETAILS_KEY]

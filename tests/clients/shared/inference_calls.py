@@ -86,7 +86,7 @@ def read_parameters(given: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN401 - of whichever client
+def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN401 - its type depends on the client
     """Returns the result of one call.
 
     Args:
