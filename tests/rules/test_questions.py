@@ -9,7 +9,7 @@ from tensor_reshape.rules.questions import Question, is_known
 Sides = list[tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None]]
 
 
-def test_query_is_known_if_all_dims_are_numbers():
+def test_query_is_fully_known_if_all_dims_are_integers():
     known: Sides = [([2, 3], [3, -1]), ((), ()), ([-5], [2**70])]
     others: Sides = [([2, None], [-1]), ([2], [Dim(Interval(2, 2))]), (None, [2]), ([2], None), ([True], [1])]
     assert [is_known(Question(RESHAPE, *row, special_zero=True)) for row in known] == [True] * len(known)

@@ -61,7 +61,7 @@ CALLS: dict[str, Callable[[AnyClient], object]] = {
     "no questions": lambda client: client.infer_shapes([]),
     "health": lambda client: client.check_health(),
     "health of the server": lambda client: client.check_health(""),
-    "health of nobody": lambda client: client.check_health("nobody"),
+    "health of an unknown service": lambda client: client.check_health("nobody"),
     "a shape that a rule rejects": lambda client: client.infer_shape([6], [4, -1], explain=True),
     "an unexpected shape": lambda client: client.infer_shape([6], [-1], expected_shape=[5]),
     "a request that is too large": lambda client: client.reshape(TOO_LARGE, [-1], transfer="inline"),

@@ -22,7 +22,7 @@ def multiply(*names: str, below: Sequence[str] = ()) -> Dim:
 @examples(300)
 @given(st.lists(DIMS, max_size=5))
 def test_encoded_dims_match_the_generated_class(dims: list[object]):
-    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
+    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # the strategy draws valid dims
     raw = encode_dims(answer.dims or ())
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
 

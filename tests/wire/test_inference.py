@@ -52,7 +52,7 @@ answers = st.builds(
 
 def decode(**fields: object) -> ShapeRequest:
     known = {"operation": reshape_pb2.OPERATION_RESHAPE, "data": tensor_pb2.TensorSpec(), "special_zero": True}
-    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # fields of a test
+    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # the fields depend on the test
     return decode_infer_request(message.SerializeToString())
 
 

@@ -21,5 +21,5 @@ NAMED: dict[tuple[str, str], str] = {
 }
 
 
-def test_output_dims_keep_their_names():
+def test_inferred_output_dims_keep_their_symbol_names():
     assert {row: format_dims(infer(write_question(RESHAPE, *row, True)).dims) for row in NAMED} == NAMED

@@ -191,14 +191,14 @@ def test_calls_arrive_over_tls(tmp_path: Path):
 def test_call_without_a_source_delays_no_other(monkeypatch: pytest.MonkeyPatch):
     with run_core() as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
-            patch.setattr(servers, "NewCall", fail_to_tell)
+            patch.setattr(servers, "NewCall", fail_to_make_a_call)
             assert not connection.await_end(connection.open(METHOD)).is_ok
         stream = connection.open(METHOD, end=True)
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(stream).is_ok
 
 
-def fail_to_tell(_event: object) -> None:
+def fail_to_make_a_call(_event: object) -> None:
     raise ValueError
 
 

@@ -36,7 +36,7 @@ def find_faults(document: object, name: str) -> list[str]:
 
 @pytest.mark.repository  # takes 4 seconds for a generated file, and the tests below read the same document
 def test_document_is_valid_openapi():
-    from openapi_spec_validator import validate  # noqa: PLC0415 - as above
+    from openapi_spec_validator import validate  # noqa: PLC0415 - see above
 
     validate(DOCUMENT)
 

@@ -117,7 +117,7 @@ def test_signaling_nan_among_numbers_keeps_its_bits():
     assert NAN in response.outputs[0].contents.SerializeToString()
 
 
-def test_shape_is_asked_for_without_data():
+def test_shape_is_inferred_without_data():
     rows: list[tuple[list[int], str, list[int]]] = [
         ([2, 3], "[3,-1]", [3, 2]),
         ([-1, 4], "[2,-1]", [2, -1]),
@@ -151,7 +151,7 @@ def test_repeated_question_that_takes_a_search_is_answered_at_once():
     assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (False, answer)
 
 
-def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
+def test_shape_is_inferred_by_the_rules_of_the_named_operation():
     texts = []
     for operation in ("reshape", "static_reshape"):
         request = build_question([4, 0, 2], "[-1,0]", special_zero=True)

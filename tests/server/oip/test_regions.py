@@ -20,7 +20,7 @@ ONE = {"string_param": "one"}
 
 
 def find(**parameters: Any) -> Location | None:
-    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message of the pool
+    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message class from a pool
     return find_location(output.parameters, "outputs[0]", DEFAULT_LIMITS)
 
 

@@ -88,7 +88,7 @@ def test_replica_has_every_api_method_by_its_short_name():
 
 async def test_replica_responds_like_the_server(replica: ReshapeReplica):
     told, request = Told(), build_static_request()
-    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
+    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # Ray Serve sets the attribute by name
     methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
     assert answer.SerializeToString() == methods[STATIC_RESHAPE].respond(request, lambda: False)
     assert told == Told()
