@@ -88,7 +88,8 @@ def test_every_result_can_be_encoded(
 
 
 def test_unknown_kind_of_condition_leaves_the_conditions_incomplete():
-    question = Question(operation=RESHAPE, data=[name_dim("N"), 4], target=[-1, 8], special_zero=False)
+    data: list[AnyDim] = [name_dim("N"), 4]
+    question = Question(operation=RESHAPE, data=data, target=[-1, 8], special_zero=False)
     message = build_infer_response(answer_question(ShapeRequest(question)))
     message.conditions.add(kind=reshape_pb2.Condition.Kind.ValueType(1000))
     answer = decode_infer_response(message.SerializeToString())

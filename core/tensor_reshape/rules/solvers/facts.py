@@ -36,6 +36,7 @@ from tensor_reshape.rules.solvers.products import (
     drop_implied,
     find_implied,
     is_solved,
+    remove_keys,
 )
 from tensor_reshape.rules.solvers.propagation import find_root, find_root_above
 
@@ -188,7 +189,7 @@ class Facts:
         shared: tuple[int, ...] = ()
         if not set(left).isdisjoint(right):
             common = Counter(left) & Counter(right)
-            left, right = _remove(left, common), _remove(right, common)
+            left, right = remove_keys(left, common), remove_keys(right, common)
             shared = tuple([key for key in common if self._ranges[key].min == 0])
         number = gcd(above, below)
         return Sides(above // number, left, below // number, right, shared)
@@ -381,16 +382,6 @@ class Facts:
     def _get_symbol(self, key: int) -> Symbol:
         low, high = self._declared[key]
         return Symbol(self._names[key], Interval(low, None if high >= MAX_DIM else high))
-
-
-def _remove(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
-    left, kept = Counter(common), list[int]()
-    for key in keys:
-        if left[key]:
-            left[key] -= 1
-        else:
-            kept.append(key)
-    return tuple(kept)
 
 
 def _find_step(number: int, power: int) -> int | None:

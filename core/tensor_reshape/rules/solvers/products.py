@@ -1,5 +1,6 @@
 """Products of variables in facts, and conditions on them that are not written yet."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple, TypeVar
@@ -83,6 +84,17 @@ def is_solved(found: Found) -> bool:
     sides = found.sides
     is_single = len(sides.left) == 1 and sides.above == 1 and not sides.right and not sides.shared
     return is_single and found.kind is not DIVIDES
+
+
+def remove_keys(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
+    """Returns the variables of a product without those that leave it."""
+    left, kept = Counter(common), list[int]()
+    for key in keys:
+        if left[key]:
+            left[key] -= 1
+        else:
+            kept.append(key)
+    return tuple(kept)
 
 
 class Implied(NamedTuple):
