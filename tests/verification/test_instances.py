@@ -57,7 +57,9 @@ def test_instance_with_huge_dims_is_found():
 
 
 def test_instances_respect_symbol_values():
-    assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted((3, 4), (6, 2), (("N", 3),))
+    assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted(
+        (3, 4), (6, 2), (("N", 3),), (-1, 2)
+    )
 
 
 def test_instance_search_stops_at_its_limit():

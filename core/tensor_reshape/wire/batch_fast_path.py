@@ -103,7 +103,7 @@ def read_compact_answer(result: bytes) -> ShapeAnswer | None:
     ):
         return None
     end = 4 + result[3]
-    if len(result) != result[1] + 2 or result[end:] not in _ENDS:
+    if not end <= len(result) == result[1] + 2 or result[end:] not in _ENDS:
         return None
     dims = _decode_shape(result[4:end], "shape.dims")
     check_partial_dims(dims, "shape.dims")
