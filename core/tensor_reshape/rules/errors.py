@@ -129,7 +129,8 @@ class TensorReshapeError(Exception):
     """The base class of the exceptions that this project raises deliberately.
 
     Attributes:
-        request_id: the id of the failed call, which is also in the server's log. None if no call was made.
+        request_id: the id of the failed call, which is also in the server's log. None if no call was made. Also None if
+            you passed no id and the error does not come from the server, for example after a timeout.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
