@@ -93,4 +93,4 @@ MESSAGES = {
 
 def test_servers_reject_a_request_for_each_reason_with_its_message():
     with run_servers() as servers:
-        assert {reason: provoke(reason, servers) for reason in Reason} == MESSAGES
+        assert {reason: provoke(reason, servers).message for reason in Reason} == MESSAGES

@@ -31,6 +31,7 @@ from manifests import (
 from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.config import SETTINGS, Config
 from tensor_reshape.server.process.resources import PROCESS_BYTES
+from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_port
 from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
 
@@ -201,7 +202,7 @@ def test_pod_meets_the_restricted_standard(overlay: str):
 
 def test_overlays_require_the_certificates_of_their_names(tls_folder: Path):
     settings = {overlay: read_config(overlay, tls_folder).tls for overlay in OVERLAYS}
-    assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production"}
+    assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production", "tokens"}
     assert {overlay for overlay, tls in settings.items() if tls and tls.client_ca} == {"mtls", "production"}
 
 
@@ -213,6 +214,31 @@ def test_only_the_server_user_can_read_the_certificates(overlay: str):
     assert "subPath" not in mount  # with it, renewed certificates would not arrive
     assert (mount["name"], volume["secret"]["defaultMode"]) == (volume["name"], 0o440)
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+def test_only_the_server_user_can_read_the_tokens_of_the_page(tls_folder: Path):
+    spec, container = find_pod("tokens")["spec"], find_container("tokens")
+    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tokens"]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "tokens"]
+    assert (mount["readOnly"], "subPath" in mount, volume["secret"]["defaultMode"]) == (True, False, 0o440)
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+    config = read_config("tokens", tls_folder)
+    assert (str(config.token_file), config.authenticates) == (f"{mount['mountPath']}/tokens", True)
+    assert read_config("production", tls_folder).token_file is None
+    (command,) = [
+        line for line in PAGE.read_text().splitlines() if "create secret generic tensor-reshape-tokens" in line
+    ]
+    assert volume["secret"]["secretName"] == "tensor-reshape-tokens"
+    assert command.endswith("--namespace tensor-reshape --from-file=tokens")  # the file is called as the key
+
+
+def test_tokens_of_the_page_are_valid(tmp_path: Path):
+    (block,) = [block.text for block in read_blocks(PAGE) if "sha256sum" in block.text]
+    make = block.partition("kubectl")[0]
+    printed = subprocess.run(
+        ["sh", "-ec", f'{make}printf %s "$token"'], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert Tokens(tmp_path / "tokens").find_identity([f"Bearer {printed}"]) == "token:batch"
 
 
 def test_certificate_matches_the_service_and_mount():

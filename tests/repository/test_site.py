@@ -105,6 +105,14 @@ def test_rows_of_reference_tables_have_anchors(pages: dict[str, Page]):
 
 
 @pytest.mark.usefixtures("pages")
+def test_options_and_messages_keep_their_quotes_and_dashes():
+    text = (SITE / "reference/commands.html").read_text()
+
+    assert "With --explain, lines for the dims follow" in text
+    assert re.findall("[\u2013\u2014\u2018-\u201d]", re.sub(r"<title>.*?</title>", "", text)) == []
+
+
+@pytest.mark.usefixtures("pages")
 def test_only_the_section_of_a_page_is_open_in_the_sidebar():
     for page in PAGES:
         opened = re.findall(r'<details class="section" open>', (SITE / page).read_text())

@@ -41,6 +41,13 @@ def test_commands_have_a_section_with_each_option():
     ] == []
 
 
+def test_connection_options_name_their_variables():
+    rows = re.findall(r"^\| `--[\w-]+`[^|]*\|([^|]*)\|", read_sections()["Connection options"], re.M)
+
+    assert "`TENSOR_RESHAPE_SERVER`" in [row.strip() for row in rows]
+    assert [row for row in rows if not re.fullmatch(r" (`[A-Z_]+` )?", row)] == []
+
+
 def test_commands_that_call_a_server_link_to_the_connection_options():
     commands = load_all(LAZY_COMMANDS).items()
     calling = {name for name, command in commands if {option.name for option in command.params} >= CONNECTION}

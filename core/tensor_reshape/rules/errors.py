@@ -150,7 +150,8 @@ class ReshapeError(TensorReshapeError):
         message: one sentence that describes the error to people.
         reason: a `Reason`; a text if a newer server returns a reason that this version does not know.
         field: the path of the field at fault, with the index of the item (`shape[1]`). Empty if no field is at fault.
-        metadata: the index and the values at fault, as texts. Their keys never change.
+        metadata: the index and the values at fault, as texts. Their keys never change. The page "Errors" of the
+            documentation lists the keys of each reason.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)

@@ -42,7 +42,7 @@ class ServiceCall(Call):
     # the core reports later.
     _has_closed = False
     # The error of a call without a message, and the field at fault. It is only logged if the client is not gone.
-    _unlogged: tuple[CallResult, str] | None = None
+    _unlogged: tuple[CallResult, str, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
@@ -87,13 +87,13 @@ class ServiceCall(Call):
         """Ends the call with an error. The error can be sent even while a message is arriving; see `ServedCall`."""
         del state
         failure = build_failure(rejection, self.info)
-        self._log(failure.result)
+        self._log(failure.result, detail=failure.detail)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once; see `ServedCall`."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
         else:
             with self.lock:
                 if not self.is_sending:
@@ -142,9 +142,9 @@ class ServiceCall(Call):
         failure = build_failure(error, self.info)
         if self._decide(failure.result):
             if self._has_closed:
-                self._unlogged = (failure.result, failure.field)
+                self._unlogged = (failure.result, failure.field, failure.detail)
             else:
-                self._log(failure.result, failure.field)
+                self._log(failure.result, failure.field, failure.detail)
             self._conclude(failure.status)
 
     def _decide(self, result: CallResult, size: int = 0) -> bool:
@@ -153,8 +153,8 @@ class ServiceCall(Call):
         self._perform(end.effects)
         return end.is_first
 
-    def _log(self, result: CallResult, field: str = "") -> None:
-        log_failure(self.info, result, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self.info, result, self._life.began, field, detail)
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call when all responses are sent."""
