@@ -1,1 +1,1 @@
-"""The benchmarks: `python -m benchmarks SUITE`; docs/benchmarks/README.md says what is measured and how."""
+"""The benchmarks: `python -m benchmarks SUITE`; docs/benchmarks/README.md describes the measurements."""

@@ -1,8 +1,8 @@
-"""Measures a suite, prints its report, and writes it where `--output` says.
+"""Measures a suite, prints its report, and writes it to `--output`.
 
-`python -m benchmarks --useful` measures in ten minutes what the project promises; `--into docs/benchmarks` writes the
-report and the README's table, and `benchmarks/install-peers` installs the others. `ab` compares two versions of this
-project, and needs no others. See docs/benchmarks/README.md.
+`python -m benchmarks --useful` measures the project's performance goals in ten minutes. `--into docs/benchmarks` writes
+the report and the README's table, and `benchmarks/install-peers` installs the peers. `ab` compares two versions of this
+project, and needs no peers. See docs/benchmarks/README.md.
 """
 
 import argparse
@@ -37,9 +37,9 @@ _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load 
 
 
 def main() -> None:
-    """Measures, and reports after each group, so that a run that is ended early has left what it measured."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left behind
-    # By name, as each suite's module is one: options, groups and tables of the same names.
+    """Runs the suite, and writes the report after each group, so that an interrupted run keeps its measurements."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # SystemExit stops the servers
+    # The modules are imported by name, because each suite has options, groups and tables of the same names.
     suites = {name: importlib.import_module(f"benchmarks.suites.{name}") for name in _SUITES}
     options = parse_arguments(suites)
     suite = suites[options.suite]
@@ -53,7 +53,7 @@ def main() -> None:
     report = ""
     for number, group in enumerate(groups, 1):
         measure_group(group, environments, pace)
-        # Written anew after each group, with the minutes so far.
+        # The report is written again after each group, with the minutes so far.
         moment, minutes = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begin)), (time.time() - begin) / 60
         run = (moment, commit, f"{pace.rounds}", f"{pace.seconds:g}", f"{minutes:.1f}", f"{load:.1f}")
         tables = [Table(RUNS, _RUN_HEAD, [run]), *suite.build_tables(groups[:number])]
@@ -70,10 +70,12 @@ def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
     """Reads the command line."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--rounds", type=int)
-    shared.add_argument("--seconds", type=float, help="that clients call in each measurement")
-    shared.add_argument("--only", nargs="+", metavar="NAME", help="the contestants, as in benchmarks/contestants.py")
+    shared.add_argument("--seconds", type=float, help="duration of each measurement")
+    shared.add_argument(
+        "--only", nargs="+", metavar="NAME", help="contestants to measure, by their names in benchmarks/contestants.py"
+    )
     shared.add_argument("--skip", nargs="+", metavar="NAME", default=[])
-    shared.add_argument("--peers", type=Path, default=PEERS, help="where install-peers put them")
+    shared.add_argument("--peers", type=Path, default=PEERS, help="folder that install-peers filled")
     shared.add_argument("--output", type=Path, metavar="FILE", help="the report")
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     choices = parser.add_subparsers(dest="suite", required=True, metavar="SUITE", help=", ".join(_SUITES))
@@ -86,7 +88,7 @@ def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
 
 
 def select_groups(groups: Sequence[Sequence[Entry]], options: argparse.Namespace) -> list[list[Entry]]:
-    """Returns the groups without the contestants that are not wanted."""
+    """Returns the groups without the contestants that are not selected."""
 
     def is_wanted(name: str) -> bool:
         return name not in options.skip and (not options.only or name in options.only)
@@ -96,10 +98,10 @@ def select_groups(groups: Sequence[Sequence[Entry]], options: argparse.Namespace
 
 
 def find_environments(groups: Sequence[Sequence[Entry]], options: argparse.Namespace) -> dict[str, Environment]:
-    """Returns the environments of the contestants; the status of those that lack one says so."""
+    """Returns the environments of the contestants; a contestant without one gets a status with the reason."""
     entries = [entry for group in groups for entry in group]
     found: dict[str, Environment] = {}
-    # Only those that are asked for: to ask an interpreter for its packages takes a while.
+    # Only the needed environments are opened, because listing the packages of an interpreter takes a while.
     for name in dict.fromkeys(entry.contestant.environment for entry in entries):
         environment = _open_base(options.against) if name == BASE else find_environment(name, options.peers)
         if environment:
@@ -111,7 +113,7 @@ def find_environments(groups: Sequence[Sequence[Entry]], options: argparse.Names
 
 
 def describe_commit(environments: Mapping[str, Environment]) -> str:
-    """Returns which version is measured, and beside which other one."""
+    """Returns the measured version, and the version that it is compared with."""
     commit = find_commit(environments[OWN].python) if OWN in environments else "?"
     return f"{commit}, base {find_commit(environments[BASE].python)}" if BASE in environments else commit
 
@@ -126,7 +128,9 @@ def build_report(suite: ModuleType, environments: Mapping[str, Environment], tab
 
 
 def _open_base(against: str) -> Environment:
-    place = Path(against).absolute()  # not resolved: the interpreter of an environment is a link to the machine's
+    place = Path(
+        against
+    ).absolute()  # not resolved, because the interpreter of an environment is a link to the system's
     environment = open_environment(str(place / ".venv" / "bin" / "python" if place.is_dir() else place))
     return environment or sys.exit(f"{against}: no environment in which this project is installed")
 

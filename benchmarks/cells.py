@@ -1,4 +1,4 @@
-"""Cells: what clients ask at once, a load (a tensor, or questions about shapes) of a size."""
+"""Cells. A cell is a load (a tensor or shape queries) of a size, and a number of concurrent clients."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,13 @@ _UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB}
 
 
 class Cell(NamedTuple):
-    """What is asked.
+    """A load, its size and its clients.
 
     Attributes:
-        size: the bytes of a tensor (a multiple of 8: float32 of shape (2, n)), or the number of questions.
-        clients: how many call at once.
-        load: `TENSOR`, or the name of questions, see `benchmarks.questions`.
-        processes: in how many the clients are, as many in each.
+        size: the bytes of a tensor (a multiple of 8: float32 of shape (2, n)), or the number of queries.
+        clients: the number of concurrent clients.
+        load: `TENSOR`, or the name of queries in `benchmarks.questions`.
+        processes: the number of processes with clients, each with the same number of them.
     """
 
     size: int
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
     processes: int = 1
 
     def __str__(self) -> str:
-        """Returns what a reader calls the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
+        """Returns the title of the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
         if self.load != TENSOR:
             return f"{self.size:,} question{'s' * (self.size > 1)}, {self.load}"
         where = f" in {self.processes} processes" if self.processes > 1 else ""

@@ -1,17 +1,17 @@
-"""Contestants: a server and a client, both in one environment; each suite names those that it measures."""
+"""Contestants. A contestant is a server and a client in one environment; each suite names its contestants."""
 
 from dataclasses import dataclass
 
 OWN = "own"
-"""The environment of the suite itself; the others are folders that `benchmarks/install-peers` fills."""
+"""The environment of the suite itself. `benchmarks/install-peers` makes the others in folders."""
 
 CPP = "cpp"
-"""The folder of the C++ programs, whose Python client runs in our own environment."""
+"""The folder of the C++ programs. Their Python client runs in our own environment."""
 
 EXPERIMENT, REJECTED = "-event_engine_client", "event_engine_client"
-"""GRPC_EXPERIMENTS of a client's process: with the experiment, as after the SDK's `use_fast_polling`, or without it.
+"""GRPC_EXPERIMENTS of a client's process: the value of the SDK's `use_fast_polling`, or none.
 
-Every client runs without it by default; versions of the SDK that set it by themselves do not if the variable is set."""
+By default, clients run without it. If the variable is set, no version of the SDK changes it."""
 
 _OPTIONS = ("--log-level", "warning", "--drain-seconds", "0", "--listen", "{address}")
 OURS = ("{python}", "-m", "tensor_reshape.server", *_OPTIONS)
@@ -22,12 +22,12 @@ class Contestant:
     """A server and its client.
 
     Attributes:
-        name: by which `--only` and the bars know it.
-        label: what a reader calls it.
-        server: the command, whose fields `processes` fills in; none: the client answers by itself.
+        name: the name for `--only` and the bars.
+        label: the name in reports.
+        server: the command, with fields that `processes` fills in; empty if the client needs no server.
         client: module of `benchmarks.peers` / variant, with the same fields.
-        environment: where both run; the C++ server's Python client runs in our own.
-        copies: bytes of memory that one byte of a tensor in flight takes, on both sides, about.
+        environment: the environment of both; the Python client of the C++ server runs in our own.
+        copies: the approximate bytes of memory on both sides for each byte of a tensor in flight.
         experiments: GRPC_EXPERIMENTS of the client; "": not set, whatever this process has.
     """
 
@@ -65,7 +65,7 @@ CONTESTANTS = (
     Contestant("socket", "raw socket copy", _serve_peer("sockets"), "sockets/copy", copies=2),
     Contestant("arrow", "Arrow Flight DoExchange", _serve_peer("arrow"), "arrow/call", "arrow"),
 )
-"""The contestants that send a tensor and get its bytes back under another shape."""
+"""The contestants that send a tensor, and receive its bytes in another shape."""
 
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
@@ -73,4 +73,4 @@ SERVERS = (
     Contestant("served-cpp", _CPP_LABEL, _CPP, _LOAD, CPP),
     Contestant("served-stock", "stock grpcio", _serve_peer("stock"), _LOAD),
 )
-"""Servers that h2load calls, which costs the machine next to nothing."""
+"""Servers that h2load calls, because h2load uses almost no processor time."""

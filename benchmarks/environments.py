@@ -1,4 +1,4 @@
-"""Environments: the interpreters of the contestants, the versions of their packages, and the machine they share."""
+"""The interpreters of the contestants, the versions of their packages, and the description of the machine."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from benchmarks.contestants import CPP
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / ".venv-peers"
 _PACKAGES = {"arrow": ("pyarrow",)}
-"""By environment, the packages that must be installed in it; reports name their versions."""
+"""The required packages of each environment; reports show their versions."""
 
 _OWN_PACKAGES = ("tensor-reshape", "grpcio", "protobuf", "numpy")
 _DESCRIBE = """
@@ -24,12 +24,12 @@ print(", ".join(f"{name} {version(name)}" for name in sys.argv[1:]))
 
 
 class Environment(NamedTuple):
-    """Where a contestant's packages are.
+    """The environment of a contestant.
 
     Attributes:
         python: the interpreter.
-        folder: of its libpython; of the C++ environment: where the server is.
-        versions: of the packages that matter.
+        folder: the folder of its libpython; in the C++ environment, the folder of the server.
+        versions: the versions of the relevant packages.
     """
 
     python: str
@@ -50,7 +50,7 @@ def find_environment(name: str, peers: Path = PEERS) -> Environment | None:
 
 
 def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> Environment | None:
-    """Returns the environment of an interpreter, None if it, or one of the packages, is absent."""
+    """Returns the environment of an interpreter, or None if the interpreter or a package is missing."""
     try:
         answer = subprocess.run([python, "-c", _DESCRIBE, *packages], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -60,17 +60,17 @@ def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> 
 
 def find_commit(python: str) -> str:
     """Returns the commit of the checkout from which an interpreter imports the project; "?" if it is installed."""
-    # The interpreter knows which checkout it is: ours and the base's have the same version number.
+    # The interpreter reports its checkout, because our version and the base have the same version number.
     where = "import importlib.util as u; print(*u.find_spec('tensor_reshape.client').submodule_search_locations)"
     folder = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
-    if "site-packages" in folder:  # of a wheel; that its environment lies in some checkout says nothing
+    if "site-packages" in folder:  # an installed wheel; the folder of its environment may be in an unrelated checkout
         return "?"
     command = ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "?"
 
 
 def describe_machine() -> list[str]:
-    """Returns the machine in two lines."""
+    """Returns two lines about the machine."""
     memory = int(_read_field("/proc/meminfo", "MemTotal").split()[0]) * 1024 / 1024**3
     virtual = ", virtual" if "hypervisor" in _read_field("/proc/cpuinfo", "flags").split() else ""
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
@@ -81,7 +81,7 @@ def describe_machine() -> list[str]:
 
 
 def read_free_memory() -> int:
-    """Returns the bytes of memory that are available."""
+    """Returns the number of available bytes of memory."""
     return int(_read_field("/proc/meminfo", "MemAvailable").split()[0]) * 1024
 
 

@@ -1,4 +1,4 @@
-"""Processes of a measurement: a server, and the worker whose clients call it, each in a session of its own."""
+"""The processes of a measurement: a server, and the worker with its clients, each in its own session."""
 
 import json
 import os
@@ -22,28 +22,28 @@ _EXPERIMENTS = "GRPC_EXPERIMENTS"
 
 
 class ProcessError(Exception):
-    """A process did not start, ended, or did not answer; the text says what it said last."""
+    """A process did not start, ended, or did not respond; the message has its last output."""
 
 
 class ServerProcess:
-    """A server that listens on an address of its own."""
+    """A server on its own address."""
 
     def __init__(self, command: tuple[str, ...], environment: Environment) -> None:
         """Starts the server and waits until it listens.
 
         Raises:
-            ProcessError: it ended, or was not there in time.
+            ProcessError: the server ended, or did not listen in time.
         """
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            # A port that was free just now: several servers of a group run at once.
+            # A free port is chosen for each server, because several servers of a group run at the same time.
             port = _find_port()
             self.address = f"127.0.0.1:{port}"
             words = [word.format(**environment._asdict(), address=self.address) for word in command]
             process = _start(stack, words, folder / "log", "")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS
-            # Whether it answers is for the client to see; most peers have no other sign that they are up.
+            # Only the port is checked. Most peers have no other sign of readiness, and the client checks the responses.
             while not _is_listening(port):
                 if process.poll() is not None or time.monotonic() > deadline:
                     message = f"failed to start: {_read_last_line(folder / 'log')}"
@@ -53,7 +53,7 @@ class ServerProcess:
 
 
 class WorkerProcess:
-    """The clients of a contestant, which do what a line of JSON says: see `benchmarks.worker`."""
+    """The process with the clients of a contestant. It runs JSON commands (`benchmarks.worker`)."""
 
     def __init__(self, client: str, address: str, environment: Environment, experiments: str = "") -> None:
         """Starts the worker."""
@@ -63,27 +63,27 @@ class WorkerProcess:
         command = [environment.python, "-m", "benchmarks.worker", client, address]
         self._process = _start(stack, command, self._log, experiments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
-        stack.callback(self._hang_up)
+        stack.callback(self._close_stdin)
         self.stop = stack.close
-        # A thread reads, so that an answer can be awaited with a timeout.
+        # A thread reads the responses, so that waiting for one can have a timeout.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, **question: object) -> None:
-        """Asks; the answer is to be awaited, so that several workers may be asked at once."""
-        with suppress(OSError):  # the pipe is broken: `await_answer` says why
+    def send(self, **question: object) -> None:
+        """Sends a command. `await_response` returns the response, so several workers can run commands at once."""
+        with suppress(OSError):  # the pipe is broken; `await_response` raises the cause
             print(json.dumps(question), file=self._process.stdin, flush=True)
 
-    def await_answer(self, timeout: float) -> dict[str, Any]:
-        """Returns the answer.
+    def await_response(self, timeout: float) -> dict[str, Any]:
+        """Returns the response.
 
         Raises:
-            ProcessError: the worker says so, has ended, or took longer than `timeout` seconds.
+            ProcessError: the worker reports an error, has ended, or took longer than `timeout` seconds.
         """
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            line = json.dumps({"error": f"no answer within {timeout:.0f} s"})
+            line = json.dumps({"error": f"no response within {timeout:.0f} s"})
         last_words = {"error": f"the client ended: {_read_last_line(self._log)}"}
         answer: dict[str, Any] = json.loads(line) if line else last_words
         if "error" in answer:
@@ -98,17 +98,17 @@ class WorkerProcess:
                     self._lines.put(line)
         self._lines.put("")
 
-    def _hang_up(self) -> None:
-        with suppress(OSError):  # a question may be left that nobody reads any more
+    def _close_stdin(self) -> None:
+        with suppress(OSError):  # the pipe may have a command that the worker did not read
             if self._process.stdin:
                 self._process.stdin.close()
 
 
 def _start(stack: ExitStack, command: list[str], log: Path, experiments: str, **pipes: int) -> "subprocess.Popen[str]":
-    # What this process was started with says nothing about a contestant.
+    # The environment of this process must not affect a contestant.
     setting = [f"{_EXPERIMENTS}={experiments}"] if experiments else []
     words = ["/usr/bin/env", f"--unset={_EXPERIMENTS}", *setting, *command]
-    # A file, not a pipe: nobody reads while a server runs, and a full pipe would stop it.
+    # The log is a file, because a full pipe without a reader would block the server.
     with log.open("w") as file:
         streams: dict[str, Any] = {"stdout": file, "stderr": file, **pipes}
         process: subprocess.Popen[str] = subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **streams)
@@ -117,8 +117,8 @@ def _start(stack: ExitStack, command: list[str], log: Path, experiments: str, **
 
 
 def _stop_tree(process: "subprocess.Popen[str]") -> None:
-    """Ends a process with all it started: by SIGTERM, then by SIGKILL."""
-    # Before it ends: afterwards its children belong to another parent.
+    """Ends a process and its descendants with SIGTERM, and then with SIGKILL."""
+    # The tree is listed before the process ends, because its children then get another parent.
     tree = list_tree(process.pid)
     process.terminate()
     try:
@@ -128,7 +128,7 @@ def _stop_tree(process: "subprocess.Popen[str]") -> None:
         process.wait()
     for member in tree[1:]:
         with suppress(ProcessLookupError):
-            # An id may be another's by now; whoever is in the session of the process was started by it.
+            # An id may have been reused. Only members of the process's session are its descendants.
             if os.getsid(member) == process.pid:
                 os.kill(member, signal.SIGKILL)
 

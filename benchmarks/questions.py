@@ -1,4 +1,4 @@
-"""Questions about shapes: what models ask, and what nobody should."""
+"""Shape queries: usual queries about models, and hostile ones."""
 
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -9,7 +9,7 @@ from tensor_reshape.client import DimLike, InferredShape, ReshapeError, ShapeQue
 MIXED, ALL_HOSTILE = "mixed", "hostile"
 _KNOWN, _SYMBOLIC = "known", "symbols"
 _PARTS = (_KNOWN, "intervals", _SYMBOLIC)
-"""Three kinds of question about models: all dims are known, or batch and length are intervals, or they are symbols."""
+"""Three kinds of queries about models: all dims are known, or batch and length are intervals, or they are symbols."""
 
 _BATCHES = (1, 512)
 _LENGTHS = (1, 4096)
@@ -32,34 +32,36 @@ HOSTILE: dict[str, tuple[Sequence[DimLike] | None, Sequence[DimLike]]] = {
     "64 huge intervals into 64 unknown items": ([_HUGE] * 64, [None] * 64),
     "unknown rank into 64 unknown items": (None, [None] * 64),
 }
-"""Questions that are as much work as one can be, by name: data and target."""
+"""The queries that need the most work, by name: the input shape and the requested shape."""
 
 
 def make_questions(load: str, count: int) -> list[ShapeQuery]:
-    """Returns questions, the same in every run: distinct reshapes of models, or hostile ones again and again.
+    """Returns queries, the same in every run: distinct reshapes of models, or the hostile ones repeatedly.
 
     Args:
-        load: `MIXED` for questions of models, or `ALL_HOSTILE`.
-        count: how many.
+        load: `MIXED` for queries about models, or `ALL_HOSTILE`.
+        count: the number of queries.
     """
     if load == ALL_HOSTILE:
-        return [_ask(*one) for one in islice(cycle(HOSTILE.values()), count)]
+        return [_make_query(*one) for one in islice(cycle(HOSTILE.values()), count)]
     random, shapes = Random(1), dict[_Shapes, None]()  # noqa: S311 - the same in every run
-    parts = cycle(_PARTS)  # whether or not a question is new: there are only some hundred with symbols
+    parts = cycle(
+        _PARTS
+    )  # the part advances even if a query is a duplicate, because only some hundred queries have symbols
     while len(shapes) < count:
         shapes[_choose_shapes(random, next(parts))] = None
-    return [_ask(*one) for one in shapes]
+    return [_make_query(*one) for one in shapes]
 
 
 def check_answers(questions: Sequence[ShapeQuery], answers: Sequence[InferredShape | ReshapeError]) -> None:
-    """Raises ValueError where this process gives another answer."""
+    """Raises ValueError if an answer differs from that of this process."""
     for question, answer, other in zip(questions, answers, infer_locally(questions), strict=True):
         if str(answer) != str(other):
             message = f"the answer to {question} is {answer!r}, in this process {other!r}"
             raise ValueError(message)
 
 
-def _ask(data: Sequence[DimLike] | None, target: Sequence[DimLike]) -> ShapeQuery:
+def _make_query(data: Sequence[DimLike] | None, target: Sequence[DimLike]) -> ShapeQuery:
     return ShapeQuery(data_shape=data, shape=target, special_zero=True, operation="reshape")
 
 
@@ -83,7 +85,7 @@ def _choose_shapes(random: Random, part: str) -> _Shapes:
 
 
 def _hide(random: Random, part: str, dims: tuple[int, ...]) -> list[DimLike]:
-    """Returns what is known of the batch and of the length."""
+    """Returns the dims with the batch and the length as known as the kind of query requires."""
     if part == _SYMBOLIC:
         return list(_NAMES[-len(dims) :])
     hidden: list[DimLike] = [None if random.random() < 0.2 else (max(1, dim - 8), dim + 64) for dim in dims]

@@ -1,11 +1,11 @@
-"""Rounds: what is compared is measured in turn, round after round, so that the machine's drift hits all of it alike.
+"""Rounds. Compared entries are measured in turn in each round, so that drift of the machine affects all of them.
 
-1. Only measurements of one round are compared: a ratio is made of two of them.
-2. Each round begins with another entry, and each entry has another neighbour before it: what one leaves behind for the
-   next (a warm cache, a clock that is down, memory to be freed) falls on all.
-3. A server and its workers are new in each group, and are kept from round to round: to start processes takes longer
-   than to measure.
-4. Clients in several processes are told to begin at once, and timed from the first begin to the last end.
+1. Only measurements of the same round are compared: a ratio has two of them.
+2. Each round begins with another entry, and each entry follows another one. The effects of an entry on the next one (a
+   warm cache, a lower clock frequency, memory that must be freed) are therefore spread over all entries.
+3. A server and its workers start with each group and run in all its rounds, because starting processes takes longer
+   than a measurement.
+4. Clients in several processes begin at the same time, and the time is from the first begin to the last end.
 """
 
 import statistics
@@ -22,29 +22,29 @@ from benchmarks.environments import Environment
 from benchmarks.meters import read_memory, reset_peak_memory
 from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
 
-# Connections, caches and the processor's clock settle within some hundred small calls.
+# Connections, caches and the processor's clock are stable after some hundred small calls.
 _WARM_UP_SECONDS = 0.2
 _LEAST_ROUNDS, _ENTRY_SECONDS = 2, 60
-"""An entry that was called for so long misses the rounds after the second: some peers take a minute a call."""
+"""An entry that has been measured for this long is not measured after the second round. Some calls take a minute."""
 
-# The longest that an answer may take: to make a large tensor and to check its bytes is part of it.
+# The maximum time for a response. It includes making a large tensor and checking its bytes.
 _ANSWER_SECONDS = 300
 _STATUS_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is measured.
+    """The number and duration of measurements.
 
     Attributes:
-        rounds: of each group.
-        seconds: that the clients call in each measurement; a call that has begun is awaited.
-        is_weighed: whether the servers' memory is measured.
+        rounds: the rounds of each group.
+        seconds: the duration of each measurement; a running call is completed.
+        measures_memory: whether the servers' memory is measured.
     """
 
     rounds: int
     seconds: float
-    is_weighed: bool = True
+    measures_memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Sample:
     """One entry in one round.
 
     Attributes:
-        calls: that were answered.
+        calls: the number of completed calls.
         seconds: from the first begin of a call to the last end.
-        p50: the median latency; of clients in several processes the median of theirs.
-        p99: the 99th percentile; of clients in several processes the greatest of theirs.
+        p50: the median latency; with several processes, the median of their medians.
+        p99: the 99th percentile; with several processes, the greatest of theirs.
     """
 
     calls: int
@@ -65,7 +65,7 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Calls a second."""
+        """The number of calls per second."""
         return self.calls / self.seconds
 
 
@@ -74,11 +74,11 @@ class Entry:
     """A contestant in a cell.
 
     Attributes:
-        contestant: who.
-        cell: what it is asked.
-        status: why it was not, or not wholly, measured; "": it was.
-        peak_bytes: the most memory of the server above what it has at rest; None: not measured.
-        samples: the measurements, by round.
+        contestant: the contestant.
+        cell: the cell.
+        status: why the entry was not measured completely; "" if it was.
+        peak_bytes: the server's peak memory above its idle memory; None if it was not measured.
+        samples: the measurements by round.
     """
 
     contestant: Contestant
@@ -89,15 +89,15 @@ class Entry:
 
     @property
     def failure(self) -> str:
-        """What a table tells of the status: as much as fits into a cell of it; "" where all went well."""
+        """The status as text that fits into a table cell; "" if there was no failure."""
         return self.status[:_STATUS_LENGTH].replace("|", "/")
 
     def list_samples(self) -> list[Sample]:
-        """Returns all samples; nothing where the entry was not wholly measured."""
+        """Returns all samples, or none if the entry was not measured completely."""
         return [] if self.status else [*self.samples.values()]
 
     def list_values(self, name: str) -> list[float]:
-        """Returns an attribute of all samples; nothing where the entry was not wholly measured."""
+        """Returns an attribute of all samples, or nothing if the entry was not measured completely."""
         return [*map(attrgetter(name), self.list_samples())]
 
     def compare(self, under: Self, name: str = "rate") -> list[float]:
@@ -108,8 +108,8 @@ class Entry:
 
 
 def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environment], pace: Pace) -> None:
-    """Measures entries that are compared with each other; what goes wrong is the status of its entry."""
-    with _Arena(environments, pace) as arena:
+    """Measures entries that are compared with each other; a failure becomes the status of its entry."""
+    with _RunningProcesses(environments, pace) as arena:
         for number in range(pace.rounds):
             for entry in arrange_round(entries, number):
                 spent = sum(sample.seconds for sample in entry.samples.values())
@@ -119,9 +119,9 @@ def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environme
 
 
 def arrange_round(entries: Sequence[Entry], number: int) -> list[Entry]:
-    """Returns the order of a round: in as many rounds as there are entries, an even number, each follows each once."""
-    # Williams' Latin square: the steps of 0, 1, -1, 2, -2 ... are all different, so no pair comes twice in a square.
-    # Of an odd number every second square is reversed, and each follows each twice in two squares.
+    """Returns the order of a round; in as many rounds as entries (an even number), each follows each other once."""
+    # Williams' Latin square: the steps of 0, 1, -1, 2, -2 ... are all different, so no pair occurs twice in a square.
+    # For an odd number, every second square is reversed, and each entry follows each other one twice in two squares.
     count = len(entries)
     places = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
     sign = -1 if count % 2 and number // count % 2 else 1
@@ -135,7 +135,7 @@ def format_number(number: float) -> str:
 
 
 def format_spread(values: Sequence[float], scale: float = 1) -> str:
-    """Returns the median, and the least and the greatest in brackets: "2.61 (2.50-2.83)"; a dash for no value."""
+    """Returns the median with the minimum and maximum in brackets: "2.61 (2.50-2.83)"; a dash for no value."""
     if not values:
         return "-"
     median, least, most = (format_number(choose(values) * scale) for choose in (statistics.median, min, max))
@@ -144,13 +144,14 @@ def format_spread(values: Sequence[float], scale: float = 1) -> str:
 
 def find_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of at least one value."""
-    # Not a mean and its deviation: a neighbour on the machine makes some rounds several times as long.
+    # Quartiles are used, not the mean and its deviation, because other load on the machine makes some rounds much
+    # longer.
     low, middle, high = statistics.quantiles(values, method="inclusive") if len(values) > 1 else [values[0]] * 3
     return low, middle, high
 
 
 def format_quartiles(values: Sequence[float]) -> str:
-    """Returns the median, and the quartiles in brackets: "2.61 (2.55-2.70)"; a dash for no value."""
+    """Returns the median with the quartiles in brackets: "2.61 (2.55-2.70)"; a dash for no value."""
     if not values:
         return "-"
     low, middle, high = map(format_number, find_quartiles(values))
@@ -158,18 +159,18 @@ def format_quartiles(values: Sequence[float]) -> str:
 
 
 def format_latency(entry: Entry) -> str:
-    """Returns the medians of p50 and p99 in milliseconds; a dash where there are none."""
+    """Returns the medians of p50 and p99 in milliseconds; a dash if there are none."""
     samples = entry.list_samples()
     values = ([one.p50 for one in samples], [one.p99 for one in samples])
     return " / ".join(format_number(statistics.median(one) * 1e3) for one in values) if samples else "-"
 
 
-class _Pair:
-    """The processes of a contestant: its server, if it has one, and the workers that call it."""
+class _Processes:
+    """The processes of a contestant: its server, if it has one, and its workers."""
 
     def __init__(self, contestant: Contestant, cell: Cell, environment: Environment) -> None:
         with ExitStack() as stack:
-            # The stack ends the server where the worker does not start.
+            # The stack ends the server if the worker does not start.
             self._server = ServerProcess(contestant.server, environment) if contestant.server else None
             if self._server:
                 stack.callback(self._server.stop)
@@ -183,25 +184,25 @@ class _Pair:
         self._prepared: set[Cell] = set()
 
     def prepare(self, cell: Cell, warm_up_seconds: float) -> None:
-        """Connects the clients, checks an answer, and lets them call for a while, once for each cell."""
+        """Connects the clients, checks a result, and makes calls for a while, once for each cell."""
         if cell in self._prepared:
             return
-        self.ask(cell, do="prepare")
+        self.send(cell, do="prepare")
         self._prepared.add(cell)
-        # The check of a large tensor was a call already, which took long enough to warm up whatever there is.
+        # For a large tensor, the check is a call that takes long enough to be the warm-up.
         if cell.load != TENSOR or cell.size <= MIB:
-            self.ask(cell, do="run", seconds=warm_up_seconds)
+            self.send(cell, do="run", seconds=warm_up_seconds)
 
-    def ask(self, cell: Cell, **question: Any) -> list[dict[str, Any]]:
-        """Asks all workers at once; each has its part of the clients."""
+    def send(self, cell: Cell, **question: Any) -> list[dict[str, Any]]:
+        """Sends a command to all workers at the same time; each has its part of the clients."""
         part = cell._replace(clients=cell.clients // cell.processes, processes=1)
         for worker in self._workers:
-            worker.ask(cell=part, **question)
-        return [worker.await_answer(_ANSWER_SECONDS) for worker in self._workers]
+            worker.send(cell=part, **question)
+        return [worker.await_response(_ANSWER_SECONDS) for worker in self._workers]
 
     def run(self, cell: Cell, seconds: float) -> Sample:
-        """Lets the clients call."""
-        answers = self.ask(cell, do="run", seconds=seconds)
+        """Makes calls with the clients."""
+        answers = self.send(cell, do="run", seconds=seconds)
         return Sample(
             calls=sum(answer["calls"] for answer in answers),
             seconds=max(answer["end"] for answer in answers) - min(answer["begin"] for answer in answers),
@@ -209,24 +210,24 @@ class _Pair:
             p99=max(answer["p99"] for answer in answers),
         )
 
-    def weigh_at_rest(self, cell: Cell) -> int:
-        """Lets every client make small calls, and returns the memory that the server has after them."""
+    def measure_idle_memory(self, cell: Cell) -> int:
+        """Makes small calls with every client, and returns the server's memory after them."""
         self.prepare(cell._replace(size=KIB), 0)
-        # Read while the clients are connected: threads and buffers of connections are no cost of a large tensor.
+        # Read while the clients are connected, because threads and connection buffers are not a cost of a large tensor.
         memory = read_memory(self.server_id or 0)
         reset_peak_memory(self.server_id or 0)
-        self.ask(cell, do="close")
+        self.send(cell, do="close")
         self._prepared.clear()
         return memory
 
 
-class _Arena:
-    """The pairs that are running, one a contestant at most."""
+class _RunningProcesses:
+    """The running pairs, at most one for each contestant."""
 
     def __init__(self, environments: Mapping[str, Environment], pace: Pace) -> None:
         self._environments = environments
         self._pace = pace
-        self._pairs: dict[str, _Pair] = {}
+        self._pairs: dict[str, _Processes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -236,27 +237,27 @@ class _Arena:
             self._stop(name)
 
     def measure(self, entry: Entry, number: int) -> None:
-        """Adds a sample to an entry, or says in its status what went wrong."""
+        """Adds a sample to an entry, or sets its status if something failed."""
         name = entry.contestant.name
         is_large = entry.cell.load == TENSOR and entry.cell.size >= MIB
-        is_weighed = self._pace.is_weighed and is_large and number == 0
+        measures_memory = self._pace.measures_memory and is_large and number == 0
         try:
             if name not in self._pairs:
                 environment = self._environments[entry.contestant.environment]
-                self._pairs[name] = _Pair(entry.contestant, entry.cell, environment)
-            self._measure(self._pairs[name], entry, number, is_weighed=is_weighed)
+                self._pairs[name] = _Processes(entry.contestant, entry.cell, environment)
+            self._measure(self._pairs[name], entry, number, measures_memory=measures_memory)
         except ProcessError as error:
             entry.status = str(error)
             print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
-        # A call that failed may still be under way in the server: its processes are of no more use.
+        # A failed call may still run in the server, so its processes are not used again.
         if entry.status:
             self._stop(name)
 
-    def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:
-        rest = pair.weigh_at_rest(entry.cell) if is_weighed else 0
+    def _measure(self, pair: _Processes, entry: Entry, number: int, *, measures_memory: bool) -> None:
+        rest = pair.measure_idle_memory(entry.cell) if measures_memory else 0
         pair.prepare(entry.cell, min(_WARM_UP_SECONDS, self._pace.seconds))
         entry.samples[number] = pair.run(entry.cell, self._pace.seconds)
-        if is_weighed and pair.server_id:
+        if measures_memory and pair.server_id:
             entry.peak_bytes = max(0, read_memory(pair.server_id, peak=True) - rest)
 
     def _stop(self, name: str) -> None:

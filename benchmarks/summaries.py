@@ -1,8 +1,8 @@
-"""Summaries: the table of a README, which has what the report has and nothing else.
+"""The table in the README, which has only figures of the report.
 
-1. A summary is a pure function of the report's text, so a test can see that both say the same.
-2. It has no figure of a run that is too short for a verdict.
-3. It stands between two markers, and whoever writes it leaves all else as it is.
+1. A summary depends only on the report's text, so a test can check that both agree.
+2. It has no figures of a run that is too short for a verdict.
+3. It is between two markers. Writing it keeps the rest of the page.
 """
 
 import re
@@ -27,39 +27,39 @@ _ROWS = {
     "Arrow Flight": "Arrow Flight DoExchange",
     "raw socket copy": "raw socket copy",
 }
-"""What a reader of the summary calls a contestant, and its label in the report."""
+"""The name of a contestant in the summary, and its label in the report."""
 
 _ROUNDS, _RATIO = 2, 2
-"""The columns of a report: the rounds of a run; how many times as many calls as the row a cell's first one makes."""
+"""The columns of a report: the rounds of a run, and the ratio of the first row of a cell to each row."""
 
 
 def build_summary(report: str) -> str:
-    """Returns the table for a report's text: each cell is a cell of the report."""
+    """Returns the table for a report's text. Each of its cells is a cell of the report."""
     tables = {table.title: table for table in read_tables(report)}
     is_long = all(int(run[_ROUNDS]) >= LEAST_ROUNDS for run in tables[RUNS].rows)
     ratios = {str(cell): _read_ratios(tables.get(str(cell))) if is_long else {} for cell in _CELLS.values()}
     head = ("times as fast as", *_CELLS)
     rows = [(name, *(ratios[str(cell)].get(label, "-") for cell in _CELLS.values())) for name, label in _ROWS.items()]
     _, commit, rounds, *_ = tables[RUNS].rows[-1]
-    told = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
+    note = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
     lines = [head, ("---", *["---:"] * len(_CELLS)), *rows]
-    told += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
-    return "\n".join([f"{told}\n", *(f"| {' | '.join(line)} |" for line in lines)])
+    note += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
+    return "\n".join([f"{note}\n", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 def find_machine(report: str) -> str:
-    """Returns the first line of what a report says of the machine."""
+    """Returns the first line of a report's description of the machine."""
     machine: str = re.findall(r"^- (.*)$", report, re.MULTILINE)[0]
     return machine
 
 
 def read_summary(page: Path) -> str:
-    """Returns what stands between the markers of a page."""
+    """Returns the text between the markers of a page."""
     return page.read_text().partition(_BEGIN)[2].partition(_END)[0].strip("\n")
 
 
 def write_summary(page: Path, report: str) -> None:
-    """Replaces what stands between the markers of a page.
+    """Replaces the text between the markers of a page.
 
     Raises:
         ValueError: the page has no markers.

@@ -1,4 +1,4 @@
-"""Tables of a report, in Markdown: written by a run, and read for the table of the README."""
+"""Markdown tables of a report. A run writes them, and the summary for the README reads them."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ def read_tables(text: str) -> list[Table]:
     tables: list[Table] = []
     for section in text.split("\n## ")[1:]:
         title, *lines = section.splitlines()
-        # No text has a "|": a peer's words come through `Entry.failure`.
+        # No text has a "|", because `Entry.failure` formats the messages of peers.
         head, *rows = [tuple(line[2:-2].split(" | ")) for line in lines if line.startswith("| ")] or [()]
         if head:
             tables.append(Table(title, head, rows[1:]))

@@ -1,13 +1,14 @@
-"""A worker: the clients of one contestant, in a process and an environment of their own.
+"""A worker runs the clients of one contestant in its own process and environment.
 
-`python -m benchmarks.worker MODULE/VARIANT ADDRESS` reads one JSON object a line from stdin and answers with one line:
+`python -m benchmarks.worker MODULE/VARIANT ADDRESS` reads one JSON object a line from stdin, and writes one line for
+each:
 
-    {"do": "prepare", "cell": [1024, 16, "tensor", 1]}  connects, and checks one answer; {}
+    {"do": "prepare", "cell": [1024, 16, "tensor", 1]}  connects, and checks one result; {}
     {"do": "run", "cell": [...], "seconds": 0.5}  {"calls": 9, "begin": ..., "end": ..., "p50": ..., "p99": ...}
     {"do": "close"}                                         disconnects; {}
 
-Moments are of the machine's monotonic clock. An answer {"error": "..."} says what went wrong. The end of stdin ends the
-worker.
+Times are those of the machine's monotonic clock. A response {"error": "..."} has an error message. The worker ends at
+the end of stdin.
 """
 
 import gc
@@ -25,7 +26,7 @@ _ERROR_LENGTH = 200
 
 
 class Worker:
-    """Holds the sessions of the cells that were prepared."""
+    """Holds the sessions of the prepared cells."""
 
     def __init__(self, client: str, address: str) -> None:
         """Loads the module of the client."""
@@ -36,10 +37,10 @@ class Worker:
         self._sessions: dict[Cell, Session] = {}
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Does what is asked; what goes wrong is the answer."""
+        """Runs a command; an exception becomes an error response."""
         try:
             return self._do(question)
-        except Exception as error:  # noqa: BLE001 - whatever a peer's library raises belongs into the table
+        except Exception as error:  # noqa: BLE001 - the table shows any exception of a peer's library
             return {"error": " ".join(f"{type(error).__name__}: {error}".split())[:_ERROR_LENGTH]}
 
     def close(self) -> None:
@@ -57,16 +58,16 @@ class Worker:
         session: Session = self._client.open_session(self._variant, Job(self._address, cell), self._stack)
         session.check()
         self._sessions[cell] = session
-        # Else each run of the collector in a timed call would visit the thousands of questions that are prepared.
+        # Without this, each garbage collection in a timed call would visit the thousands of prepared queries.
         gc.collect()
         gc.freeze()
         return {}
 
 
 def main() -> None:
-    """Answers line by line until stdin ends."""
+    """Handles commands line by line until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # keeps the output of libraries out of the responses
     worker = Worker(sys.argv[1], sys.argv[2])
     for line in sys.stdin:
         print(json.dumps(worker.answer(json.loads(line))), file=answers)

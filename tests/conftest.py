@@ -20,7 +20,7 @@ MARKS = {
     "measured": ("attacks", "benchmarks"),
     "repository": ("deploy", "examples", "repository", "verification"),
 }
-"""Folders whose tests run with `--all`, or when they are named: the marks are described in pyproject.toml."""
+"""Folders whose tests run only with `--all`, or if you name them. pyproject.toml describes the marks."""
 
 SLOW_FIRST = (
     "packaging/test_environments.py",
@@ -33,7 +33,7 @@ SLOW_FIRST = (
     "e2e/test_instrumentation.py",
     "e2e/test_admission.py",
     "benchmarks/test_suites.py",
-    "attacks",  # they measure, so they come after the environments above are installed
+    "attacks",  # they measure time, so they run after the environments above are installed
 )
 """Files and folders with few, long tests. If they came last, one process would still run when the others are idle."""
 
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out the folders of `MARKS`, unless `--all`, a mark or a path asks for them."""
+    """Deselects the folders of `MARKS`, unless `--all`, a mark or a path selects them."""
     marked = {TESTS / folder for folders in MARKS.values() for folder in folders}
     if collection_path not in marked or config.getoption("--all") or config.getoption("-m"):
         return None
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out single tests that carry one of `MARKS` in a folder that does not, unless their file is named."""
+    """Deselects single tests with one of `MARKS` in other folders, unless you name their file."""
     named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
     left_out = {item for item in items if item.path not in named and any(map(item.get_closest_marker, MARKS))}
     config.hook.pytest_deselected(items=list(left_out))
@@ -78,21 +78,21 @@ def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @contextmanager
 def run_servers() -> Iterator[Callable[..., ServerProcess]]:
-    """Starts a server with some flags the first time that it is asked for; all run until the end of the block."""
+    """Starts a server with some flags when a test first needs it. All servers run until the end of the block."""
     with ExitStack() as stack:
         yield cache(lambda *flags, **options: stack.enter_context(run_server(*flags, **options)))
 
 
 @pytest.fixture(scope="session")
 def start_once() -> Iterator[Callable[..., ServerProcess]]:
-    """As `run_servers`, until the session ends: for servers of many files."""
+    """Like `run_servers`, until the end of the session, for servers of many files."""
     with run_servers() as start:
         yield start
 
 
 @pytest.fixture(scope="module")
 def start_for_file() -> Iterator[Callable[..., ServerProcess]]:
-    """As `run_servers`, until the file ends: a server wakes up 20 times a second, and dozens would go on doing so."""
+    """Like `run_servers`, until the end of the file, because each of many idle servers wakes up 20 times a second."""
     with run_servers() as start:
         yield start
 
@@ -105,7 +105,7 @@ def sockets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(start_once: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
-    """One server for all tests that only ask: on TCP, and on a unix socket."""
+    """One server for all tests that do not change its state, on TCP and on a unix socket."""
     return start_once(listen=("127.0.0.1:0", f"unix:{sockets}/shared"))
 
 
@@ -118,7 +118,7 @@ def client(server: ServerProcess) -> Iterator[Client]:
 
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has calls of this process wait two seconds for a server, not ten; `client/test_retries` tests how they wait."""
+    """Reduces the wait of calls for a server from ten seconds to two. `client/test_retries` tests this wait."""
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 2.0)
 
 

@@ -1,10 +1,11 @@
-"""Attacks servers beside polite clients, and prints what those saw: rows of the tables in docs/attacks.
+"""Attacks servers while well-behaved clients call them, and prints what these clients measured.
 
-With --proxy, a proxy with the file in deploy/proxies stands in front, and attackers and polite clients go through it.
-Attacks that only a proxy stops run through it, or if they are named.
+The output has the rows of the tables in docs/attacks. With --proxy, the attackers and the other clients connect through
+a proxy that has its configuration file from deploy/proxies. Attacks that only a proxy stops run if --proxy is given or
+if you name them.
 
-The servers listen on loopback, but read connections as those do that other machines can reach: by the event engine.
-TENSOR_RESHAPE_IO_ENGINE=polling in the environment shows what users of the same machine can do.
+The servers listen on loopback, but they use the event engine, as a server does that other machines can reach. Set
+TENSOR_RESHAPE_IO_ENGINE=polling in the environment to measure attacks by users of the same machine.
 """
 
 import argparse
@@ -23,20 +24,20 @@ _HEADER = "| attack | p50 | p99 | health | rejected | lost | MiB | back |\n|---|
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify attack", description=__doc__)
-    parser.add_argument("--list", action="store_true", help="say what attacks there are")
+    parser.add_argument("--list", action="store_true", help="list the attacks")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=ATTACKS, default=[])
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each attack goes on")
-    parser.add_argument("--repeat", type=int, default=1, help="how often there is each")
+    parser.add_argument("--seconds", type=float, default=3.0, help="duration of each attack")
+    parser.add_argument("--repeat", type=int, default=1, help="number of runs of each attack")
     parser.add_argument(
-        "--proxy", choices=[proxy.name for proxy in EDGES], help="what stands in front; default: nothing"
+        "--proxy", choices=[proxy.name for proxy in EDGES], help="proxy in front of the server; default: none"
     )
     parser.add_argument("--workers", nargs="+", type=int, default=(1, 2))
-    parser.add_argument("--address", help="attack what listens there, a proxy for example, and start no server")
+    parser.add_argument("--address", help="attack this address, for example a proxy, and start no server")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Attacks; 1 where others noticed more than they may."""
+    """Runs the attacks. The status is 1 if other clients were affected more than the limits allow."""
     arguments = parse_arguments()
     if arguments.list:
         print("\n".join(f"{name:24} {attack.sentence}" for name, attack in ATTACKS.items()))
@@ -48,7 +49,9 @@ def main() -> int:
         for row in rows:
             print(row.describe(), flush=True)
             misses = row.find_misses(ATTACKS[row.attack].bounds)
-            problems += [f"{title}, {row.attack}: {miss}; its connections ended {row.attacker}" for miss in misses]
+            problems += [
+                f"{title}, {row.attack}: {miss}; the attacker's connections ended {row.attacker}" for miss in misses
+            ]
     print("", *problems or ["passed"], sep="\n")
     return 1 if problems else 0
 
@@ -68,7 +71,7 @@ def run(arguments: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
 
 
 def runs(attack: Attack, arguments: argparse.Namespace) -> bool:
-    """Returns whether an attack is run that was not named."""
+    """Returns whether an attack runs that was not named."""
     return not attack.is_http if arguments.proxy or arguments.address else not attack.needs_proxy
 
 

@@ -1,7 +1,8 @@
-"""Equations of products over whole numbers, and the search for a solution of some.
+"""Equations of products over whole numbers, and a search for solutions.
 
-Equations are split by what is 0, ranges are narrowed, and values are tried: divisors of what is known, all values of a
-narrow range, likely ones of a wide one. That no solution is found proves nothing: the tries may have been used up.
+The search splits equations by the variables that are 0, narrows ranges, and tries values: divisors of known numbers,
+all values of a narrow range, and likely values of a wide one. If it finds no solution, there may still be one, because
+the number of tries is limited.
 """
 
 from collections import Counter
@@ -12,13 +13,13 @@ from math import gcd, prod
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-_MAX_ALL = 2048  # so many values of a range are tried one by one
+_MAX_ALL = 2048  # ranges with at most this number of values are tried completely
 _LIKELY = 24
 _ROUNDS = 24
 _LARGEST_PRIME, _LARGEST_FACTORED, _MAX_DIVISORS = 1 << 16, 1 << 64, 512
 
 Spans: TypeAlias = list[tuple[int, int]]
-"""What each variable lies between, both ends included."""
+"""The range of each variable, both ends included."""
 
 
 class Relation(NamedTuple):
@@ -31,7 +32,7 @@ class Relation(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """One side of an equation: the product of what is known, its numbers one by one, and what is not known."""
+    """One side of an equation: the product of the known numbers, the same numbers one by one, and the unknowns."""
 
     known: int
     parts: list[int]
@@ -40,13 +41,13 @@ class _Side(NamedTuple):
 
 @dataclass(slots=True)
 class Search:
-    """The search for a solution: how many values may be tried yet, and what chooses those of wide ranges."""
+    """The search for a solution, with the remaining number of tries, and the random numbers for wide ranges."""
 
     tries: int
     random: Random
 
     def find(self, spans: Spans, unsplit: Sequence[Relation], positive: Sequence[Relation] = ()) -> list[int] | None:
-        """Returns a value for each variable; splits each equation: all is at least 1, or one of each side is 0."""
+        """Returns a value for each variable; splits each equation: all are at least 1, or one of each side is 0."""
         if any(high < low for low, high in spans) or self.tries <= 0:
             return None
         if not unsplit:
@@ -66,7 +67,7 @@ class Search:
         return solution
 
     def _solve(self, spans: Spans, relations: Sequence[Relation]) -> list[int] | None:
-        """Returns a solution where every variable of the equations is at least 1 and their ranges are narrowed."""
+        """Returns a solution with every variable of the equations at least 1; the ranges are already narrowed."""
         left = [relation for relation in relations if not _is_settled(spans, relation)]
         if not left:
             return [low for low, _ in spans]
@@ -85,7 +86,7 @@ class Search:
         return None
 
     def _list_values(self, spans: Spans, relations: Sequence[Relation]) -> Iterator[tuple[int, int]]:
-        """Yields the values of one variable, in an order that is likely to meet a solution."""
+        """Yields values of one variable, in an order that is likely to reach a solution early."""
         lists = [found for relation in relations for found in self._list_divisors(spans, relation)]
         if lists:
             key, values = min(lists, key=lambda found: len(found[1]))
@@ -100,7 +101,7 @@ class Search:
         yield from ((key, value) for value in dict.fromkeys(values))
 
     def _list_divisors(self, spans: Spans, relation: Relation) -> Iterator[tuple[int, list[int]]]:
-        """Yields a variable that has to divide a number, and the values that it may have."""
+        """Yields a variable that must divide a number, and its possible values."""
         left, right = _read_sides(spans, relation)
         side, other = (left, right) if left.unknown else (right, left)
         if not other.unknown:
@@ -110,7 +111,7 @@ class Search:
             yield key, values
 
     def _list_likely(self, spans: Spans, relations: Sequence[Relation], key: int, count: int) -> list[int]:
-        """Returns multiples of what has to divide a variable's side, near its ends and anywhere, and smooth numbers."""
+        """Returns multiples of a variable's required divisors at both ends and inside its range, and smooth numbers."""
         (low, high), steps, values = spans[key], [1], list[int]()
         for relation in relations:
             left, right = _read_sides(spans, relation)
@@ -151,14 +152,14 @@ def _read_sides(spans: Spans, relation: Relation) -> tuple[_Side, _Side]:
 
 
 def _cancel(relation: Relation) -> Relation:
-    """Returns an equation of what is at least 1 without what stands on both sides."""
+    """Returns an equation of numbers of at least 1, without the factors that both sides have."""
     left, right = Counter(relation.left), Counter(relation.right)
     above, below = ((*(side - (left & right)).elements(),) for side in (left, right))
     return relation._replace(left=above, right=below)
 
 
 def _narrow(spans: Spans, relations: Sequence[Relation]) -> Spans | None:
-    """Returns the ranges narrowed to what the others leave; None where nothing is left."""
+    """Returns the ranges, each narrowed by the others, or None if a range is empty."""
     spans, changed = list(spans), True
     for _ in range(_ROUNDS):
         if not changed:
@@ -178,10 +179,11 @@ def _narrow(spans: Spans, relations: Sequence[Relation]) -> Spans | None:
 
 
 def _narrow_side(spans: Spans, side: _Side, other: _Side) -> bool | None:
-    """Narrows the variables of one side in place; returns whether one moved, None where nothing is left."""
+    """Narrows the variables of one side in place; returns whether a range changed, or None if a range is empty."""
     if not other.unknown and (other.known % side.known or (not side.unknown and other.known != side.known)):
         return None
-    # What is on the one side moves with each variable that is read, so the other's ends are read once, this one's not.
+    # Reading a variable changes this side's ends, but not the ends of the other side, so only those are read in
+    # advance.
     floor, ceiling = (other.known * prod(spans[key][end] for key in other.unknown) for end in (0, 1))
     common, moved = gcd(side.known, other.known), False
     for key, power in Counter(side.unknown).items():
@@ -199,7 +201,7 @@ def _narrow_side(spans: Spans, side: _Side, other: _Side) -> bool | None:
 
 
 def _root(value: int, power: int) -> int:
-    """Returns the greatest integer whose power is at most `value`; -1 below 0."""
+    """Returns the greatest integer whose power is at most `value`, or -1 if `value` is below 0."""
     if power == 1 or value <= 0:
         return max(value, -1)
     low, high = 0, 1 << (value.bit_length() // power + 1)
@@ -210,7 +212,7 @@ def _root(value: int, power: int) -> int:
 
 
 def _solve_two(spans: Spans, relation: Relation) -> dict[int, int] | None:
-    """Solves an equation of at most one unknown on each side, of power 1; empty: no solution; None: it is another."""
+    """Solves an equation with at most one unknown of power 1 on each side; empty: no solution; None: another form."""
     left, right = _read_sides(spans, relation)
     if len(left.unknown) != 1 or len(right.unknown) != 1:
         return None
@@ -225,7 +227,7 @@ def _solve_two(spans: Spans, relation: Relation) -> dict[int, int] | None:
 
 @lru_cache(65536)
 def _find_factors(number: int) -> Counter[int]:
-    """Returns prime factors with their powers; what is too large to be factored stands for itself."""
+    """Returns prime factors with their powers. A number that is too large to be factored stays as one factor."""
     factors, rest, prime = Counter[int](), number, 2
     while number <= _LARGEST_FACTORED and prime < _LARGEST_PRIME and prime * prime <= rest:
         while rest % prime == 0:
@@ -237,7 +239,7 @@ def _find_factors(number: int) -> Counter[int]:
 
 
 def _find_divisors(parts: Iterable[int], low: int, high: int) -> list[int]:
-    """Returns divisors of the product of `parts` between two ends, ascending; some, where there are very many."""
+    """Returns the divisors of the product of `parts` in a range, ascending. If there are very many, it returns some."""
     powers, divisors = Counter[int](), [1]
     for part in parts:
         powers.update(_find_factors(part))

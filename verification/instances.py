@@ -1,10 +1,11 @@
-"""Searches instances of partial questions of which there are too many to try: at each end of an answer, or outside it.
+"""Searches instances of partial queries that have too many instances to try: at each end of an answer, or outside it.
 
-Written apart from the solver, and otherwise: a question is equations of products, one system for each reading of its
-unknown items. Every dim is a variable, a 0 is a number like any other, and one name is one variable.
+This module is written independently of the solver, with another method. A query is a set of equations of products, with
+one system for each reading of its unknown items. Every dimension is a variable, 0 is a number like any other, and each
+name is one variable.
 
-Laws: the plain reading of the rules (`tests.oracles.shape_instances`) accepts each instance and gives its output, so
-what is found is certain. That none is found proves nothing.
+Invariant: the plain reading of the rules (`tests.oracles.shape_instances`) accepts each instance and computes its
+output, so every instance that is found is certain. If none is found, there may still be one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,19 +20,19 @@ from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tests.oracles.shape_instances import Accepted, Found, answer_concrete, check_soundness
 from verification.equations import Relation, Search, Spans
 
-_OPEN = 1 << 400  # stands for no bound: more than any product of bounded dims that is asked about
+_OPEN = 1 << 400  # represents no bound: above any product of bounded dims in the queries
 _FAR = ((MAX_DIM, _OPEN), (720_720 << 64, 720_720 << 64))  # an instance in one of these shows that a dim has no bound
-_TRIES = 400  # so many values are tried for one end, in all of its readings
+_TRIES = 400  # the number of values that are tried for one end, over all readings
 _READINGS = 200
-_RANKS = range(4)  # what a rank that nothing is known of is tried as
+_RANKS = range(4)  # the ranks that are tried for an unknown rank
 
 
 class Findings(NamedTuple):
-    """What instances say of an answer.
+    """The result of comparing an answer with instances.
 
     Attributes:
-        wrong: how an instance contradicts it; empty: none was found.
-        loose: each end that no instance was found to reach; none: it is tight.
+        wrong: the contradiction with an instance; empty if there is none.
+        loose: the ends that no instance was found to reach; empty if the answer is tight.
     """
 
     wrong: str = ""
@@ -39,7 +40,7 @@ class Findings(NamedTuple):
 
 
 def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Iterable[Accepted] = ()) -> Findings:
-    """Holds an answer, or a rejection, against instances that are searched for, and others that were tried."""
+    """Compares an answer, or a rejection, with instances that are searched for and with others that were tried."""
     found = {*tried, *find_any(question)}
     wrong = check_soundness(Found(found), answer)
     if wrong or answer is None:
@@ -53,11 +54,11 @@ def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Itera
 
 
 def find_any(question: AnyQuestion) -> Iterator[Accepted]:
-    """Yields an instance of each rank that the output may have, if any are found."""
+    """Yields an instance of each rank that the output may have, if any is found."""
     sides = (question.target, question.expected)
     for rank in next((range(len(side), len(side) + 1) for side in sides if side is not None), _RANKS):
         asked = question if question.target is not None else question._replace(target=(None,) * rank)
-        # What is found hard where nothing is known of the output is mostly found where one dim of it is.
+        # An instance is often easier to find if one dimension of the output is given.
         tried: list[tuple[int, tuple[int, int | None]]] = [(0, (0, None))]
         tried += ((index, (value, value)) for index in range(rank) for value in (1, 0))
         found = (find_instance(asked, index, ends) for index, ends in tried)
@@ -67,10 +68,10 @@ def find_any(question: AnyQuestion) -> Iterator[Accepted]:
 def find_instance(
     question: AnyQuestion, index: int = 0, ends: tuple[int, int | None] = (0, None), tries: int = _TRIES
 ) -> Accepted | None:
-    """Returns an instance whose output dim at an index lies between two ends, both included.
+    """Returns an instance whose output dimension at an index is in a range, both ends included.
 
-    Beyond `MAX_DIM`, dims without a bound are numbers of any size, which no rule accepts: such an instance shows that
-    nothing but the size of a number bounds the dim.
+    Above `MAX_DIM`, dimensions without a bound are numbers of any size, which no rule accepts. Such an instance shows
+    that only the maximum of a number bounds the dimension.
     """
     low, high = ends
     cap = _OPEN if high is not None and high > MAX_DIM else MAX_DIM
@@ -85,7 +86,7 @@ def find_instance(
 
 
 def find_outside(question: AnyQuestion, dims: Sequence[AnyDim]) -> Iterator[Accepted]:
-    """Yields instances whose output an answer of the right rank leaves out: then it is unsound."""
+    """Yields instances whose output has the rank of an answer but is not within it, so the answer is unsound."""
     for index, dim in enumerate(dims):
         low, high = find_bounds(dim)
         for ends in ((0, low - 1), (MAX_DIM + 1 if high is None else high + 1, MAX_DIM)):
@@ -113,16 +114,16 @@ def find_ends(question: AnyQuestion, dims: Sequence[AnyDim]) -> tuple[list[Accep
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading of a question.
+    """One reading of a query.
 
     Attributes:
-        cap: bounds what has no bound.
-        spans: what each variable lies between, both ends included.
-        relations: what holds between them; the first is that of the volumes.
-        data: the variables of the data's dims.
-        output: those of the output's.
-        items: of each item, whether it is a length whatever its value, and its value where it is known.
-        names: the variables of names.
+        cap: the bound of unbounded variables.
+        spans: the range of each variable, both ends included.
+        relations: the equations between the variables; the first one is that of the volumes.
+        data: the variables of the input dimensions.
+        output: the variables of the output dimensions.
+        items: for each item, whether it is a dimension whatever its value, and its value if it is known.
+        names: the variables of the symbols.
     """
 
     cap: int
@@ -140,12 +141,12 @@ class _Reading:
         return len(self.spans) - 1
 
     def meet(self, key: int, low: int, high: int | None) -> None:
-        """Notes what else is known of a variable; the largest dim is no bound."""
+        """Narrows the range of a variable; the largest dimension is not a bound."""
         own = self.spans[key]
         self.spans[key] = (max(own[0], low), own[1] if high in {None, MAX_DIM} else min(own[1], high))
 
     def add_dim(self, dim: AnyDim) -> int:
-        """Returns the variable of a dim; an expression is one with an equation of its own."""
+        """Returns the variable of a dimension; an expression gets a variable and an equation."""
         bounds = find_bounds(dim)
         if not isinstance(dim, Dim) or dim.expression is None:
             return self.add(*bounds)
@@ -164,7 +165,7 @@ class _Reading:
         return whole
 
     def find_accepted(self, question: AnyQuestion, values: Sequence[int]) -> Accepted:
-        """Returns the instance of a solution, which the plain reading of the rules is to accept."""
+        """Returns the instance of a solution, which the plain reading of the rules must accept."""
         data, output = (tuple(values[key] for key in keys) for keys in (self.data, self.output))
         items = [
             (is_length, output[at] if value is None else value) for at, (is_length, value) in enumerate(self.items)
@@ -190,7 +191,7 @@ def _list_readings(question: AnyQuestion, cap: int) -> Iterator[_Reading]:
         return
     data = question.data
     if data is None:
-        # One dim more than are copied stands for all others; a dim that is not there is a 1.
+        # One more dimension than the copied ones represents all others; a dimension that does not exist is 1.
         data = [None] * min(len(items) + 1, question.operation.max_rank or MAX_RANK)
     choices = [_list_choices(question, item, index, len(data)) for index, item in enumerate(items)]
     for kinds in product(*choices):
@@ -221,7 +222,7 @@ def _read(question: AnyQuestion, data: Sequence[AnyDim], items: Sequence[tuple[A
             reading.output.append(reading.add(0, None))
         else:
             reading.items.append((not isinstance(item, int), None))
-            # An unknown item that is 0 under special_zero is a copy, so as a length it is at least 1.
+            # With special_zero, an unknown item that is 0 is a copy, so as a dimension the item is at least 1.
             low = 1 if item is None and question.special_zero else 0
             reading.output.append(reading.add_dim(item) if item is not None else reading.add(low, None))
     left_out = copied if inferred is not None and question.operation.copies_cancel else []

@@ -1,6 +1,6 @@
-"""Stops and kills servers behind HAProxy and nginx, one after the other, under load; and times streams through them.
+"""Stops and kills servers behind HAProxy and nginx one after the other, under load, and times streams through them.
 
-The files of deploy/proxies are what is run. It passes where no call of the SDK, at its defaults, is lost.
+The proxies run with the files of deploy/proxies. The run passes if no call of the SDK with its defaults is lost.
 """
 
 import argparse
@@ -27,12 +27,12 @@ _STREAM_BYTES, _STREAMS = 256 * 1024 * 1024, 5
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify proxies", description=__doc__)
-    parser.add_argument("--restarts", type=int, default=10, help="of servers, by each signal")
+    parser.add_argument("--restarts", type=int, default=10, help="restarts of servers by each signal")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Runs; 1 where a call was lost."""
+    """Runs the scenarios. The status is 1 if a call was lost."""
     arguments, lost = parse_arguments(), 0
     for proxy in PROXIES:
         if obstacle := proxy.find_obstacle():
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def restart_servers(proxy: Proxy, number: signal.Signals, restarts: int) -> Figures:
-    """Ends one of two servers by a signal, and starts another in its place, so many times."""
+    """Stops one of two servers by a signal and starts another one, this number of times."""
     figures = Figures()
     with ExitStack() as stack, TemporaryDirectory() as folder:
 
@@ -68,7 +68,7 @@ def restart_servers(proxy: Proxy, number: signal.Signals, restarts: int) -> Figu
 
 
 def show(title: str, figures: Figures) -> None:
-    """Prints what came of the calls."""
+    """Prints the results of the calls."""
     slowest = max(figures.slowest_seconds.values())
     lost = f"{len(figures.failures)} lost {sorted(set(figures.failures)) or ''}".rstrip()
     print(
@@ -78,10 +78,11 @@ def show(title: str, figures: Figures) -> None:
 
 
 def show_streams(proxy: Proxy) -> None:
-    """Prints how long streams take through a proxy and beside it, in turns."""
+    """Prints how long streams take through a proxy, compared with direct ones in the same run."""
     array = np.arange(_STREAM_BYTES // 8, dtype=np.int64)
     with ExitStack() as stack, TemporaryDirectory() as folder:
-        # By the engine that serves other machines: those beside the proxy would have another one else.
+        # The event engine, which a server uses for other machines. Otherwise the directly called servers would use
+        # another one.
         servers = [stack.enter_context(run_server("--io-engine", "event")) for _ in range(2)]
         through = stack.enter_context(run_proxy(proxy, [server.address for server in servers], Path(folder)))
         clients = [stack.enter_context(Client(address, timeout=120)) for address in (through, servers[0].address)]
@@ -93,7 +94,7 @@ def show_streams(proxy: Proxy) -> None:
 
 
 def time_stream(client: Client, array: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> float:
-    """Returns how many seconds the array takes there and back."""
+    """Returns the seconds that the array takes to the server and back."""
     began = time.monotonic()
     client.reshape(array, [-1, 2], special_zero=False, transfer="stream")
     return time.monotonic() - began

@@ -1,8 +1,8 @@
 """Deploys deploy/ray/serve.yaml on a Ray cluster of two nodes, kills one of them under load, and measures the cost.
 
-It runs where Ray is installed: `scripts/verify ray` makes such an environment. The nodes are processes of this machine.
-One has the proxy that is called, as two proxies cannot have one port here; the other one has replicas, and is killed.
-It passes where every answer is right, the service recovers, and scales to more replicas under load.
+The program needs Ray, so `scripts/verify ray` makes an environment with it. The nodes are processes of this machine.
+One node has the proxy that receives the calls, because two proxies cannot share a port. The other one has replicas, and
+is killed. The run passes if every result is right, and if the service recovers and adds replicas under load.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from tensor_reshape.wire.arrays import Array
 
 FILE = Path(__file__).parents[1] / "deploy/ray/serve.yaml"
 NAME = "reshape"
-_HEAD_CPUS, _NODE_CPUS = 1, 4  # one replica fits on the node with the proxy: the others are on the one that is killed
+_HEAD_CPUS, _NODE_CPUS = 1, 4  # one replica fits on the node with the proxy; the others are on the node that is killed
 _STORE_BYTES = 512 * 1024 * 1024
-# A node waits for its agents to choose these, and gives up after half a minute: too soon for a machine with few cores.
+# A node waits half a minute for its agents to choose these ports, which is too short on a machine with few cores.
 _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
 _SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM = np.arange(1 << 22, dtype=np.float32)
@@ -47,29 +47,32 @@ def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify ray", description=__doc__)
     parser.add_argument(
-        "--seconds", type=float, default=10.0, help="of load before the node is killed, and after all is well again"
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="duration of the load before the node is killed, and after the recovery",
     )
     return parser.parse_args()
 
 
 class Load:
-    """Callers in threads, who check every answer.
+    """Callers in threads that check every result.
 
     Attributes:
-        answered: how many calls were.
-        failures: how many were not, by what they ended with.
-        slowest_seconds: the longest call that was answered.
+        answered: the number of successful calls.
+        failures: the number of failed calls by error.
+        slowest_seconds: the duration of the longest successful call.
     """
 
     def __init__(self, target: str) -> None:
-        """Calls nobody yet."""
+        """Makes no call yet."""
         self.answered, self.failures, self.slowest_seconds = 0, Counter[str](), 0.0
         self._target = target
         self._finished, self._lock = threading.Event(), threading.Lock()
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Calls until the end of the block."""
+        """Makes calls until the end of the block."""
         threads = [threading.Thread(target=self._call) for _ in range(_CALLERS)]
         for thread in threads:
             thread.start()
@@ -87,11 +90,11 @@ class Load:
                 try:
                     output = client.static_reshape(_SMALL, [16, -1], special_zero=False)
                     assert np.array_equal(output, _SMALL.reshape(16, 16))
-                except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+                except Exception as error:  # noqa: BLE001 - every exception is a failed call
                     failure = f"{type(error).__name__}: {error}"[:160]
-                self._note(time.monotonic() - began, failure)
+                self._record(time.monotonic() - began, failure)
 
-    def _note(self, seconds: float, failure: str) -> None:
+    def _record(self, seconds: float, failure: str) -> None:
         with self._lock:
             if failure:
                 self.failures[failure] += 1
@@ -101,7 +104,7 @@ class Load:
 
 
 def main() -> int:
-    """Runs; 1 where something is not as it must be."""
+    """Runs the scenario. The status is 1 if a check fails."""
     arguments = parse_arguments()
     settings = yaml.safe_load(FILE.read_text())
     with ExitStack() as stack:
@@ -116,7 +119,7 @@ def main() -> int:
 
 @contextmanager
 def run_cluster() -> Iterator[Cluster]:
-    """Runs the node with the proxy, and an empty one, until the end of the block."""
+    """Runs the node with the proxy and an empty node until the end of the block."""
     head = {**build_node(_HEAD_CPUS), "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.add_node(**build_node(_NODE_CPUS))
@@ -130,12 +133,12 @@ def run_cluster() -> Iterator[Cluster]:
 
 
 def build_node(cpus: int) -> dict[str, int]:
-    """Returns what a node is made with."""
+    """Returns the settings of a node."""
     return {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, **{name: find_free_port() for name in _PORTS}}
 
 
 def deploy(settings: dict[str, Any]) -> None:
-    """Deploys what the file says, but for the place of the proxies."""
+    """Deploys the file, except its setting for the location of the proxies."""
     serve.start(proxy_location="HeadOnly", grpc_options=settings["grpc_options"])
     began = time.monotonic()
     schema = ServeDeploySchema.model_validate({"applications": settings["applications"]})
@@ -145,7 +148,7 @@ def deploy(settings: dict[str, Any]) -> None:
 
 
 def show_answers(target: str) -> None:
-    """Prints what comes through the proxy, which must be right."""
+    """Sends calls through the proxy, and checks their results."""
     with Client(target, timeout=60) as client:
         await_until(lambda: client.static_reshape(_SMALL, [16, -1], special_zero=False).shape == (16, 16))
         output = client.reshape(_STREAM, [-1, 2], special_zero=False, transfer="stream")
@@ -153,12 +156,12 @@ def show_answers(target: str) -> None:
         try:
             client.infer_shape((2, 3), (4, -1), special_zero=False)
         except InvalidRequestError as error:
-            assert error.reason is Reason.NOT_DIVISIBLE  # noqa: PT017 - no test: it says what came through
+            assert error.reason is Reason.NOT_DIVISIBLE  # noqa: PT017 - not a test
             print("a message, a stream of 16 MiB and a rejection with its details came through", flush=True)
 
 
 def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
-    """Kills the node with most replicas under load, and adds another one; prints what callers noticed."""
+    """Kills the node with the most replicas under load and adds another node; prints the effect on callers."""
     (node,) = cluster.worker_nodes
     load = Load(target)
     with load.run():
@@ -178,13 +181,13 @@ def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
     print(
         f"{_REPLICAS} replicas after {scaled:.1f} s of load; a node killed: {load.answered} calls answered, "
         f"{load.failures.total()} lost {dict(load.failures) or ''}, slowest {load.slowest_seconds:.1f} s; "
-        f"answers again after {answered:.1f} s, {_REPLICAS} replicas on another node after {replaced:.1f} s",
+        f"first success after {answered:.1f} s, {_REPLICAS} replicas on another node after {replaced:.1f} s",
         flush=True,
     )
 
 
 def show_costs(target: str) -> None:
-    """Prints how many times as long a call takes through Ray Serve, in turns with the plain server."""
+    """Prints how many times as long a call takes through Ray Serve as on the plain server, measured in turn."""
     with (
         run_server("--io-engine", "event") as server,
         Client(target, timeout=60) as through,
@@ -199,7 +202,7 @@ def show_costs(target: str) -> None:
 
 
 def time_calls(client: Client, array: Array, count: int) -> float:
-    """Returns how many seconds so many calls take, one after the other."""
+    """Returns the seconds that `count` consecutive calls take."""
     began = time.monotonic()
     for _ in range(count):
         client.reshape(array, [-1, 2], special_zero=False)
@@ -207,7 +210,7 @@ def time_calls(client: Client, array: Array, count: int) -> float:
 
 
 def count_replicas() -> int:
-    """Returns how many replicas there are."""
+    """Returns the number of replicas."""
     details = _get_global_client().get_serve_details()
     replicas = details["applications"][NAME]["deployments"]["Reshape"]["replicas"]
     return sum(replica["state"] == "RUNNING" for replica in replicas)
@@ -218,7 +221,7 @@ def await_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + _LIMIT_SECONDS
     while not condition():
         if time.monotonic() > end:
-            message = f"nothing came of it in {_LIMIT_SECONDS} s"
+            message = f"the condition did not hold within {_LIMIT_SECONDS} s"
             raise TimeoutError(message)
         time.sleep(_LOOK_SECONDS)
 

@@ -1,9 +1,10 @@
-"""Sends many mixed calls to a server, and watches what it takes.
+"""Sends many mixed calls to a server, and measures its resources.
 
-Threads and tasks of both SDKs, and callers by hand, send arrays of all sizes in messages and streams, ask for shapes,
-are rejected, cancel, give up, and run out of time; by the Open Inference Protocol with shared memory, too. Every answer
-is checked. The server passes if its memory, its threads and its file descriptors are in the last quarter of the calls
-what they were in the second, and if it has as much room for streams in the end as in the beginning.
+Threads and tasks of both SDKs, and raw gRPC callers, send arrays of all sizes in messages and streams, and make shape
+queries. Some calls are rejected, cancelled, abandoned, or exceed their deadline. Others use the Open Inference
+Protocol, also with shared memory. Every result is checked. The server passes if its memory, threads and file
+descriptors in the last quarter of the calls are the same as in the second quarter, and if it has memory for as many
+streams at the end as at the beginning.
 """
 
 import argparse
@@ -30,18 +31,18 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, CallTimeoutError, Client, DataType, PackedTensor, Reason
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.wire.arrays import DTYPES
-from verification.soak_calls import RawCalls, count_room
+from verification.soak_calls import RawCalls, count_free_streams
 
 KIB, MIB = 1 << 10, 1 << 20
-# Calls that are rejected have a line each, so many in a second: many of these calls are to be rejected.
+# Each rejected call writes a line, up to a limit each second; many of these calls are to be rejected.
 _EXPECTED = ("listening", "serving", "rejected", "records suppressed", "stopping", "stopped")
 _THREADS, _TASKS, _RAW_SHARE, _CANCELLED_SHARE = 4, 6, 0.4, 0.04
 _FIRST_CALLS, _MAX_ERRORS = 50, 1000
-_STUCK_SECONDS = 90.0  # above the longest deadline of a call
-_REST_SECONDS = 8.0  # longer than a server must be idle to give back memory
+_STUCK_SECONDS = 90.0  # longer than the longest deadline of a call
+_REST_SECONDS = 8.0  # a server gives back memory after a shorter idle time
 _SAMPLE_SECONDS = 0.2
 _MOST_MORE = {"memory in bytes": 8 * MIB, "threads": 8, "file descriptors": 3}
-"""By how much the median of the last quarter may be above that of the second; pools of threads fill up slowly."""
+"""The allowed ratio of the last quarter's median to that of the second; thread pools fill up slowly."""
 
 _POOL = np.random.default_rng(20).integers(0, 256, 32 * MIB, np.uint8)
 _TYPES = [dtype for data_type, dtype in DTYPES.items() if not data_type.is_packed]
@@ -50,11 +51,11 @@ _REJECTED = (((2, 3), (4, -1), Reason.NOT_DIVISIBLE), ((2, 3), (7,), Reason.VOLU
 
 
 class AbandonedError(Exception):
-    """Raised by a caller that does not want the rest."""
+    """Raised by a caller that abandons a call."""
 
 
 class Step(NamedTuple):
-    """One call: of which kind it is, the client's method with its arguments, and what must come of it."""
+    """One call: its kind, the client's method with its arguments, and the expected result."""
 
     name: str
     method: str
@@ -65,21 +66,21 @@ class Step(NamedTuple):
     admitted: tuple[type[Exception], ...] = ()
 
     def judge(self, answer: object) -> None:
-        """Raises AssertionError where the answer, or the rejection that came instead, is not that of the step."""
+        """Raises AssertionError if the result, or the rejection, differs from the expected one."""
         reason = answer.reason if isinstance(answer, ReshapeError) else None
-        assert reason == self.reason, f"{self.name}: {answer!r:.300}; wanted {self.reason}"
+        assert reason == self.reason, f"{self.name}: {answer!r:.300}; expected {self.reason}"
         if isinstance(answer, np.ndarray) and isinstance(self.want, np.ndarray):
             assert (answer.dtype, answer.shape) == (self.want.dtype, self.want.shape), self.name
             assert answer.tobytes() == self.want.tobytes(), f"{self.name}: other elements"
         elif reason is None:
-            assert answer == self.want, f"{self.name}: {answer!r:.300}; wanted {self.want!r:.300}"
+            assert answer == self.want, f"{self.name}: {answer!r:.300}; expected {self.want!r:.300}"
 
 
-class Deck:
-    """Deals steps, each kind as often as its weight says."""
+class StepChooser:
+    """Chooses steps; the probability of each kind is its weight."""
 
     def __init__(self, random: Random) -> None:
-        """Deals what `random` decides."""
+        """Takes all decisions from `random`."""
         self._random = random
         self._kinds: dict[Callable[[], Step], float] = {
             lambda: self._move("no elements", 0): 150,
@@ -99,16 +100,16 @@ class Deck:
             self._abandoned: 4,
         }
 
-    def deal(self) -> Step:
+    def choose(self) -> Step:
         """Returns the next step."""
         return self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
 
-    def deal_large(self) -> Step:
-        """Returns what there is time to cancel."""
+    def choose_large(self) -> Step:
+        """Returns a step that takes long enough to be cancelled."""
         return self._move("cancelled", self._random.choice((64 * KIB, MIB, 8 * MIB)))
 
     def _move(self, name: str, size: int, *, is_strided: bool = False, **keywords: Any) -> Step:
-        """Reshapes about so many bytes: other elements each time."""
+        """Returns a step that reshapes about `size` bytes, with other elements each time."""
         method = self._random.choice(("static_reshape", "reshape"))
         dtype = self._random.choice(_TYPES) if method == "reshape" else np.dtype(self._random.choice(("f2", "f4")))
         rows = size // dtype.itemsize // 8 + self._random.randrange(64) if size else 0
@@ -139,12 +140,12 @@ class Deck:
         return Step("rejected", "infer_shape", (dims, target), {"special_zero": True}, None, reason)
 
     def _late(self) -> Step:
-        """Has less time than it takes, mostly."""
+        """Returns a step whose deadline is mostly too short."""
         size, timeout = self._random.choice((KIB, MIB, 8 * MIB)), self._random.choice((0.0002, 0.001, 0.005))
         return self._move("deadline", size, timeout=timeout)._replace(admitted=(CallTimeoutError,))
 
     def _abandoned(self) -> Step:
-        """Ends a stream in the middle."""
+        """Returns a step that ends a stream in the middle."""
         rest = self._random.randint(1, 3 * MIB)
 
         def stop(arrived: int, total: int) -> None:
@@ -155,57 +156,57 @@ class Deck:
         return step._replace(admitted=(AbandonedError,))
 
 
-class Turns:
-    """The calls that are left to make, and what became of those that were made; safe to use from any thread."""
+class CallCounter:
+    """The remaining calls, and the outcomes of the others; safe to use from any thread."""
 
     def __init__(self, calls: int) -> None:
-        """Starts with all calls left."""
+        """Starts with all calls remaining."""
         self.kinds: Counter[str] = Counter()
         self.errors: list[str] = []
         self._left = calls
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Whether there is another call to make."""
+        """Returns whether there is another call to make."""
         with self._lock:
             self._left -= 1
             return self._left >= 0 and len(self.errors) < _MAX_ERRORS
 
     def end(self, kind: str) -> None:
-        """Counts a call that ended as it must, or keeps the exception that is being handled where it did not."""
+        """Counts a call that ended as expected, or otherwise keeps the current exception."""
         with self._lock:
             self.kinds[kind] += 1
             if kind == "failed":
                 self.errors.append(traceback.format_exc())
 
 
-def send_calls(address: str, turns: Turns, seed: str, directory: Path) -> None:
-    """Sends all of them; `directory` is that of the server's shared memory."""
+def send_calls(address: str, counter: CallCounter, seed: str, directory: Path) -> None:
+    """Makes all calls; `directory` has the server's shared memory."""
     with Client(address) as client, grpc.insecure_channel(address) as channel:
         randoms = [Random(f"{seed}-{number}") for number in range(_THREADS)]
         callers = [_choose_calls(client, RawCalls(channel, random, directory), random) for random in randoms]
-        workers = [threading.Thread(target=_call_sync, args=(call, turns), daemon=True) for call in callers]
-        workers.append(threading.Thread(target=lambda: asyncio.run(_call_async(address, turns, seed)), daemon=True))
+        workers = [threading.Thread(target=_call_sync, args=(call, counter), daemon=True) for call in callers]
+        workers.append(threading.Thread(target=lambda: asyncio.run(_call_async(address, counter, seed)), daemon=True))
         for worker in workers:
             worker.start()
         done = -1
         while alive := [worker for worker in workers if worker.is_alive()]:
             alive[0].join(_STUCK_SECONDS)
-            if alive[0].is_alive() and turns.kinds.total() == done:
+            if alive[0].is_alive() and counter.kinds.total() == done:
                 faulthandler.dump_traceback()
-                message = f"after {done} calls, none has ended for {_STUCK_SECONDS} seconds"
+                message = f"after {done} calls, no call has ended for {_STUCK_SECONDS} seconds"
                 raise RuntimeError(message)
-            done = turns.kinds.total()
+            done = counter.kinds.total()
 
 
 def _choose_calls(client: Client, raw_calls: RawCalls, random: Random) -> Callable[[], str]:
-    """Returns what makes a call, of the SDK or by hand, and returns the name of its kind."""
-    deck = Deck(random)
+    """Returns a function that makes a call, with an SDK or raw, and returns the name of its kind."""
+    chooser = StepChooser(random)
 
     def call() -> str:
         if random.random() < _RAW_SHARE:
             return raw_calls.run()
-        step = deck.deal()
+        step = chooser.choose()
         try:
             step.judge(getattr(client, step.method)(*step.arguments, **step.keywords))
         except step.admitted as error:
@@ -217,30 +218,30 @@ def _choose_calls(client: Client, raw_calls: RawCalls, random: Random) -> Callab
     return call
 
 
-def _call_sync(call: Callable[[], str], turns: Turns) -> None:
-    while turns.take():
+def _call_sync(call: Callable[[], str], counter: CallCounter) -> None:
+    while counter.take():
         try:
-            turns.end(call())
-        except Exception:  # noqa: BLE001 - whatever it is, it is a finding
-            turns.end("failed")
+            counter.end(call())
+        except Exception:  # noqa: BLE001 - every exception is a finding
+            counter.end("failed")
 
 
-async def _call_async(address: str, turns: Turns, seed: str) -> None:
+async def _call_async(address: str, counter: CallCounter, seed: str) -> None:
     async with AsyncClient(address) as client:
         randoms = [Random(f"{seed}-task-{number}") for number in range(_TASKS)]
-        await asyncio.gather(*(_call_in_turn(client, turns, random) for random in randoms))
+        await asyncio.gather(*(_call_in_turn(client, counter, random) for random in randoms))
 
 
-async def _call_in_turn(client: AsyncClient, turns: Turns, random: Random) -> None:
-    deck = Deck(random)
-    while turns.take():
+async def _call_in_turn(client: AsyncClient, counter: CallCounter, random: Random) -> None:
+    chooser = StepChooser(random)
+    while counter.take():
         try:
             if random.random() < _CANCELLED_SHARE:
-                turns.end(await _cancel(_run_async(client, deck.deal_large()), random))
+                counter.end(await _cancel(_run_async(client, chooser.choose_large()), random))
             else:
-                turns.end(await _run_async(client, deck.deal()))
-        except Exception:  # noqa: BLE001 - whatever it is, it is a finding
-            turns.end("failed")
+                counter.end(await _run_async(client, chooser.choose()))
+        except Exception:  # noqa: BLE001 - every exception is a finding
+            counter.end("failed")
 
 
 async def _run_async(client: AsyncClient, step: Step) -> str:
@@ -265,7 +266,7 @@ async def _cancel(call: Awaitable[str], random: Random) -> str:
 
 
 class Sample(NamedTuple):
-    """What the process took when so many calls were done."""
+    """The resources of the process after a number of calls."""
 
     calls: int
     rss_bytes: int
@@ -274,14 +275,14 @@ class Sample(NamedTuple):
 
 
 def find_growth(samples: Sequence[Sample]) -> Iterator[str]:
-    """Prints the medians of each quarter of the calls, and yields what has grown from the second to the last."""
+    """Prints the medians of each quarter of the calls, and yields the resources that have grown since the second."""
     print(f"  memory at its peak: {max(sample.rss_bytes for sample in samples) / MIB:.1f} MiB")
     total = samples[-1].calls + 1
     quarters: list[list[Sample]] = [[] for _ in range(4)]
     for sample in samples:
         quarters[sample.calls * 4 // total].append(sample)
     if not all(quarters):
-        yield "there are too few samples"
+        yield "too few samples"
         return
     medians = [[median(column) for column in zip(*quarter, strict=True)][1:] for quarter in quarters]
     for name, values in zip(_MOST_MORE, zip(*medians, strict=True), strict=True):
@@ -291,38 +292,38 @@ def find_growth(samples: Sequence[Sample]) -> Iterator[str]:
 
 
 def soak(calls: int, seed: str) -> Iterator[str]:
-    """Sends the calls to a server of its own, and yields what is wrong."""
+    """Sends the calls to a new server, and yields what is wrong."""
     print(f"{calls} calls, seed {seed}", flush=True)
-    turns = Turns(calls)
+    counter = CallCounter(calls)
     with TemporaryDirectory() as shared, run_server("--shared-memory-dir", shared) as server:
         pid = server.process.pid
-        send_calls(server.address, Turns(_FIRST_CALLS), "first", Path(shared))  # what is opened once, and stays open
-        room, before = _count_room(server.address), count_descriptors(pid)
+        send_calls(server.address, CallCounter(_FIRST_CALLS), "first", Path(shared))  # opens the files that stay open
+        free_streams, before = _count_free_streams(server.address), count_descriptors(pid)
 
         def take() -> Sample:
-            return Sample(turns.kinds.total(), read_memory(pid, "VmRSS"), count_threads(pid), count_descriptors(pid))
+            return Sample(counter.kinds.total(), read_memory(pid, "VmRSS"), count_threads(pid), count_descriptors(pid))
 
         with Sampler(take, _SAMPLE_SECONDS) as sampler:
-            send_calls(server.address, turns, seed, Path(shared))
-        room_after, after = _count_room(server.address), count_descriptors(pid)
+            send_calls(server.address, counter, seed, Path(shared))
+        free_streams_after, after = _count_free_streams(server.address), count_descriptors(pid)
         yield from _find_bugs(server)
-    print(*(f"  {count:8} {kind}" for kind, count in sorted(turns.kinds.items())), sep="\n")
-    print(f"  room for {room} streams in the beginning, for {room_after} in the end", flush=True)
-    yield from _sum_up(turns.errors)
+    print(*(f"  {count:8} {kind}" for kind, count in sorted(counter.kinds.items())), sep="\n")
+    print(f"  memory for {free_streams} streams at the beginning, for {free_streams_after} at the end", flush=True)
+    yield from _sum_up(counter.errors)
     yield from find_growth(sampler.samples)
     if after > before:
-        yield f"{after} file descriptors are open in the end, {before} in the beginning"
-    if room_after < room - 1:  # which of two reads comes first makes a difference of one
-        yield f"there is room for {room_after} streams in the end, for {room} in the beginning"
+        yield f"{after} file descriptors are open at the end, {before} at the beginning"
+    if free_streams_after < free_streams - 1:  # the order of two reads makes a difference of one
+        yield f"memory for {free_streams_after} streams at the end, for {free_streams} at the beginning"
 
 
-def _count_room(address: str) -> int:
-    """Counts the streams that the server has memory for, and lets it rest before and after."""
+def _count_free_streams(address: str) -> int:
+    """Counts the streams that the server has memory for, with a pause before and after."""
     time.sleep(_REST_SECONDS)
     with grpc.insecure_channel(address) as channel:
-        room = count_room(channel)
+        free_streams = count_free_streams(channel)
     time.sleep(_REST_SECONDS)
-    return room
+    return free_streams
 
 
 def _find_bugs(server: ServerProcess) -> Iterator[str]:
@@ -333,14 +334,14 @@ def _find_bugs(server: ServerProcess) -> Iterator[str]:
 
 
 def _sum_up(texts: list[str]) -> list[str]:
-    """Returns the first of those that end alike, and how many there are."""
+    """Returns the first of the texts with the same ending, and the number of them."""
     firsts = {text.strip().rpartition("\n")[2]: text for text in reversed(texts)}
     counts = Counter(text.strip().rpartition("\n")[2] for text in texts)
     return [f"{counts[last]} times {text}" for last, text in firsts.items()]
 
 
 def main() -> int:
-    """Runs; 1 where something grew, or a call did not end as it must."""
+    """Runs the soak test. The status is 1 if a resource grew, or a call did not end as expected."""
     parser = argparse.ArgumentParser("scripts/verify soak", description=__doc__)
     parser.add_argument("--calls", type=int, default=100_000, help="how many")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same calls")

@@ -1,4 +1,4 @@
-"""The calls of a soak that no SDK makes: rejections, streams, cancelled calls, and the Open Inference Protocol."""
+"""The raw calls of the soak test: rejections, streams, cancelled calls, and the Open Inference Protocol."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ _STREAMS: tuple[tuple[tuple[bytes, ...], Reason], ...] = (
     ((build_chunk(0, bytes(16)),), Reason.CHUNK_UNEXPECTED),
     ((_BEGIN, build_chunk(0, bytes(8))), Reason.DATA_SIZE_MISMATCH),
     ((build_begin((2**24, 2), strides=(1, 2**24)),), Reason.TENSOR_TOO_LARGE),
-    # What is rejected is followed by more, which may arrive while the rejection leaves.
+    # More messages follow the rejected one. They may arrive while the server sends the rejection.
     ((_LARGE_BEGIN, build_chunk(4, bytes(KIB)), *[build_chunk(0, bytes(MIB))] * 4), Reason.CHUNK_OUT_OF_ORDER),
     ((_LARGE_BEGIN, _BEGIN, *[build_chunk(0, bytes(MIB))] * 4), Reason.DATA_SIZE_MISMATCH),
 )
@@ -49,10 +49,10 @@ _ELEMENTS = np.random.default_rng(21).integers(0, 256, 4 * MIB, np.uint8).tobyte
 
 
 class RawCalls:
-    """Makes the calls on a channel."""
+    """Makes raw calls on a channel."""
 
     def __init__(self, channel: grpc.Channel, random: Random, directory: Path) -> None:
-        """Makes those that `random` decides; `directory` is that of the server's shared memory."""
+        """Takes all decisions from `random`; `directory` has the server's shared memory."""
         self._channel, self._random, self._directory = channel, random, directory
         self._unary: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(f"/{SERVICE}/StaticReshape")
         self._stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
@@ -62,7 +62,7 @@ class RawCalls:
             self._cancel: 2,
             self._collect: 1,
             self._infer: 10,
-            self._ask: 8,
+            self._infer_unpacked: 8,
             self._infer_stream: 3,
             self._share: 2,
             self._reject_inference: 4,
@@ -70,7 +70,7 @@ class RawCalls:
         }
 
     def run(self) -> str:
-        """Makes one, and returns the name of its kind."""
+        """Makes one call, and returns the name of its kind."""
         return self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
 
     def _reject_unary(self) -> str:
@@ -84,7 +84,7 @@ class RawCalls:
         return "rejected stream, by hand"
 
     def _cancel(self) -> str:
-        """Ends a call at any moment: before it has begun, while it is sent, answered, or received."""
+        """Cancels a call at any time: before it begins, or while it is sent, processed or received."""
         request = build_static_request(self._random.choice((0, KIB, 64 * KIB, MIB, 8 * MIB)))
         call = self._unary.future(iter((request,)), timeout=_SECONDS)
         time.sleep(self._random.choice((0, 0, 0.0005, 0.002, 0.01)))
@@ -92,7 +92,7 @@ class RawCalls:
         return "cancelled, by hand"
 
     def _collect(self) -> str:
-        """Streams data with strides, which the server puts in order when all of it is there."""
+        """Streams data with strides, which the server puts in order after all of it has arrived."""
         rows, columns = self._random.randint(1, 512), self._random.randint(1, 512)
         numbers = np.arange(rows * columns, dtype="<f4")
         raw, size = numbers.tobytes(), self._random.choice((4 * KIB, 64 * KIB, MIB))
@@ -105,8 +105,8 @@ class RawCalls:
         assert received == numbers.reshape(columns, rows).T.tobytes(), f"{rows} by {columns}: the wrong order"
         return "strided stream, by hand"
 
-    def _draw(self) -> tuple[InferMessage, InferMessage]:
-        """Returns a request whose elements are raw, and what answers it."""
+    def _make_inference(self) -> tuple[InferMessage, InferMessage]:
+        """Returns a request with raw elements, and the expected response."""
         size, rows = self._random.choice((0, KIB, KIB, 64 * KIB, MIB)), self._random.randint(1, 64)
         begin = 4 * self._random.randrange(MIB // 4)
         payload = _ELEMENTS[begin : begin + size // (4 * rows) * 4 * rows]
@@ -117,12 +117,12 @@ class RawCalls:
         return request, find_class("ModelInferResponse")(**fields, raw_output_contents=[payload])
 
     def _infer(self) -> str:
-        request, want = self._draw()
+        request, want = self._make_inference()
         assert self._send(request) == want, want.id
         return "inference"
 
-    def _ask(self) -> str:
-        """Sends elements as numbers, or asks for a shape; long questions are read on a thread."""
+    def _infer_unpacked(self) -> str:
+        """Sends elements as numbers, or a shape query; the server parses long requests on a thread."""
         if self._random.random() < 0.5:
             numbers = [self._random.randint(-(2**31), 2**31 - 1) for _ in range(self._random.randint(1, 4096))]
             (output,) = self._send(build_typed_request(numbers, datatype="INT32", target="[1,-1]")).outputs
@@ -134,8 +134,8 @@ class RawCalls:
         return "inference, infer_shape"
 
     def _infer_stream(self) -> str:
-        """Sends several requests on one stream; those that are rejected leave the others alone."""
-        drawn = [self._draw() for _ in range(self._random.randint(1, 6))]
+        """Sends several requests on one stream. A rejected request does not affect the others."""
+        drawn = [self._make_inference() for _ in range(self._random.randint(1, 6))]
         rejected = build_inference("resnet", id="rejected").SerializeToString()
         messages = [raw for request, _ in drawn for raw in (request.SerializeToString(), rejected)]
         stub: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(find_path("ModelStreamInfer"))
@@ -146,7 +146,7 @@ class RawCalls:
         return "inference, stream"
 
     def _share(self) -> str:
-        """Has elements read from one part of a file, and written to another."""
+        """Reads the elements from one part of a file, and writes them to another."""
         size, name = 4 * self._random.choice((1, KIB, 256 * KIB)), f"soak-{self._random.getrandbits(64)}"
         file, payload = self._directory / name, _ELEMENTS[: 4 * size][::4]
         file.write_bytes(payload + bytes(size))
@@ -187,13 +187,13 @@ def _place(name: str, size: int, offset: int = 0) -> dict[str, InferMessage]:
     }
 
 
-def count_room(channel: grpc.Channel) -> int:
-    """Returns how many streams the server has memory for at once, each with as much as one may hold."""
-    return max(_count_room_once(channel) for _ in range(3))
+def count_free_streams(channel: grpc.Channel) -> int:
+    """Returns the number of streams for which the server has memory at once, each of the maximum size."""
+    return max(_count_free_streams_once(channel) for _ in range(3))
 
 
-def _count_room_once(channel: grpc.Channel) -> int:
-    """Opens streams until the server rejects one, or lets it wait; all end before it would give up one for another."""
+def _count_free_streams_once(channel: grpc.Channel) -> int:
+    """Opens streams until the server rejects one or lets it wait; all end before it would abort one for another."""
     ended, calls = threading.Event(), list[grpc.Call]()
     end = time.monotonic() + _ROOM_SECONDS
     stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
@@ -224,12 +224,12 @@ def _check_rejected(call: Callable[[], object], reason: Reason) -> None:
     except grpc.RpcError as error:
         _check_reason(error, reason)
     else:
-        message = f"{reason}: the call was answered"
+        message = f"{reason}: the call succeeded"
         raise AssertionError(message)
 
 
 def _check_reason(error: grpc.RpcError, reason: Reason) -> None:
     metadata = error.trailing_metadata() or ()
-    rejection = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
+    rejection = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # also accepts pairs
     found = rejection.reason if isinstance(rejection, ReshapeError) else None
     assert found == reason, f"{rejection!r}; wanted {reason}"

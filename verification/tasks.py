@@ -1,4 +1,4 @@
-"""Questions by the million, in batches that processes of their own work on: what became of them."""
+"""Runs millions of queries in batches, in several processes, and counts the outcomes."""
 
 import argparse
 import multiprocessing
@@ -14,17 +14,17 @@ _PROGRESS_SECONDS = 10.0
 _MAX_SHOWN = 10
 
 Task: TypeAlias = tuple[str, int, int]
-"""The seed of a batch, its number, and how many questions it has."""
+"""The seed of a batch, its number, and its number of queries."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of questions.
+    """The outcomes of queries.
 
     Attributes:
-        done: how many there were.
-        outcomes: how many had which outcome; a question may have several.
-        findings: what is wrong, for people.
+        done: the number of queries.
+        outcomes: the number of queries with each outcome; a query may have several.
+        findings: descriptions of errors.
     """
 
     done: int = 0
@@ -32,14 +32,14 @@ class Tally:
     findings: list[str] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
-        """Adds what became of others."""
+        """Adds the outcomes of others."""
         self.done += other.done
         self.outcomes += other.outcomes
         self.findings += other.findings
 
 
 class Progress:
-    """Prints how far a run is, every ten seconds."""
+    """Prints the progress of a run every ten seconds."""
 
     def __init__(self, total: int) -> None:
         """Starts the clock."""
@@ -47,7 +47,7 @@ class Progress:
         self._begin = self._shown = time.monotonic()
 
     def show(self, done: int, findings: int) -> None:
-        """Prints the counts, unless ten seconds have not passed since it last did."""
+        """Prints the counts, if the last print was at least ten seconds ago."""
         now = time.monotonic()
         if now - self._shown > _PROGRESS_SECONDS:
             self._shown = now
@@ -58,25 +58,26 @@ class Progress:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `run_batches`."""
-    parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same questions")
-    parser.add_argument("--batch", type=int, help="only this one, as a finding names it")
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same text gives the same queries")
+    parser.add_argument("--batch", type=int, help="number of the only batch to run, as in a finding")
 
 
 def run_batches(run: Callable[[Task], Tally], count: int, size: int, options: argparse.Namespace) -> int:
-    """Prints what became of so many questions, in batches of a size; returns 1 where something is wrong, or none ran.
+    """Runs this number of queries in batches, and prints the outcomes; returns 1 if there is a finding, or if none ran.
 
     Args:
-        run: works on a batch; of a module that a fresh process can import, which the `__main__` of a package is not.
-        count: how many questions.
-        size: of a batch.
-        options: those of `add_options`.
+        run: runs a batch; a function of a module that a new process can import, which excludes the `__main__` of a
+            package.
+        count: the number of queries.
+        size: the number of queries in a batch.
+        options: the options of `add_options`.
     """
     print(f"seed {options.seed}", flush=True)
     tasks = [(f"{options.seed}-{at // size}", at // size, min(size, count - at)) for at in range(0, count, size)]
     if options.batch is not None:
         tasks = tasks[options.batch :][:1]
     total, progress, begin = Tally(), Progress(sum(task[2] for task in tasks)), time.monotonic()
-    # Spawned, not forked: a fork would inherit the threads and locks of gRPC and protobuf in an unknown state.
+    # Processes are spawned. A fork would inherit the threads and locks of gRPC and protobuf in an unknown state.
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
         for tally in pool.imap_unordered(run, tasks):
             for finding in tally.findings[: max(_MAX_SHOWN - len(total.findings), 0)]:

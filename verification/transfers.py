@@ -1,7 +1,7 @@
-"""One large array through a server and back, from a file into another: what memory that takes of both sides.
+"""Sends one large array from a file to a server and back into another file, and measures the memory of both sides.
 
-The file is sparse, so it takes no room; what comes back takes all of its own. It passes where the bytes are the same,
-and where neither side took more than a few windows of memory, however large the array is.
+The sparse input file takes no disk space, but the output file takes its full size. The run passes if the bytes are the
+same, and if neither side used more memory than a few windows of the files, whatever the size of the array.
 """
 
 import argparse
@@ -26,10 +26,10 @@ MAX_CLIENT_BYTES = 200 << 20
 up to 16 MiB of flow control window in each direction, and a few chunks of 1 MiB."""
 
 MAX_SERVER_BYTES = 160 << 20
-"""Half of that is what it has at rest."""
+"""Half of this is the memory of an idle server."""
 
-# Of the memory of a process that has ended nobody can ask but its parent; and Linux counts as a child's what its parent
-# had when it was made. So a small process stands between.
+# Only the parent can read the peak memory of a process that has ended. Linux also counts the memory that the parent had
+# when it made the child, so a small process between them does the measurement.
 _MEASURE = """
 import resource, subprocess, sys
 
@@ -39,19 +39,19 @@ sys.exit(code)
 """
 _GIB = 1 << 30
 _MIB = 1 << 20
-_MARK_BYTES = 7 * _MIB + 13  # between two bytes that are not 0: at no border of a page, a chunk or a window
+_MARK_BYTES = 7 * _MIB + 13  # distance of the bytes that are not 0; not a multiple of a page, chunk or window
 
 
 @dataclass
 class Report:
-    """What a transfer took.
+    """The measurements of a transfer.
 
     Attributes:
-        size: of the array, in bytes.
-        seconds: from the start of the client to its end.
-        client_bytes: the most memory that it had, its mapped files included.
-        server_bytes: likewise of the server.
-        problems: what is not as it must be.
+        size: the size of the array in bytes.
+        seconds: the time from the client's start to its end.
+        client_bytes: the client's peak memory, including its mapped files.
+        server_bytes: the server's peak memory.
+        problems: the failed checks.
     """
 
     size: int
@@ -61,13 +61,13 @@ class Report:
     problems: list[str]
 
     def describe(self) -> str:
-        """Returns one line for people."""
+        """Returns one line of text."""
         memory = f"client {self.client_bytes // _MIB} MiB, server {self.server_bytes // _MIB} MiB"
-        return f"{self.size / _GIB:g} GiB in {self.seconds:.1f} s; at their peak: {memory}"
+        return f"{self.size / _GIB:g} GiB in {self.seconds:.1f} s; peak memory: {memory}"
 
 
 def transfer(folder: Path, size: int) -> Report:
-    """Has a client reshape a file of so many bytes into another one in this folder."""
+    """Reshapes a file of this size into another file in this folder with a client."""
     source, output = folder / "source.npy", folder / "output.npy"
     _write_source(source, size)
     command = [sys.executable, "-m", "tensor_reshape.cli", "reshape", str(source), "-o", str(output)]
@@ -98,14 +98,14 @@ def _find_problems(report: Report, code: int, source: Path, output: Path) -> Ite
         yield f"the client ended with {code}"
         return
     if report.client_bytes > MAX_CLIENT_BYTES:
-        yield f"the client took more than {MAX_CLIENT_BYTES // _MIB} MiB"
+        yield f"the client used more than {MAX_CLIENT_BYTES // _MIB} MiB"
     if report.server_bytes > MAX_SERVER_BYTES:
-        yield f"the server took more than {MAX_SERVER_BYTES // _MIB} MiB"
+        yield f"the server used more than {MAX_SERVER_BYTES // _MIB} MiB"
     with source.open("rb") as sent, output.open("rb") as received:
         sent.seek(len(build_npy(DataType.U8, [report.size])))
         header = build_npy(DataType.U8, [1, report.size])
         if received.read(len(header)) != header or not _are_equal(sent, received):
-            yield "what came back is not what was sent"
+            yield "the received bytes differ from the sent bytes"
 
 
 def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:
@@ -118,19 +118,19 @@ def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify transfers", description=__doc__)
-    parser.add_argument("--gib", type=float, default=10.0, help="the size of the array")
-    parser.add_argument("--folder", help="where the files are, for a while; default: that of temporary files")
-    parser.add_argument("--json", action="store_true", help="write a line of JSON")
+    parser.add_argument("--gib", type=float, default=10.0, help="size of the array")
+    parser.add_argument("--folder", help="folder for the temporary files; default: the system's")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs; 1 where something is not as it must be."""
+    """Runs the transfer. The status is 1 if a check fails."""
     parsed = parse_arguments(arguments)
     size = int(parsed.gib * _GIB)
     with tempfile.TemporaryDirectory(dir=parsed.folder) as folder:
         if shutil.disk_usage(folder).free < size + _GIB:
-            sys.exit(f"{folder} has no room for {parsed.gib:g} GiB, and one to spare: name another --folder")
+            sys.exit(f"{folder} has less than {parsed.gib:g} GiB plus 1 GiB of free space. Use another --folder")
         report = transfer(Path(folder), size)
     print(json.dumps(asdict(report)) if parsed.json else "\n".join([report.describe(), *report.problems]))
     return 1 if report.problems else 0

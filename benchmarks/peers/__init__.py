@@ -1,1 +1,1 @@
-"""The peers, ours among them: a module has `serve(address)`, `open_session(variant, job, stack)`, or both."""
+"""The peers, including ours. A module has `serve(address)`, `open_session(variant, job, stack)`, or both."""

@@ -1,4 +1,4 @@
-"""The servers that are measured, each in a process of its own: `python -m benchmarks.peers NAME ADDRESS`."""
+"""Runs a measured server in its own process: `python -m benchmarks.peers NAME ADDRESS`."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Arrow Flight: DoExchange of a record batch, the shape beside it as metadata."""
+"""Arrow Flight: DoExchange of a record batch, with the shape as metadata."""
 
 import json
 from contextlib import ExitStack
@@ -14,10 +14,10 @@ _SCHEMA = pa.schema([pa.field("data", pa.float32(), nullable=False)])
 
 
 class Server(fl.FlightServerBase):  # type: ignore[misc] # untyped
-    """Answers every record batch with its data."""
+    """Returns the data of every record batch."""
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ANN401 - untyped
-        """Answers until the client is done writing."""
+        """Sends responses until the client has sent all batches."""
         del context, descriptor
         writer.begin(reader.schema)
         for chunk in reader:
@@ -27,12 +27,12 @@ class Server(fl.FlightServerBase):  # type: ignore[misc] # untyped
 
 
 def serve(address: str) -> None:
-    """Serves for ever."""
+    """Serves forever."""
     Server(f"grpc+tcp://{address}").serve()
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens one connection, which all clients share, and begins an exchange for every call; there is one variant."""
+    """Opens one connection that all clients share, and begins an exchange for every call; there is one variant."""
     del variant
     client = stack.enter_context(fl.connect(f"grpc+tcp://{job.address}"))
     shape = json.dumps(job.target).encode()

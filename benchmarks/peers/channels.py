@@ -1,4 +1,4 @@
-"""Stock grpcio channels that send bytes: what any server of the contract costs, without any client of it."""
+"""Stock grpcio channels that send bytes. They measure any server of this API without the cost of a client library."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -31,7 +31,7 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
 
 def encode_messages(variant: str, job: Job) -> list[bytes]:
-    """Returns the messages of a call: the one request, or those of a stream, in chunks of 1 MiB."""
+    """Returns the messages of a call: one request, or the messages of a stream in chunks of 1 MiB."""
     if variant == "unary":
         return [encode(job).SerializeToString()]
     tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=job.array.shape)
@@ -43,7 +43,7 @@ def encode_messages(variant: str, job: Job) -> list[bytes]:
     return [reshape_pb2.StreamReshapeRequest(**part).SerializeToString() for part in parts]
 
 
-def _read(variant: str, answer: Any) -> Array:  # noqa: ANN401 - bytes, of a stream a list of them
+def _read(variant: str, answer: Any) -> Array:  # noqa: ANN401 - bytes, or a list of bytes for a stream
     if variant == "unary":
         return decode(reshape_pb2.StaticReshapeResponse.FromString(answer))
     begin, *chunks = map(reshape_pb2.StreamReshapeResponse.FromString, answer)

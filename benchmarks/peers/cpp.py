@@ -1,4 +1,4 @@
-"""The C++ client of streams, a program of its own: see stream_client.cc."""
+"""The C++ client of streams, which is a separate program (stream_client.cc)."""
 
 import subprocess
 from contextlib import ExitStack
@@ -7,37 +7,37 @@ from benchmarks.sessions import Job, summarize
 
 
 class ProgramSession:
-    """A program that makes the calls and times them itself, with the clock of this process."""
+    """A program that makes the calls, and times them with the same clock as this process."""
 
     def __init__(self, job: Job, stack: ExitStack, program: str, kind: str) -> None:
         """Starts the program.
 
         Raises:
-            ValueError: the cell asks for what the program cannot do.
+            ValueError: the program does not support the cell.
         """
         if job.cell.clients != 1:
             message = "the C++ client is one client"
             raise ValueError(message)
         command = [program, job.address, str(job.cell.size), kind]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._process = stack.enter_context(process)  # closes its stdin, which ends it
+        self._process = stack.enter_context(process)  # closes its stdin, which ends the process
 
     def check(self) -> None:
-        """Makes one call; the program looks at the shape and at every byte.
+        """Makes one call. The program checks the shape and every byte.
 
         Raises:
-            ValueError: the answer is wrong.
+            ValueError: the result is wrong.
         """
-        answer = self._ask("check")
+        answer = self._send("check")
         if answer != "right":
             raise ValueError(answer)
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Lets the program call until the time is over."""
-        begin, end, *latencies = map(float, self._ask(str(seconds)).split())
+        """Makes calls in the program for this time."""
+        begin, end, *latencies = map(float, self._send(str(seconds)).split())
         return summarize(begin, end, latencies)
 
-    def _ask(self, line: str) -> str:
+    def _send(self, line: str) -> str:
         print(line, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline().strip() if self._process.stdout else ""
         if not answer:

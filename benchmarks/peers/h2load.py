@@ -1,4 +1,4 @@
-"""h2load sends the request: a client that costs next to nothing, so the server alone is what is measured."""
+"""Sends the request with h2load, which uses almost no processor time, so that only the server is measured."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from benchmarks.peers import channels
 from benchmarks.sessions import Job, summarize
 
 _FIRST_CALLS = 50
-"""Of each connection, by which the next run knows how many it can make in its time."""
+"""The calls of each connection in the first run. Its rate determines the number of calls in the next run."""
 
 _HEADERS = ("content-type: application/grpc", "te: trailers")
 
@@ -32,7 +32,7 @@ class LoadSession:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         self._log = folder / "log"
         (request,) = channels.encode_messages("unary", job)
-        # The frame of gRPC before a message: not compressed, and four bytes of its length.
+        # The header of a gRPC message: not compressed, and a length of four bytes.
         (folder / "request").write_bytes(b"\0" + len(request).to_bytes(4, "big") + request)
         headers = [word for header in _HEADERS for word in ("-H", header)]
         files = (f"--data={folder / 'request'}", f"--log-file={self._log}")
@@ -41,7 +41,7 @@ class LoadSession:
         self._calls_per_second = 0.0
 
     def check(self) -> None:
-        """Checks the answer to the same bytes through a channel."""
+        """Checks the response to the same bytes through a channel."""
         with ExitStack() as stack:
             channels.open_session("unary", self._job, stack).check()
         self.run(0)
@@ -50,9 +50,10 @@ class LoadSession:
         """Runs h2load for about that time.
 
         Raises:
-            RuntimeError: it failed, or the server did not answer everything with a success.
+            RuntimeError: h2load failed, or the server did not return success for every call.
         """
-        # So many calls, not a time: h2load counts whole seconds, after a second of its own to warm up.
+        # The number of calls is fixed, not the time, because h2load measures whole seconds after a warm-up of one
+        # second.
         calls = max(_FIRST_CALLS * self._job.cell.clients, round(self._calls_per_second * seconds))
         rows = self._call(calls)
         begin, end = rows[0][0], max(start + latency for start, latency in rows)
@@ -60,7 +61,7 @@ class LoadSession:
         return summarize(begin, end, [latency for _, latency in rows])
 
     def _call(self, calls: int) -> list[tuple[float, float]]:
-        """Returns when each call began, and how many seconds it took, in the order of their begins."""
+        """Returns the begin and the duration of each call in seconds, in the order of their begins."""
         self._log.unlink(missing_ok=True)
         command = [*self._command, "-n", str(calls), self._url]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

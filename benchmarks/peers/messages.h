@@ -1,4 +1,4 @@
-// What the C++ server and the C++ client share: messages to gRPC's bytes and back.
+// Functions of the C++ server and client that convert messages to gRPC's bytes and back.
 
 #pragma once
 

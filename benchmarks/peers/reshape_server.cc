@@ -1,5 +1,5 @@
-// The C++ sync server: generated service and messages, as the gRPC tutorial writes it. With the argument `slices` it
-// serves streams alone, whose chunks it sends back as the slices that gRPC received: no message is made of them.
+// The C++ sync server: a generated service with generated messages, as in the gRPC tutorial. With the argument `slices`,
+// it serves only streams, and sends their chunks back as the slices that gRPC received, without making messages.
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/service_type.h>
@@ -13,7 +13,7 @@
 
 namespace v1 = tensor_reshape::v1;
 
-// Returns the acceptance of the tensor that a message begins.
+// Returns the message that accepts the tensor of a message.
 static v1::StreamReshapeResponse Accept(const v1::StreamReshapeRequest& request) {
   v1::StreamReshapeResponse response;
   response.mutable_output()->set_data_type(request.static_reshape().data().data_type());
@@ -40,7 +40,7 @@ class ReshapeServer final : public v1::ReshapeService::Service {
       if (request.has_static_reshape()) {
         response = Accept(request);
       } else {
-        response.set_allocated_chunk(request.release_chunk());  // the bytes change hands: no copy
+        response.set_allocated_chunk(request.release_chunk());  // moves the bytes without a copy
         response.set_offset(request.offset());
       }
       stream->Write(response);
@@ -49,7 +49,7 @@ class ReshapeServer final : public v1::ReshapeService::Service {
   }
 };
 
-// Registers the method as generated code does, for bytes in place of messages.
+// Registers the method as generated code does, but with bytes instead of messages.
 class SlicesServer final : public grpc::Service {
  public:
   SlicesServer() {
@@ -66,7 +66,7 @@ class SlicesServer final : public grpc::Service {
     grpc::ByteBuffer buffer;
     if (!stream->Read(&buffer)) return grpc::Status::OK;
     stream->Write(Encode(Accept(Decode<v1::StreamReshapeRequest>(&buffer))));
-    // A chunk is encoded alike in both directions: field 4 is the offset, field 15 the bytes.
+    // Both directions encode a chunk in the same way: field 4 is the offset, and field 15 has the bytes.
     while (stream->Read(&buffer)) stream->Write(buffer);
     return grpc::Status::OK;
   }

@@ -1,4 +1,4 @@
-"""The SDK of this project, as a user calls it."""
+"""The SDK of this project, used like in a program."""
 
 import math
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from tensor_reshape.client import Client, ShapeQuery, infer_locally
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
     """Opens one client, which all threads share.
 
-    With a tensor a variant is a way of `transfer`, "stream" into an array of the caller's; "empty" sends an empty
-    tensor, whatever the cell's size: the cost of a call that moves nothing. With questions it is "batch" (one call for
-    all), "alone" (a call for each), or "local" (no call).
+    For a tensor, a variant is a value of `transfer`. "stream" receives into an array of the caller, and "empty" sends
+    an empty tensor, whatever the cell's size, to measure a call without data. For queries, a variant is "batch" (one
+    call for all), "alone" (a call for each), or "local" (no call).
     """
     if job.cell.load == TENSOR:
         if variant == "empty":
@@ -27,10 +27,10 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
         client = stack.enter_context(Client(job.address, timeout=math.inf))
         return ThreadSession(job, stack, partial(_prepare_tensor, variant, client, job), job.check)
     queries = make_questions(job.cell.load, job.cell.size)
-    ask: Callable[[], list[Any]] = partial(infer_locally, queries)
+    call: Callable[[], list[Any]] = partial(infer_locally, queries)
     if variant != "local":
-        ask = _prepare_questions(variant, stack.enter_context(Client(job.address, timeout=math.inf)), queries)
-    return ThreadSession(job, stack, lambda: ask, partial(check_answers, queries))
+        call = _prepare_questions(variant, stack.enter_context(Client(job.address, timeout=math.inf)), queries)
+    return ThreadSession(job, stack, lambda: call, partial(check_answers, queries))
 
 
 def _prepare_tensor(variant: str, client: Client, job: Job) -> Callable[[], Any]:

@@ -1,4 +1,4 @@
-"""A raw socket copy: a length, then so many bytes, each piece of which is sent back as it comes."""
+"""A raw socket copy. The client sends a length and the bytes, and the server sends each received part back."""
 
 import queue
 import socket
@@ -14,14 +14,14 @@ from benchmarks.sessions import Array, Call, Job, ThreadSession
 _LENGTH = struct.Struct("<Q")
 _PIECE_BYTES = 1024 * 1024
 _SMALL_BYTES = 64 * 1024
-"""So much is sent before anything is received: the buffers of the sockets hold it."""
+"""The number of bytes that are sent before anything is received; they fit into the socket buffers."""
 
 
 def serve(address: str) -> None:
-    """Serves each connection on a thread of its own."""
+    """Serves each connection on its own thread."""
     host, _, port = address.rpartition(":")
     with socket.create_server((host, int(port)), backlog=128) as server:
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections have it, too
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # also applies to accepted connections
         while True:
             connection, _ = server.accept()
             threading.Thread(target=_copy, args=(connection,), daemon=True).start()
@@ -45,7 +45,7 @@ def _copy(connection: socket.socket) -> None:
 
 
 def _connect(job: Job, stack: ExitStack) -> Call:
-    """Returns a call that receives into an array that is there already; another thread sends a large tensor."""
+    """Returns a call that receives into an existing array; another thread sends a large tensor."""
     host, _, port = job.address.rpartition(":")
     connected = stack.enter_context(socket.create_connection((host, int(port))))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -65,13 +65,13 @@ def _connect(job: Job, stack: ExitStack) -> Call:
         if len(data) <= _SMALL_BYTES:
             send()
         else:
-            orders.put(True)  # noqa: FBT003 - an order
+            orders.put(True)  # noqa: FBT003 - a queued command
         left = received
         while left:
             left = left[connected.recv_into(left) :]
         return out
 
-    # One thread for all calls: to start one costs as much as the copy of a small tensor.
+    # One thread makes all calls, because starting a thread takes as long as the copy of a small tensor.
     threading.Thread(target=send_orders, daemon=True).start()
-    stack.callback(orders.put, False)  # noqa: FBT003 - the end of orders
+    stack.callback(orders.put, False)  # noqa: FBT003 - the last command
     return call

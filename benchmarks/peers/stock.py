@@ -1,4 +1,4 @@
-"""grpcio as everybody writes it: a thread pool, the generated servicer, stub and messages."""
+"""A usual grpcio program: a thread pool, and the generated servicer, stub and messages."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,9 +13,9 @@ OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_leng
 
 
 class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
-    """Answers StaticReshape."""
+    """Implements StaticReshape."""
 
-    def StaticReshape(  # noqa: N802 - the contract's name
+    def StaticReshape(  # noqa: N802 - the name in the protobuf definition
         self, request: reshape_pb2.StaticReshapeRequest, context: grpc.ServicerContext
     ) -> reshape_pb2.StaticReshapeResponse:
         """Reshapes with numpy."""
@@ -26,10 +26,10 @@ class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
 
 
 def serve(address: str) -> None:
-    """Serves for ever."""
-    # As many threads as the cells with 16 clients need.
+    """Serves forever."""
+    # The cells with 16 clients need this number of threads.
     server = grpc.server(ThreadPoolExecutor(max_workers=16), options=OPTIONS)
-    reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # one method
+    reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # it implements only one method
     server.add_insecure_port(address)
     server.start()
     server.wait_for_termination()

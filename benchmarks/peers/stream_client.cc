@@ -1,10 +1,10 @@
-// The C++ client of streams: sends a tensor in chunks of 1 MiB and receives them into memory that is there already, as
-// the raw socket's client does; one thread sends, one receives. `stream_client ADDRESS BYTES messages|slices`: with
-// generated messages, or with gRPC's own slices, which copy an element once, when it is received.
+// The C++ client of streams. It sends a tensor in chunks of 1 MiB and receives them into existing memory, as the client of
+// the raw socket does. One thread sends, and one receives. `stream_client ADDRESS BYTES messages|slices` uses generated
+// messages, or gRPC's slices, which copy each element only once, when it is received.
 //
-// A line "check" makes one call and is answered "right" or "wrong: ...". A line of a number lets the client call for so
-// many seconds, at least once, and is answered with the moments of CLOCK_MONOTONIC between which it called and the
-// seconds of each call.
+// The line "check" makes one call, and prints "right" or "wrong: ...". A line with a number makes calls for this number of
+// seconds, at least one, and prints the begin and the end of the measurement (CLOCK_MONOTONIC) and the seconds of each
+// call.
 
 #include <google/protobuf/io/coded_stream.h>
 #include <grpcpp/grpcpp.h>
@@ -29,7 +29,7 @@ using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 
 static constexpr size_t kChunkBytes = 1 << 20;
-static constexpr uint32_t kOne = 0x3F800000;  // as in sessions.py: the elements differ, and none is a NaN
+static constexpr uint32_t kOne = 0x3F800000;  // as in sessions.py, so that the elements differ and none is a NaN
 static constexpr uint32_t kOffsetTag = 4 << 3, kChunkTag = 15 << 3 | 2;
 
 struct Tensor {
@@ -54,7 +54,7 @@ static v1::StreamReshapeRequest Begin(const Tensor& tensor) {
   return request;
 }
 
-// Each of the two has a stream's type, what encodes a chunk, and what takes one.
+// Each of the two classes has the type of the stream, a function that encodes a chunk, and one that receives a chunk.
 struct Messages {
   using Sent = v1::StreamReshapeRequest;
   using Received = v1::StreamReshapeResponse;
@@ -87,7 +87,7 @@ struct Slices {
     end = CodedOutputStream::WriteVarint64ToArray(offset, end);
     end = CodedOutputStream::WriteTagToArray(kChunkTag, end);
     end = CodedOutputStream::WriteVarint32ToArray(size, end);
-    // STATIC_SLICE: the tensor outlives the call, so gRPC need not copy it.
+    // STATIC_SLICE, because the tensor outlives the call, so gRPC need not copy it.
     grpc::Slice slices[] = {grpc::Slice(head, end - head),
                             grpc::Slice(tensor.bytes() + offset, size, grpc::Slice::STATIC_SLICE)};
     return grpc::ByteBuffer(slices, 2);
@@ -98,18 +98,18 @@ struct Slices {
     CodedInputStream stream(&reader);
     uint64_t offset = 0;
     uint32_t tag = stream.ReadTag(), size = 0;
-    if (tag == kOffsetTag && stream.ReadVarint64(&offset)) tag = stream.ReadTag();  // a first offset, 0, is left out
+    if (tag == kOffsetTag && stream.ReadVarint64(&offset)) tag = stream.ReadTag();  // the first offset is 0, and omitted
     if (tag == kChunkTag && stream.ReadVarint32(&size)) stream.ReadRaw(tensor->out_bytes() + offset, size);
   }
 };
 
-// Returns what is wrong with the call or its answer; the bytes are for the caller to look at.
+// Returns what is wrong with the call or its response. The caller checks the bytes.
 template <class Kind>
 std::string Call(const std::shared_ptr<grpc::Channel>& channel, Tensor* tensor) {
   using Sent = typename Kind::Sent;
   using Received = typename Kind::Received;
   grpc::ClientContext context;
-  // As a generated stub makes it.
+  // Makes the call as a generated stub does.
   static const grpc::internal::RpcMethod method(kStreamMethod, grpc::internal::RpcMethod::BIDI_STREAMING, channel);
   std::unique_ptr<grpc::ClientReaderWriter<Sent, Received>> stream(
       grpc::internal::ClientReaderWriterFactory<Sent, Received>::Create(channel.get(), method, &context));

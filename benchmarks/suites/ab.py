@@ -1,9 +1,10 @@
 """Two versions of this project, measured in turn.
 
-The candidate is the environment that runs this, the base another one (`--against`); each has its own server and its
-own client. A ratio is of the time that a call takes, candidate / base, of two measurements of one round: below 1 the
-candidate is faster. Quartiles that both lie on one side of 1 are called by their name; the spread of the ratios says
-how much the machine can tell at all, and a version against itself shows what chance makes.
+The candidate is the environment that runs this program, and the base is another one (`--against`). Each has its own
+server and client. A ratio is the duration of a call, candidate / base, from two measurements of one round. A ratio
+below 1 means that the candidate is faster. The table says "faster" or "slower" only if both quartiles are on the same
+side of 1. The spread of the ratios shows the precision of the machine. To see the effect of chance, compare a version
+with itself.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -17,13 +18,13 @@ from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format
 from benchmarks.suites.bars import LEAST_ROUNDS
 from benchmarks.tables import Table
 
-PACE = Pace(rounds=15, seconds=0.3, is_weighed=False)
+PACE = Pace(rounds=15, seconds=0.3, measures_memory=False)
 BASE = "base"
 _RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
 _SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto", experiments=REJECTED)
 _FAST = Contestant("sdk-experiment", "unary, SDK, with the experiment", OURS, "sdk/auto", experiments=EXPERIMENT)
 _WORKS = (
-    # The stock channel shows the server, behind a client that no version changes; the SDK what a user gets.
+    # The stock channel measures the server with a client that is the same in all versions. The SDK measures both.
     (_RAW, Cell(KIB)),
     (_SDK, Cell(KIB)),
     (_FAST, Cell(KIB)),
@@ -42,11 +43,13 @@ _WORKS = (
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Adds what is compared with, and in what."""
+    """Adds the options for the base and for the selection of works."""
     parser.add_argument(
-        "--against", required=True, metavar="PYTHON", help="the interpreter of the base's environment, or its checkout"
+        "--against", required=True, metavar="PYTHON", help="interpreter of the base's environment, or its checkout"
     )
-    parser.add_argument("--works", default="", metavar="TEXT", help="only those whose name or cell contains this")
+    parser.add_argument(
+        "--works", default="", metavar="TEXT", help="measure only works whose name or cell contains this text"
+    )
 
 
 def list_groups(options: Namespace) -> list[list[Entry]]:
@@ -58,10 +61,10 @@ def list_groups(options: Namespace) -> list[list[Entry]]:
 def build_tables(groups: list[list[Entry]]) -> list[Table]:
     """Returns the one table."""
     head = ("work", "cell", "base, us", "candidate, us", "candidate / base", "quartiles", "verdict")
-    return [Table("Candidate / base", head, [_tell(*group) for group in groups])]
+    return [Table("Candidate / base", head, [_build_row(*group) for group in groups])]
 
 
-def _tell(base: Entry, candidate: Entry) -> tuple[str, ...]:
+def _build_row(base: Entry, candidate: Entry) -> tuple[str, ...]:
     times = (entry.failure or format_number(median(entry.list_values("p50")) * 1e6) for entry in (base, candidate))
     ratios = candidate.compare(base, "p50")
     quartiles, verdict = "-", "too few rounds"

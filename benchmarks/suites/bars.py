@@ -1,12 +1,12 @@
-"""Bars: what the project promises of itself beside the others, and whether a run keeps it.
+"""The performance goals of the project compared with the peers, and the verdict of a run on each.
 
-1. A verdict is of paired ratios, by their spread, never by the median alone. r is what was measured, b the bar.
-2. Pass: the median of r is at least b, and the lower quartile at least 0.85 b.
-3. Miss is its mirror: the median is below b, and the upper quartile at most b / 0.85. A run is as hard to doubt when it
-   is against us as when it is for us.
-4. Undecided: the quartile contradicts the median, or there are fewer than eight rounds: of fewer it is chance where the
-   quartiles lie.
-5. A bar of memory is of one measurement: pass below it, else miss.
+1. A verdict uses the spread of paired ratios, not only their median. r is the measured ratio, b the bar.
+2. Pass: the median of r is at least b, and the lower quartile is at least 0.85 b.
+3. Miss: the median is below b, and the upper quartile is at most b / 0.85. This is the mirror of a pass, so the rule
+   treats results for us and against us alike.
+4. Undecided: the quartile contradicts the median, or there are fewer than eight rounds, because their quartiles are too
+   random.
+5. A bar for memory has one measurement: pass below the limit, else miss.
 """
 
 from collections.abc import Sequence
@@ -20,22 +20,22 @@ from benchmarks.tables import Table
 PASS, MISS, UNDECIDED, NOT_MEASURED = "pass", "**miss**", "undecided", "not measured"
 LEAST_ROUNDS = 8
 _SLACK = 0.85
-_SERVED = "served"  # what the names of contestants without a client of their own begin with
+_SERVED = "served"  # the prefix of contestants without their own client
 
 
 def find_title(contestant: str, cell: Cell) -> str:
-    """Returns the title of the table in which a contestant, by its name, is measured in a cell."""
+    """Returns the title of the table that has a contestant in a cell."""
     return f"The server alone: {cell}" if contestant.startswith(_SERVED) else str(cell)
 
 
 class Bar(NamedTuple):
-    """A promise: in that cell `over` makes at least `limit` times as many calls as `under`.
+    """A goal: in this cell, `over` makes at least `limit` times as many calls as `under`.
 
     Attributes:
-        text: what it says.
-        cell: where.
-        over: who is measured.
-        under: whom beside; None: the server's peak memory above rest is what counts, and stays below the limit.
+        text: the statement.
+        cell: the cell.
+        over: the measured contestant.
+        under: the contestant to compare with; None if the limit is for the server's peak memory above idle.
         limit: the ratio, or the bytes.
     """
 
@@ -88,13 +88,13 @@ BARS = (
 
 
 def judge(bars: Sequence[Bar], groups: Sequence[Sequence[Entry]]) -> Table:
-    """Returns the verdict on each bar that the groups are about."""
+    """Returns the verdict on each bar that the groups cover."""
     rows = [row for bar in bars for group in groups for row in _judge_group(bar, group)]
     return Table(TITLE, ("bar", "cell", "measured", "verdict"), rows)
 
 
 def find_verdict(ratios: Sequence[float], limit: float) -> str:
-    """Returns what paired ratios say of a bar."""
+    """Returns the verdict of paired ratios on a bar."""
     if not ratios:
         return NOT_MEASURED
     low, middle, high = find_quartiles(ratios)

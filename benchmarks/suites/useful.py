@@ -1,13 +1,14 @@
-"""What this project promises beside the others, in about ten minutes.
+"""The performance goals of this project compared with other implementations.
 
-Every contestant takes a float32 tensor of shape (n,) and returns the same bytes as (2, n/2). Its server runs in a
-process of its own, its clients in others; the answer's shape and bytes are checked before anything is timed. All
-clients of a process share one connection, but those of the raw socket, which have one each. "The experiment" is
-`GRPC_EXPERIMENTS=-event_engine_client` in the client's process, as after the SDK's `use_fast_polling`: there are rows
-with it, ours and C++'s; all others are without. In a round the contestants take turns, each round in another order. A
-ratio is the first row over the row (with h2load: the row over the first), of two measurements of one round. Tables show
-the median of the rounds with the quartiles in brackets. Pass, miss and undecided are by the quartiles, see
-`benchmarks/suites/bars.py`. Words in place of a number say why there is none; a dash: nothing was measured.
+A run takes about ten minutes. Every contestant takes a float32 tensor of shape (n,) and returns its bytes as a tensor
+of shape (2, n/2). Its server runs in one process, and its clients in others. The shape and bytes of a result are
+checked before the measurement. All clients of a process share one connection, except those of the raw socket, which
+have one each. "The experiment" is `GRPC_EXPERIMENTS=-event_engine_client` in the client's process, as the SDK's
+`use_fast_polling` sets it. Ours and C++ have rows with the experiment, and all other rows are without. In each round
+the contestants are measured in turn, in another order. A ratio is the first row divided by the row (with h2load: the
+row divided by the first), from two measurements of one round. Tables show the median of the rounds with the quartiles
+in brackets. The verdicts pass, miss and undecided follow from the quartiles (`benchmarks/suites/bars.py`). Words
+instead of a number are the reason for its absence. A dash means that nothing was measured.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -32,7 +33,7 @@ CELLS = {
     Cell(16 * MIB, 16): ("ours", "cpp-experiment", "arrow", "socket"),
     Cell(16 * MIB, 16, processes=4): ("ours", "arrow"),
 }
-"""The contestants of each cell. A bar is judged in the cell of both of its contestants, and the README has ratios."""
+"""The contestants of each cell. A bar is judged in the cell of both contestants. The README shows these ratios."""
 
 SERVER_CELLS = (Cell(KIB), Cell(KIB, 16))
 _LATENCY = "p50 / p99 ms"
@@ -40,14 +41,16 @@ _PEAK = "server's peak memory, per tensor"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Adds what chooses cells."""
-    parser.add_argument("--into", type=Path, metavar="FOLDER", help="for results.md, and the README's table")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="whose table --into writes")
-    parser.add_argument("--cells", default="", metavar="TEXT", help="only those whose title contains this")
+    """Adds the options that select cells."""
+    parser.add_argument(
+        "--into", type=Path, metavar="FOLDER", help="folder for results.md; also updates the README's table"
+    )
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file whose table --into updates")
+    parser.add_argument("--cells", default="", metavar="TEXT", help="measure only cells whose title contains this text")
 
 
 def list_groups(options: Namespace) -> list[list[Entry]]:
-    """Returns a group for each cell; one whose tensors would not fit into memory, all at once, is skipped."""
+    """Returns a group for each cell. A cell is skipped if its tensors do not fit into memory together."""
     by_name = {one.name: one for one in CONTESTANTS}
     groups = [[Entry(by_name[name], cell) for name in names] for cell, names in CELLS.items()]
     groups += [[Entry(one, cell) for one in SERVERS] for cell in SERVER_CELLS]
@@ -60,7 +63,7 @@ def list_groups(options: Namespace) -> list[list[Entry]]:
 
 
 def build_tables(groups: list[list[Entry]]) -> list[Table]:
-    """Returns the table of the bars and one table for each cell, whose rows are compared with its first row."""
+    """Returns the table of the bars, and one table for each cell that compares its rows with the first one."""
     return [judge(BARS, groups), *map(_build_table, groups)]
 
 
@@ -83,7 +86,7 @@ def _build_row(entry: Entry, ratios: list[float]) -> tuple[str, ...]:
 
 
 def _format_peak(entry: Entry) -> str:
-    """Returns the most memory of the server above what it has at rest, for each tensor in flight."""
+    """Returns the server's peak memory above its idle memory, for each tensor in flight."""
     if entry.peak_bytes is None or entry.status:
         return "-"
     peak, size = entry.peak_bytes / entry.cell.clients, entry.cell.size

@@ -15,8 +15,8 @@ def test_client_has_only_the_experiments_of_its_contestant(monkeypatch: pytest.M
     assert environment is not None
     worker = WorkerProcess("sockets/copy", "-", environment, experiments)
     try:
-        worker.ask(do="close")
-        assert worker.await_answer(60) == {}  # it runs, and no longer what started it
+        worker.send(do="close")
+        assert worker.await_response(60) == {}  # the worker runs without the program that started it
         variables = Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
     finally:
         worker.stop()

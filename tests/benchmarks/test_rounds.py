@@ -7,7 +7,7 @@ from benchmarks.rounds import Entry, Sample, arrange_round, format_number, forma
 
 
 def build_entry(*calls: int | None, status: str = "") -> Entry:
-    """Returns an entry that made so many calls a second, round by round; None: it missed the round."""
+    """Returns an entry with this number of calls per second in each round; None: no measurement in the round."""
     samples = {number: Sample(count, 1, 0.1, 0.2) for number, count in enumerate(calls) if count is not None}
     return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 

@@ -1,4 +1,4 @@
-"""The public suite, from its command to its report and the README's table, with what needs no peer."""
+"""The public suite from its command to its report and the README's table, without peers."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that a short run writes."""
+    """A folder with all files that a short run writes."""
     folder = tmp_path_factory.mktemp("useful")
     readme = folder / "README.md"
     readme.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n")

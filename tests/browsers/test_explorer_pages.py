@@ -82,7 +82,7 @@ def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
     expect(target).to_have_attribute("aria-invalid", "true")
     expect(target).to_have_attribute("aria-describedby", "target-hint summary")
     expect(page.locator("#summary")).to_contain_text("the nearest are 4 and 6")
-    expect(page.locator("#question")).not_to_contain_text("divisible")  # the message stands once
+    expect(page.locator("#question")).not_to_contain_text("divisible")  # the message is shown only once
     assert is_mark_within(target, "y", "height")
     target.fill("6,-1")
     see_shape(page, "[6, 4]")
@@ -187,7 +187,7 @@ def test_page_accepts_any_text(page: Page, link: str):
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1600)])
 def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme: str, width: int):
     options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
-    context = browser.new_context(**options)  # type: ignore[arg-type] # which axe-core needs: it is evaluated
+    context = browser.new_context(**options)  # type: ignore[arg-type] # axe-core needs it, because it is evaluated as JavaScript
     page = context.new_page()
     for query in (REJECTED, VIEW):
         visit(page, link, query)

@@ -1,4 +1,4 @@
-"""The pages of the documentation in Chromium: in a wide window and on a phone, in the light and in the dark."""
+"""The pages of the documentation in Chromium: on a desktop and on a phone, with light and dark colours."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from sites import PAGES, make_site
 
 REPORTS = [page for page in PAGES if page.startswith("conformance/reports/")]
 CHECKED = [*(page for page in PAGES if page not in REPORTS[1:]), "404.html", "search.html"]
-"""All reports have the same form. One of them stands for all."""
+"""The only tested report, because all reports have the same form."""
 PHONE, DESKTOP = 390, 1280
 
 

@@ -147,7 +147,7 @@ def test_batch_calls_have_a_limited_size():
     answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
     assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
     link = {"data_from": 0, "shape": [3, -1], "special_zero": False}
-    answers, calls = answer_in_calls(*[SIX] * MAX_CALL_QUERIES, link)  # the link is to an answer of the first call
+    answers, calls = answer_in_calls(*[SIX] * MAX_CALL_QUERIES, link)  # the item refers to an answer of the first call
     assert answers[-1] == (3, 2)
     assert calls == [MAX_CALL_QUERIES, 1]
     assert answer_in_calls() == ([], [])

@@ -42,7 +42,7 @@ def test_archive_of_several_windows_is_whole(tmp_path: Path):
     [
         InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape"),
         KeyboardInterrupt(),
-        UnavailableError("gone", None),  # type: ignore[arg-type] # the code of gRPC decides nothing
+        UnavailableError("gone", None),  # type: ignore[arg-type] # the code has no effect
     ],
     ids=lambda error: type(error).__name__,
 )

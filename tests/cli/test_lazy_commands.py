@@ -21,7 +21,7 @@ except SystemExit as end:
     heavy = [name for name in ("grpc", "numpy", "rich", "google.protobuf") if name in sys.modules]
     print(f"{end.code or 0} {heavy}", file=sys.stderr)
 """
-# Every exec in a process that serves and everything that it becomes.
+# The names of all exec functions in a server process and in its children.
 WATCH = """
 import sys
 def note(event, arguments):

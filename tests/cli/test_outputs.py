@@ -74,7 +74,10 @@ def test_signal_leaves_no_file(tmp_path: Path, number: signal.Signals):
 
 
 def test_signal_handlers_are_restored_and_ignored_signals_stay_ignored(tmp_path: Path):
-    terminated, before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as of nohup
+    terminated, before = (
+        signal.getsignal(signal.SIGTERM),
+        signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # the state under nohup
     try:
         with create_file(str(tmp_path / "file")):
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

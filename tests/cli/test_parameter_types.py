@@ -68,7 +68,7 @@ def test_operation_has_any_usual_spelling():
         OperationName().convert("transpose", None, None)
 
 
-def test_server_address_errors_say_what_to_write():
+def test_server_address_errors_name_valid_forms():
     for text, message in (
         ("http://localhost:50051", "write localhost:50051"),
         ("https://localhost:50051/", "write localhost:50051 and add --tls"),

@@ -96,7 +96,7 @@ def test_errors_name_the_options_to_use():
 
 def test_error_of_the_system_is_not_one_of_the_connection():
     errors: list[Exception] = [BrokenPipeError(), FileNotFoundError()]
-    errors += [UnavailableError("", None), CallTimeoutError("", None)]  # type: ignore[arg-type] # the code decides nothing
+    errors += [UnavailableError("", None), CallTimeoutError("", None)]  # type: ignore[arg-type] # the code has no effect
     assert [choose_exit_code(error) for error in errors] == [1, 1, 5, 5]
 
 

@@ -5,5 +5,5 @@ from both_clients import CALLERS
 
 @pytest.fixture(params=CALLERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Of the client, for `open_client`."""
+    """The kind of the client, for `open_client`."""
     return str(request.param)

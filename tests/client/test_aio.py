@@ -1,4 +1,4 @@
-"""The client that awaits: its calls, its life, and how it is shared between tasks."""
+"""The asyncio client: its calls, its life cycle, and its use by several tasks."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ async def test_a_cancelled_task_leaves_the_client_usable():
         async with AsyncClient(runner.addresses[0]) as client:
             task = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))
             assert await asyncio.to_thread(backend.entered.wait, 10)
-            assert await client.infer_shape([6], [6], special_zero=False) == (6,)  # which the other does not block
+            assert await client.infer_shape([6], [6], special_zero=False) == (6,)  # the other call does not block it
             assert not task.done()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

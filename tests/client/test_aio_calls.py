@@ -1,4 +1,4 @@
-"""Calls of the asyncio client that interceptors of grpc.aio see: with the same answers and errors."""
+"""Calls of the asyncio client with interceptors of grpc.aio: the results and errors are the same."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,14 @@ import pytest
 
 from in_process import Metadata, lose_once, run_blocked, run_stock
 from server_processes import ServerProcess
-from tensor_reshape.client import AsyncClient, CallTimeoutError, InvalidRequestError, ShapeQuery, UnavailableError
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    InvalidRequestError,
+    ServiceError,
+    ShapeQuery,
+    UnavailableError,
+)
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
@@ -22,12 +29,12 @@ _Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]
 
 
 class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
-    """Notes the calls of one message each way, and passes them on with metadata of its own."""
+    """Records the unary calls, and adds metadata to them."""
 
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    async def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: object
     ) -> object:
         self._seen.append(find_name(client_call_details))
@@ -37,12 +44,12 @@ class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
 
 
 class SeenStream(grpc.aio.StreamStreamClientInterceptor):
-    """Notes the streams."""
+    """Records the streams."""
 
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_stream_stream(  # type: ignore[override] # as above
+    async def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
     ) -> object:
         self._seen.append(find_name(client_call_details))
@@ -50,7 +57,7 @@ class SeenStream(grpc.aio.StreamStreamClientInterceptor):
 
 
 def find_name(details: grpc.aio.ClientCallDetails) -> str:
-    method: object = details.method  # bytes, whatever its type says
+    method: object = details.method  # bytes, although its type stub differs
     return (method.decode() if isinstance(method, bytes) else str(method)).rpartition("/")[2]
 
 
@@ -87,7 +94,7 @@ async def test_client_works_after_cancellation_with_interceptors(transfer: Way):
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0], interceptors=[SeenUnary([]), SeenStream([])]) as client:
             task = asyncio.create_task(client.reshape(SIX, [6], special_zero=False, transfer=transfer))
-            await asyncio.sleep(0)  # it has begun, and its first message is on its way
+            await asyncio.sleep(0)  # the call has begun, and its first message is being sent
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -106,3 +113,12 @@ async def test_client_keeps_no_finished_stream(server: ServerProcess):
 async def test_invalid_interceptor_is_rejected_at_once():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
+
+
+async def test_closing_a_client_ends_its_calls_with_an_error():
+    with run_blocked() as (runner, blocked):
+        async with AsyncClient(runner.addresses[0]) as client:
+            call = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))
+            await asyncio.to_thread(blocked.entered.wait)
+        with pytest.raises(ServiceError, match="the client was closed"):
+            await call

@@ -1,4 +1,4 @@
-"""What callers write: what is taken, and what an error says to write instead."""
+"""Arguments of calls: accepted types, and errors that name the right argument."""
 
 import inspect
 import re
@@ -22,21 +22,21 @@ from tensor_reshape.client import (
 from tensor_reshape.client.arguments import read_data_type, read_integers, read_operation
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
 
-NOBODY = "127.0.0.1:1"  # so whatever was sent would end in another error
+NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
 SIX = np.arange(6, dtype=np.float32)
 QUERY = ShapeQuery(data_shape=[6], shape=[6], special_zero=False)
 MISSING = r"^special_zero is missing: write special_zero=True .*cop.* special_zero=False for a dim of 0$"
 
 
 class PrintedType:
-    """As torch has them: known by what they print."""
+    """A dtype like those of torch, which is recognized by its text."""
 
     def __str__(self) -> str:
         return "torch.float16"
 
 
 def find_others(rows: Mapping[str, tuple[object, str]], take: Callable[[Any], object]) -> dict[str, str]:
-    """Returns the rows whose value is not rejected by a TypeError with such a text, and what was said."""
+    """Returns the rows whose value is not rejected by a TypeError with this text, and the actual results."""
     said = {name: find_error(value, take) for name, (value, _) in rows.items()}
     return {name: said[name] for name, (_, text) in rows.items() if not re.search(text, said[name])}
 
@@ -47,7 +47,7 @@ def find_error(value: object, take: Callable[[Any], object]) -> str:
     return str(caught.value)
 
 
-# what a caller writes as the target of a reshape, what the error says
+# the argument for the shape of a reshape, the error
 TARGETS: dict[str, tuple[object, str]] = {
     "a float": ([2.0, 3], r"shape\[0\] is 2\.0, of the type float: write 2$"),
     "a float of numpy": ([2, np.float64(3)], r"shape\[1\] is .*3\.0.*, of the type float64: write 3$"),
@@ -67,7 +67,7 @@ TARGETS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("method", OPERATIONS)
-def test_non_integer_shape_error_says_what_to_write(method: str):
+def test_non_integer_shape_error_names_valid_values(method: str):
     with Client(NOBODY) as client:
         reshape = getattr(client, method)
         assert find_others(TARGETS, lambda target: reshape(SIX, target, special_zero=False)) == {}
@@ -99,7 +99,7 @@ DIMS: dict[str, tuple[object, str]] = {
 }
 
 
-def test_invalid_dim_error_says_what_to_write():
+def test_invalid_dim_error_names_valid_values():
     query: dict[str, Any] = {"shape": [6], "special_zero": False}
     assert find_others(DIMS, lambda dim: infer_locally([ShapeQuery(data_shape=[dim], **query)])) == {}
 
@@ -121,7 +121,7 @@ async def test_call_without_special_zero_explains_the_flag(method: str):
 
 def test_query_without_special_zero_is_rejected_on_creation():
     with pytest.raises(TypeError, match=MISSING):
-        ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # that is the point: type checkers say so, too
+        ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # type checkers also report it
 
 
 @pytest.mark.parametrize("function", [Client.reshape, AsyncClient.infer_shape, ShapeQuery], ids=lambda it: it.__name__)
@@ -130,7 +130,7 @@ def test_help_shows_that_special_zero_is_required(function: Callable[..., object
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1, "1"), ("true", "'true'")])
-def test_non_bool_flag_error_says_what_to_write(value: bool, shown: str):
+def test_non_bool_flag_error_names_valid_values(value: bool, shown: str):
     text = f"special_zero is {shown}, .* write special_zero=True"
     with Client(NOBODY) as client, pytest.raises(TypeError, match=text):
         client.reshape(SIX, [6], special_zero=value)
@@ -140,7 +140,7 @@ def test_non_bool_flag_error_says_what_to_write(value: bool, shown: str):
 
 def test_special_zero_none_is_rejected_by_the_rules():
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError) as caught:
-        client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # that is the point
+        client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # wrong on purpose
     assert caught.value.reason is Reason.SPECIAL_ZERO_MISSING
 
 
@@ -195,7 +195,7 @@ def test_unsupported_data_type_error_lists_supported_types(value: object, hint: 
 
 
 @pytest.mark.parametrize("value", [14, 1.5, None, ("f32",)], ids=repr)
-def test_invalid_data_type_error_says_what_to_write(value: object):
+def test_invalid_data_type_error_names_valid_values(value: object):
     with pytest.raises(TypeError, match="write a DataType or its name, such as 'f32' or 'float32'"):
         read_data_type(value)
 
@@ -207,7 +207,7 @@ def test_data_type_of_a_query_is_checked():
     assert answer.message.endswith("; reshape takes every type")
 
 
-def ask_nobody(queries: list[ShapeQuery]) -> object:
+def call_without_server(queries: list[ShapeQuery]) -> object:
     with Client(NOBODY) as client:
         return client.infer_shapes(queries)
 
@@ -220,7 +220,7 @@ BATCHES: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("ask", [infer_locally, ask_nobody])
+@pytest.mark.parametrize("ask", [infer_locally, call_without_server])
 def test_a_batch_is_a_list_of_queries(ask: Callable[[Any], object]):
     assert find_others(BATCHES, ask) == {}
 
@@ -247,11 +247,11 @@ def test_health_service_must_be_text():
 
 def test_submit_rejects_the_result_of_a_call():
     with Client(NOBODY) as client, pytest.raises(TypeError, match=r"client\.submit\(client\.reshape, array, shape"):
-        client.submit("reshape", SIX, [6])  # type: ignore[arg-type] # that is the point
+        client.submit("reshape", SIX, [6])  # type: ignore[arg-type] # wrong on purpose
 
 
 @pytest.mark.parametrize(("target", "hint"), [([4, -1], "the nearest are 3 and 6"), ([4, 2], "3, or -1, for shape")])
-def test_local_error_says_what_is_accepted(target: list[int], hint: str):
+def test_local_error_names_accepted_values(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
-    assert "accepted" not in caught.value.metadata  # which are those of the server's rejection
+    assert "accepted" not in caught.value.metadata  # only the server's rejection has it

@@ -1,4 +1,4 @@
-"""What is taken as an array, and what is rejected with words that say what to pass; torch, jax: `tests/frameworks`."""
+"""Accepted arrays, and errors for others that name a type to use instead. `tests/frameworks` tests torch and jax."""
 
 import array
 import mmap
@@ -17,7 +17,7 @@ HOLES = np.array([1.0, np.nan])
 
 
 class Exporter:
-    """An array that knows DLPack alone, in the memory of a device of that type."""
+    """An array that supports only DLPack, in the memory of a device of this type."""
 
     def __init__(self, exported: Array, device_type: int = 1) -> None:
         self._exported = exported
@@ -31,15 +31,15 @@ class Exporter:
 
 
 class Interface:
-    """An array that knows `__array_interface__` alone."""
+    """An array that supports only `__array_interface__`."""
 
     def __init__(self, exported: Array) -> None:
         self.__array_interface__ = exported.__array_interface__
-        self._exported = exported  # whose memory it is
+        self._exported = exported  # keeps the memory alive
 
 
 class Column:
-    """A column of a table, as Polars and pandas have them: each has its own word for nulls."""
+    """A column of a table, like those of Polars and pandas, which represent nulls in different ways."""
 
     def __init__(self, numbers: Array) -> None:
         self._numbers = numbers
@@ -49,14 +49,14 @@ class Column:
 
 
 class PolarsColumn(Column):
-    """Counts them by a method."""
+    """A column of Polars, which has a method that counts nulls."""
 
     def null_count(self) -> int:
         return int(np.isnan(self._numbers.astype(float)).sum())
 
 
 class PandasColumn(Column):
-    """Counts NaNs as well, which are nulls where the type is pandas' own."""
+    """A column of pandas. It also counts NaNs, which are nulls only if the type is one of pandas itself."""
 
     def __init__(self, numbers: Array, dtype: object) -> None:
         super().__init__(numbers)
@@ -67,7 +67,7 @@ class PandasColumn(Column):
 
 
 class Table(Column):
-    """Several columns."""
+    """A table with several columns."""
 
     columns = ("a", "b")
 

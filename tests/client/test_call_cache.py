@@ -67,7 +67,7 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> RecentCache[Any, Any]:
-    """Replaces the cache by an empty one, which is so small that threads drop entries while others use them."""
+    """Replaces the cache by an empty one, which is so small that it drops entries while other threads use them."""
     known = RecentCache[Any, Any](64 << 10, 4096)
     monkeypatch.setattr(call_cache, "_cache", known)
     return known
@@ -92,7 +92,7 @@ def test_cached_call_equals_the_planned_call():
     for asked in PLAIN:
         plan = plan_reshape(asked)
         planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
-        for _ in range(2):  # made, then found
+        for _ in range(2):  # the first call fills the cache, and the second one uses it
             call = find_call(asked, MANY, {})
             assert call is not None, asked
             assert call[:2] == planned[:2], asked
@@ -179,7 +179,7 @@ ODD = [
 
 def test_arguments_of_other_types_are_not_cached(known: dict[Any, Any]):
     before = [read(odd) for odd in ODD]
-    for shape in ((2, 3), (1, 6)):  # their equals, for most of them
+    for shape in ((2, 3), (1, 6)):  # most of the values have equal ones of another type
         find(shape=shape)
         find(shape=shape, expected_shape=shape)
     assert [odd for odd in ODD if find_call(odd, MANY, {}) is not None] == []
@@ -263,11 +263,11 @@ def test_cached_calls_equal_planned_calls_for_random_arguments(
 ):
     asked = arguments(np.zeros(dims, dtype), target, special_zero=zero)
     planned = read(asked)
-    for _ in range(2):  # made, then found
+    for _ in range(2):  # the first call fills the cache, and the second one uses it
         try:
             call = find_call(asked, MANY, {})
         except ReshapeError as error:
-            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right answers
+            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right results
         else:
             assert call is None or call[:2] == planned
 

@@ -1,4 +1,4 @@
-"""An error whose time was up says what was wrong with the connection, where something was; by both clients."""
+"""A timeout error of either client describes a connection failure, if there was one."""
 
 import socket
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ TLS = {"credentials": grpc.ssl_channel_credentials()}
 
 @contextmanager
 def run_silent() -> Iterator[str]:
-    """Listens, and says nothing to whoever connects. Yields the address."""
+    """Accepts connections without sending anything. Yields the address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -47,7 +47,7 @@ def test_timeout_of_a_connected_server_omits_the_connection(kind: str):
 @pytest.mark.parametrize("timeout", [0.05, 0.3])
 def test_connection_refused_is_reported_for_short_timeouts(kind: str, timeout: float):
     with open_client(kind, NOBODY) as client:
-        for _ in range(3):  # at any point of the attempts to connect
+        for _ in range(3):  # the timeout can be at any point of the attempts to connect
             with pytest.raises(ServiceError, match=r"connection refused|is not connected"):
                 client.infer_shape([6], [6], timeout=timeout)
 

@@ -1,4 +1,4 @@
-"""What is sent beside the message of one call, and what its errors carry; by both clients."""
+"""The metadata, timeout and request id of one call, and the information in its errors, for both clients."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -38,15 +38,15 @@ CALLS: dict[str, Callable[[AnyClient, Mapping[str, Any]], object]] = {
 
 
 class Recorder(grpc.ServerInterceptor):
-    """Keeps the metadata of the calls that the client makes."""
+    """Records the metadata of the client's calls."""
 
     def __init__(self) -> None:
         self.calls: list[set[tuple[str, str | bytes]]] = []
 
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_service(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
     ) -> object:
-        if not handler_call_details.method.endswith("/Watch"):  # which gRPC's core makes by itself, of the health
+        if not handler_call_details.method.endswith("/Watch"):  # gRPC's core starts this health watch by itself
             self.calls.append(set(cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)))
         return continuation(handler_call_details)
 
@@ -58,7 +58,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def recorded(recorder: Recorder) -> Iterator[str]:
-    """A server that answers InferShape and batches alone, and keeps what it is sent of all calls."""
+    """A server that implements only InferShape and batches, and records the metadata of all calls."""
     methods = {"InferShape": lambda *_: INFERRED, "BatchInferShape": lambda *_: encode_batch_response([ANSWER], 2**20)}
     with run_stock(methods, interceptors=[recorder]) as address:
         yield address
@@ -68,7 +68,9 @@ def test_calls_send_client_metadata_and_their_own(kind: str, recorder: Recorder,
     with open_client(kind, recorded, metadata=[("of", "all")]) as client:
         for name, call in CALLS.items():
             before = len(recorder.calls)
-            with suppress(ServiceError):  # most are not implemented there, but sent, which is enough
+            with suppress(
+                ServiceError
+            ):  # the server implements few of the methods, but the test needs only the sent metadata
                 call(client, NAMED)
             sent = recorder.calls[before:]
             assert sent, name
@@ -85,7 +87,7 @@ def test_all_attempts_share_one_request_id(kind: str, recorder: Recorder):
 
 
 def reject(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
-    """Ends a call badly, with this id."""
+    """Makes a call fail with this request id."""
     context.set_trailing_metadata(((REQUEST_ID_KEY, request_id),))
     context.abort(grpc.StatusCode.INTERNAL, "no")
 
@@ -148,10 +150,10 @@ def test_invalid_metadata_are_rejected(pair: tuple[str, str | bytes]):
 def test_metadata_error_says_to_write_pairs(metadata: object, kind: str):
     with pytest.raises(
         TypeError, match=rf"^metadata is of the type {kind}: write pairs, such as \[\('key', 'value'\)\]$"
-    ):  # they are not shown
-        check_metadata(metadata)  # type: ignore[arg-type] # that is the point
+    ):  # the message does not show them
+        check_metadata(metadata)  # type: ignore[arg-type] # wrong on purpose
 
 
 def test_valid_metadata_are_accepted():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
-    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # no sequence
+    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # an iterator

@@ -1,4 +1,4 @@
-"""Until when a call may take."""
+"""The deadline of a call."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the SDK raises when there is no answer."""
+"""The exceptions of the SDK for failed calls."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""A process that leaves its clients open ends, whatever they do then; each in a process of its own."""
+"""A process with open clients can exit, whatever their state; each test uses a separate process."""
 
 import subprocess
 import sys
@@ -8,8 +8,8 @@ import pytest
 from server_processes import ServerProcess
 from tensor_reshape.runtime.experiments import find_release
 
-SECONDS = 120  # a process that hangs does so for ever
-# Ends in the middle of calls of other threads: `go_on` returns when its thread has made one call and goes on.
+SECONDS = 120  # a hanging process never ends
+# Exits during calls of other threads: `go_on` returns after its thread has made one call, and the thread continues.
 BEGIN = """
 import asyncio, sys, threading
 import numpy as np
@@ -80,7 +80,7 @@ def test_process_with_open_clients_ends(server: ServerProcess, name: str):
 
 @pytest.mark.parametrize("call", ["reshape()", "client.wait_until_ready(timeout=0.05)"])
 def test_process_ends_after_a_call_that_looked_at_the_connection(call: str):
-    # Nothing answers there: what a call ends with when its time is up says so.
+    # No server listens there, so the error after the timeout shows the state of the connection.
     program = f"""
 import socket
 listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""`use_fast_polling`, each time in an interpreter of its own."""
+"""`use_fast_polling`, each time in a separate interpreter."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from tensor_reshape.client.experiments import _EXPERIMENTS as EXPERIMENTS
 
 VARIABLE = "GRPC_EXPERIMENTS"
-# Prints what the environment says when the compiled part of grpcio is looked for.
+# Prints the environment at the time when the compiled part of grpcio is imported.
 WATCH = f"""
 import importlib.metadata, os, sys
 
@@ -21,7 +21,7 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 """
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
-TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
+TRIED = PRETEND.format(version="1.85.1")  # independent of the installed version
 SWITCH = "from tensor_reshape.client import use_fast_polling\nprint(use_fast_polling())"
 CALL_NOBODY = """
 import grpc
@@ -35,7 +35,7 @@ UNKNOWN = "Unknown experiment"
 
 
 def run(*lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program; its environment names no experiments unless it is told to."""
+    """Runs a program without the variable for experiments, unless `variables` sets it."""
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
     return subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
@@ -48,7 +48,7 @@ def run(*lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def watch(*lines: str, **environment: str) -> list[str]:
-    """Returns what a program printed, what grpc found in the environment first."""
+    """Returns the output of a program, which begins with the environment that grpc found."""
     return run(WATCH, *lines, **environment).stdout.splitlines()
 
 
@@ -96,7 +96,7 @@ def test_core_knows_the_experiment():
 
 
 def test_core_reads_the_variable_when_grpc_is_imported():
-    # It logs what it does not know: so the variable need not be there any longer when the first channel is made.
+    # grpcio logs unknown experiments, so the variable may be removed before the first channel is made.
     forget = f"import grpc, os\ndel os.environ[{VARIABLE!r}]"
     assert UNKNOWN in run(forget, CALL_NOBODY, **{VARIABLE: "-nobody_knows_it"}).stderr
 

@@ -1,4 +1,4 @@
-"""What `like=` names, where no framework but numpy is installed; torch, jax and PyArrow: `tests/frameworks`."""
+"""The values of `like=` if only numpy is installed. `tests/frameworks` tests torch, jax and PyArrow."""
 
 import sys
 import types
@@ -14,7 +14,7 @@ SIX = np.arange(6, dtype=np.float32)
 
 
 class Foreign:
-    """An array by the array API standard."""
+    """An array that implements the array API standard."""
 
     def __array_namespace__(self) -> types.ModuleType:
         namespace = types.ModuleType("some_array_library")
@@ -33,7 +33,7 @@ def test_array_api_output_uses_the_namespace():
     framework = find_framework(Foreign(), DataType.F32)
     assert np.shares_memory(framework.present(SIX), SIX)
     assert (framework.name, framework.takes_read_only) == ("some_array_library", False)
-    with pytest.raises(TypeError, match=r"some_array_library .* has no type bf16"):  # which numpy cannot export
+    with pytest.raises(TypeError, match=r"some_array_library .* has no type bf16"):  # numpy cannot export it
         find_framework(Foreign(), DataType.BF16)
 
 

@@ -1,4 +1,4 @@
-"""Unary calls on gRPC's core: whatever ends a call, its caller sees what a stock call would have shown."""
+"""Unary calls on gRPC's core: for every outcome, the caller sees the same as with a call of grpcio's public API."""
 
 import signal
 import subprocess
@@ -44,7 +44,7 @@ import math, signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
@@ -54,7 +54,7 @@ with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
 
 
 class End(NamedTuple):
-    """How a call ended, as its caller sees it."""
+    """The outcome of a call for its caller."""
 
     kind: type[BaseException]
     code: object
@@ -73,7 +73,7 @@ def find_end(call: Callable[..., object], *arguments: Any, **fields: Any) -> End
 
 
 class Held:
-    """A method that answers when the call is over. `entered`: one has come. `left`: its caller has gone."""
+    """A method that responds after the call is over. `entered`: a call is here. `left`: its caller has gone away."""
 
     def __init__(self) -> None:
         self.entered, self.left = threading.Event(), threading.Event()
@@ -114,11 +114,11 @@ def reshape(client: Client, **fields: Any) -> object:
 NOT_DIVISIBLE = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape[0]", index=0, value=4)
 BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
 LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
-# How the server is run, the seconds of the call, the error and a part of its text.
+# The flags of the server, the timeout in seconds, the error, and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
     "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
-    "a rejection that may be asked again": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
-    "a method that nobody serves": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
+    "a rejection that may be retried": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
+    "a method that the server does not have": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
     "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
     "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),
     "a bug": (serve(abort(grpc.StatusCode.INTERNAL, "of it")), SECONDS, TensorReshapeError, "of it"),
@@ -177,8 +177,8 @@ def test_failed_start_raises_the_same_error_with_both_apis():
     with open_both() as both:
         direct, stock = (find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both)
     assert direct == stock
-    assert "metadata" in direct.message  # the rest is the words of the installed grpcio
-    for transport in both:  # their channels are closed
+    assert "metadata" in direct.message  # the rest depends on the installed grpcio
+    for transport in both:  # both channels are closed
         assert find_end(transport.send, PATH, b"", 1, ()).kind is ValueError
 
 
@@ -200,7 +200,10 @@ def test_killed_server_raises_unavailable(grpc_api: GrpcApi):
             assert held.entered.wait(SECONDS)
         end = future.result(SECONDS)
         transport.close()
-    assert end.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}  # as `retries` knows of those lost
+    assert end.code in {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.CANCELLED,
+    }  # `retries` treats both codes as a lost call
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
@@ -212,7 +215,9 @@ def test_ctrl_c_ends_a_call_at_once_on_both_sides(grpc_api: GrpcApi):
             try:
                 assert held.entered.wait(SECONDS)
                 process.send_signal(signal.SIGINT)
-                written, _ = process.communicate(timeout=SECONDS)  # for ever, if it went on waiting for its answer
+                written, _ = process.communicate(
+                    timeout=SECONDS
+                )  # would hang if the call still waited for its response
             finally:
                 process.kill()
         assert held.left.wait(SECONDS)
@@ -223,7 +228,7 @@ def test_interceptor_of_a_channel_sees_every_call():
     seen = []
 
     class Watch(grpc.UnaryUnaryClientInterceptor):
-        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+        def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
             self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
         ) -> object:
             seen.append(client_call_details.method)
@@ -240,7 +245,7 @@ def test_calls_use_the_core_unless_public_is_requested():
     with open_both() as both:
         assert [type(transport) for transport in both] == [CoreTransport, Transport]
     with pytest.raises(ValueError, match=r"'fast'.*auto, public"):
-        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without types may write it
+        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without type checks may pass it
 
 
 def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPatch):
@@ -253,7 +258,7 @@ def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPat
         with monkeypatch.context() as patch:
             patch.delattr(cygrpc, part)
             assert not is_supported.__wrapped__(), part
-    monkeypatch.setattr(cygrpc, "Channel", Channel)  # whose calls take other arguments
+    monkeypatch.setattr(cygrpc, "Channel", Channel)  # its calls have other arguments
     assert not is_supported.__wrapped__()
 
 

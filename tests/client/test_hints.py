@@ -1,4 +1,4 @@
-"""The advice in errors of messages that were too large."""
+"""The advice in errors about messages that are too large."""
 
 import grpc
 
@@ -35,4 +35,4 @@ def test_other_errors_are_unchanged():
     other_reason = LimitError.of(Reason.OUTPUT_TOO_LARGE, TEXT)
     for error in (other_text, other_reason, UnavailableError(TEXT, grpc.StatusCode.UNAVAILABLE)):
         assert advise(error, RESHAPE) is error
-    assert advise(TOO_LARGE, INFER_SHAPE.path) is TOO_LARGE  # its message cannot be made smaller
+    assert advise(TOO_LARGE, INFER_SHAPE.path) is TOO_LARGE  # the message of this method cannot be made smaller

@@ -1,4 +1,4 @@
-"""What `tensor_reshape.client` offers, and what it imports for that."""
+"""The public names of `tensor_reshape.client`, and the modules that it imports for them."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_infer_locally_imports_only_the_standard_library():
         "queries.append(ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False, data_strides=[1]))",
         "print(*infer_locally(queries)[:2], infer_locally(queries)[2].reason)",
         f"print([name for name in {HEAVY} if name in sys.modules])",
-        # Nor do names that are not of a client need grpc.
+        # Names of other modules do not need grpc, either.
         "from tensor_reshape.client import HealthStatus, PackedTensor, Progress, ServerInfo, Transfer",
         "print('grpc' in sys.modules)",
     ) == ["[N, 4] [3, 4*N/3] NOT_DIVISIBLE", "[]", "False"]

@@ -1,4 +1,4 @@
-"""What a client rejects to be made with, before anything is sent."""
+"""Options that a client rejects before it connects."""
 
 import copy
 import math
@@ -69,9 +69,9 @@ def test_channel_timeouts_are_consistent():
         int(options[f"grpc.{name}_ms"]) / 1000
         for name in ("keepalive_time", "keepalive_timeout", "http2.ping_timeout", "dns_min_time_between_resolutions")
     )
-    # What hangs or is cut off is noticed while the call has time left to be sent again.
+    # A client detects a hanging or disconnected server while the call still has time for another attempt.
     assert host < server < silent + server < DEFAULT_TIMEOUT_SECONDS
-    assert 2 * lookup < PATIENCE_SECONDS  # so an address is looked up again while a call waits
+    assert 2 * lookup < PATIENCE_SECONDS  # so the client resolves an address again while a call waits
     allowed = dict(server_options.build_options(Config(), 1, shares=False))
     assert silent * 1000 >= 2 * allowed["grpc.http2.min_ping_interval_without_data_ms"]
 
@@ -97,7 +97,7 @@ def test_channel_option_of_another_type_is_rejected(pair: tuple[Any, Any]):
 
 def test_channel_option_may_be_integer_text_or_bytes():
     options = tuple(("name", value) for value in (1, -1, True, "text", b"bytes"))
-    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # no sequence
+    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # an iterator
 
 
 def test_compression_must_be_of_grpc():

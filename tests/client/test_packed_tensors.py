@@ -1,4 +1,4 @@
-"""A packed tensor is a type, a shape and bytes, whatever holds these; through both clients, in every way."""
+"""A packed tensor is a type, a shape and bytes of any buffer; both clients accept it for every transfer."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ def client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[An
 
 
 def make_tensor(data_type: DataType, dims: tuple[int, ...]) -> PackedTensor:
-    """Returns a tensor of random bytes, the spare bits included."""
+    """Returns a tensor of random bytes, including the unused bits."""
     size = data_type.count_bytes(int(np.prod(dims)))
     return PackedTensor(data_type, dims, np.random.default_rng(size).bytes(size))
 
@@ -73,7 +73,7 @@ def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
             client.reshape(PackedTensor(DataType.U3, [5], bytes(size)), [-1])
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_SIZE_MISMATCH, "data.data")
         assert caught.value.metadata == {"have": str(size), "want": "2"}
-    with pytest.raises(InvalidRequestError) as caught:  # by the rules, before the bytes are counted
+    with pytest.raises(InvalidRequestError) as caught:  # the rules are checked before the number of bytes
         client.reshape(PackedTensor(DataType.NF4, [5], b""), [2, -1])
     assert caught.value.reason == Reason.NOT_DIVISIBLE
     with pytest.raises(LimitError):

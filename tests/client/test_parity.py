@@ -1,4 +1,4 @@
-"""Both clients have one surface, and one truth holds for both."""
+"""Both clients have the same public methods, and behave in the same way."""
 
 import inspect
 import time
@@ -43,11 +43,11 @@ def test_every_call_takes_the_options_of_a_call():
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_batch_calls_share_one_deadline(kind: str):
-    left: list[float] = []  # of the time of each call, when it arrives
+    left: list[float] = []  # the remaining time of each call when it arrives
 
     def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:
         left.append(context.time_remaining())
-        if len(left) <= MAX_PARALLEL_CALLS:  # the others are made when these are answered
+        if len(left) <= MAX_PARALLEL_CALLS:  # the other calls begin after the responses to these
             time.sleep(HELD_SECONDS)
         return encode_batch_response([ShapeAnswer((6,))] * len(decode_batch_request(request)), 2**20)
 

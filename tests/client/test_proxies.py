@@ -1,4 +1,4 @@
-"""What the environment says of proxies, and which targets follow it."""
+"""Proxy settings in the environment, and the targets to which they apply."""
 
 import socket
 
@@ -11,7 +11,7 @@ from tensor_reshape.client import Client, UnavailableError
 
 @pytest.fixture(autouse=True)
 def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy that is not there, and nothing else that the environment may say of proxies."""
+    """Sets a proxy that does not exist, and removes all other proxy settings from the environment."""
     for name in ("https_proxy", "grpc_proxy", "no_proxy", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""Questions as callers ask them, read before anything is sent."""
+"""The arguments of queries, which are parsed before anything is sent."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_dims, split_que
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
 
 FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
-# what a caller writes, the dim that it is
+# the argument, the parsed dim
 READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "an int": (4, 4),
     "an int below 0": (-1, -1),
@@ -45,7 +45,7 @@ READINGS: dict[str, tuple[DimLike, AnyDim]] = {
 def test_a_dim_is_read_in_every_form():
     read = {name: read_dims([dim]) for name, (dim, _) in READINGS.items()}
     assert read == {name: (dim,) for name, (_, dim) in READINGS.items()}
-    assert (read_dims(None), read_dims([])) == (None, ())  # of which nothing is known; a scalar's
+    assert (read_dims(None), read_dims([])) == (None, ())  # an unknown rank, and a scalar
 
 
 def test_integers_of_numpy_become_those_of_python():
@@ -53,7 +53,7 @@ def test_integers_of_numpy_become_those_of_python():
     read = read_dims(dims)
     assert read == (3,) * 5
     assert {type(dim) for dim in read} == {int}
-    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # as good as ints
+    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # numpy integers are also accepted
     assert isinstance(dim, Dim)
     assert [type(end) for end in dim.bounds] == [int, int]
 

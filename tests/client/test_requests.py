@@ -1,4 +1,4 @@
-"""What is decided before anything is sent: keywords, targets, and what numpy's arrays become."""
+"""Checks before anything is sent: keywords, targets, and the conversion of numpy arrays."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tensor_reshape.wire.methods import OPERATION_METHODS
 from tensor_reshape.wire.reshapes import decode_reshape_request, encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
-NOBODY = "127.0.0.1:1"  # so whatever was sent would end in another error
+NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
 SIX = np.arange(6, dtype=np.float32)
 OF_RESHAPES = {
     "expected_shpae": "expected_shape",
@@ -38,7 +38,7 @@ OF_QUESTIONS = {
     "request_ids": "request_id",
     "xyzzy": None,
 }
-# The arguments of each method; which keyword is taken for which.
+# The arguments of each method, and the keyword that is suggested for a wrong one.
 KEYWORDS: dict[str, tuple[tuple[object, ...], dict[str, str | None]]] = {
     **dict.fromkeys(OPERATIONS, ((SIX, [6]), OF_RESHAPES)),
     "infer_shape": (([6], [6]), OF_QUESTIONS),
@@ -55,7 +55,7 @@ def test_an_unknown_keyword_is_a_type_error_that_names_the_nearest(kind: str):
             hint = "" if right is None else rf"\. Did you mean '{right}'\?"
             with pytest.raises(TypeError, match=rf"^{method}\(\) got an unexpected keyword argument '{wrong}'{hint}$"):
                 getattr(client, method)(*KEYWORDS[method][0], **{wrong: None})
-        with pytest.raises(TypeError, match="data_from"):  # which only a query of a batch has
+        with pytest.raises(TypeError, match="data_from"):  # only queries of a batch have it
             client.infer_shape([6], [6], data_from=0)
 
 
@@ -86,7 +86,7 @@ def test_shape_array_keeps_its_type_and_lists_use_the_widest():
         plan(RESHAPE, shape=np.array([3, 2], np.uint8)).shape,
     )
     types = [view and view.data_type for view in views]
-    assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # that of StaticReshape is no tensor
+    assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # StaticReshape has no tensor for the shape
 
 
 def test_different_strides_make_different_requests():
@@ -117,7 +117,7 @@ def test_unsendable_query_gets_its_error_in_place():
     queries = [
         ShapeQuery(data_shape=[6], shape=["6"], special_zero=False),
         ShapeQuery(data_shape=[6], shape=["1.5"], special_zero=False),
-        ShapeQuery(data_from=2**40, shape=[6], special_zero=False),  # which no message can hold
+        ShapeQuery(data_from=2**40, shape=[6], special_zero=False),  # a message cannot contain it
     ]
     call = build_infer_shapes(queries)
     assert [len(item) > 0 for item in decode_batch_request(call.request)] == [True, False, False]

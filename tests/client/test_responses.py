@@ -1,4 +1,4 @@
-"""What a caller gets of a response, and what becomes of those that are none."""
+"""Results that callers get for responses, and errors for invalid responses."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Budgets, and which failure is followed by another attempt, after what."""
+"""Retry budgets, the failures that are retried, and the delays."""
 
 import math
 import weakref
@@ -17,7 +17,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 LOST = [
     ServiceError("", StatusCode.UNAVAILABLE),
     ServiceError("", StatusCode.CANCELLED),
-    # As gRPC words them where a proxy loses the server of a stream.
+    # The messages of gRPC if a proxy loses the server of a stream.
     InternalServerError("Stream removed (RST_STREAM (Received RST_STREAM with error code 2))", StatusCode.INTERNAL),
     InternalServerError("Received RST_STREAM with error code 2", StatusCode.INTERNAL),
     ServiceError("Stream removed (Data frame with END_STREAM flag received)", StatusCode.UNKNOWN),
@@ -36,7 +36,7 @@ FINAL = [
 
 
 def ask_back(seconds: float) -> LimitError:
-    """Returns what a server says that wants to be asked again after so long."""
+    """Returns the status of a server that requests a retry after this delay."""
     rejection = LimitError.of(Reason.SERVER_BUSY, "")
     rejection.retry_seconds = seconds
     return rejection
@@ -69,7 +69,7 @@ def test_permanent_error_ends_the_call(error: TensorReshapeError):
     attempts = begin()
     assert attempts.plan_pause(error) is None
     assert attempts.choose_end(error) is error
-    if error is not TIME_IS_UP:  # nor does a rejection before it hide it
+    if error is not TIME_IS_UP:  # an earlier rejection does not hide the timeout
         attempts = begin()
         attempts.plan_pause(BUSY)
         assert attempts.choose_end(error) is error

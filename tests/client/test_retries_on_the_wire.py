@@ -1,4 +1,4 @@
-"""What a server sees of calls that the SDK sends again; of those of stock clients, see `e2e/test_pushback`."""
+"""Retries of the SDK as a server sees them. `e2e/test_pushback` tests those of clients without the SDK."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 
 
 class Rejecting:
-    """Rejects the first calls as a server with too much to do, then answers; keeps when each came and what it was."""
+    """Rejects the first calls with SERVER_BUSY, then responds; records the time and the request of each call."""
 
     def __init__(self, rejections: float) -> None:
         self.rejections, self.times, self.requests = rejections, list[float](), set[bytes]()
@@ -38,10 +38,10 @@ class Rejecting:
 
 
 class Holding(Rejecting):
-    """Keeps what it does not reject until the caller's time is up, which is soon after the first rejection."""
+    """Holds calls that it does not reject until the deadline, which is soon after the first rejection."""
 
     def find_remaining_seconds(self, deadline: Deadline) -> float:
-        """Returns what a caller has left: so nothing hangs on how fast this machine gets to the first rejection."""
+        """Returns the remaining time of a caller, so the test is independent of the time until the first rejection."""
         del deadline
         return 0.2 if self.times else 30.0
 
@@ -78,7 +78,7 @@ def test_retries_to_a_busy_server_slow_down(kind: str):
     rejecting = Rejecting(3)
     with run_stock({"InferShape": rejecting}) as address, open_client(kind, address) as client:
         assert infer(client) == (6,)
-    least = [0.2 + 0.1 * 2**failures / 2 for failures in range(3)]  # after the time that it says
+    least = [0.2 + 0.1 * 2**failures / 2 for failures in range(3)]  # after the delay that the server requests
     pauses = [after - before for before, after in pairwise(rejecting.times)]
     assert [pause >= seconds for pause, seconds in zip(pauses, least, strict=True)] == [True] * 3
     assert len(rejecting.requests) == 1
@@ -98,7 +98,7 @@ def test_full_server_gets_few_retries():
     ):
         for future in [pool.submit(call, client) for _ in range(200)]:
             future.result()
-    assert len(rejecting.times) == 200 + 49  # what the budget of a client that is never answered grants
+    assert len(rejecting.times) == 200 + 49  # the retry budget of a client without any success
 
 
 @pytest.mark.usefixtures("short_patience")

@@ -1,4 +1,4 @@
-"""An answer as callers get it: a sequence of dims."""
+"""An inferred shape: a sequence of dims."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def test_an_inferred_shape_equals_the_same_dims_only():
 
 @pytest.mark.parametrize("dims", [(), (2, 3), (N, None)], ids=str)
 def test_inferred_shape_hash_equals_the_tuple(dims: tuple[AnyDim, ...]):
-    assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # equal to its key
+    assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # the shape is equal to the key
     assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
 
 

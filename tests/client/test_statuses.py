@@ -1,4 +1,4 @@
-"""How a call that failed becomes an exception."""
+"""Conversion of the status of a failed call to an exception."""
 
 import pytest
 from grpc import StatusCode

@@ -1,4 +1,4 @@
-"""The client that blocks: its calls, its life, and how it is shared between threads."""
+"""The blocking client: its calls, its life cycle, and its use by several threads."""
 
 import math
 import threading
@@ -42,7 +42,7 @@ def test_threads_share_one_client(client: Client):
 
 async def test_blocking_client_rejects_async_with():
     with pytest.raises(TypeError, match=r"use `with Client\(\.\.\.\)`, or `async with AsyncClient"):
-        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
+        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # wrong on purpose
             pass
 
 
@@ -64,7 +64,7 @@ def test_submitted_call_returns_a_future(client: Client):
 
 
 def submit_too_many(client: Client) -> list[Future[Array]]:
-    """Submits one call more than there are threads."""
+    """Submits one more call than there are threads."""
     count = client._pool._max_workers + 1
     return [client.submit(client.static_reshape, SIX, [6], special_zero=False) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Calls of the blocking client that interceptors of grpc see: made the stock way, with the same answers and errors."""
+"""Calls of the blocking client with interceptors of grpc, which use grpcio's public API and have the same results."""
 
 from collections.abc import Callable
 from typing import NoReturn
@@ -6,7 +6,7 @@ from typing import NoReturn
 import grpc
 import numpy as np
 import pytest
-from grpc._interceptor import _ClientCallDetails  # what interceptors are given
+from grpc._interceptor import _ClientCallDetails  # the argument of interceptors
 
 from in_process import Metadata, lose_once, run_stock
 from server_processes import ServerProcess
@@ -23,17 +23,17 @@ NOBODY = "127.0.0.1:1"
 
 
 class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Notes the calls in a list that several may share, and passes them on with metadata of its own."""
+    """Records the calls in a list that several interceptors may share, and adds metadata to them."""
 
     def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
         self._name, self._seen = name, seen
 
-    def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request)
 
-    def intercept_stream_stream(  # type: ignore[override] # as above
+    def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request_iterator: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request_iterator)
@@ -44,7 +44,7 @@ class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor)
 
 
 class Failing(grpc.UnaryUnaryClientInterceptor):
-    """Lets no call pass."""
+    """An interceptor that rejects every call."""
 
     def intercept_unary_unary(self, *_: object) -> NoReturn:
         raise KeyError

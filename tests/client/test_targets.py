@@ -1,4 +1,4 @@
-"""Targets of clients: what gRPC takes for a server, and what is rejected since it takes it for another."""
+"""Targets of clients: the valid ones, and invalid ones that gRPC would interpret in an unexpected way."""
 
 import pytest
 
@@ -21,7 +21,7 @@ GOOD = [
     "ipv6:[::1]:1",
     "xds:///service",
 ]
-# what a caller writes, what to write instead
+# the target, the suggested target
 BAD = {
     "http://localhost:50051": "write 'localhost:50051' without the scheme; for TLS, pass credentials=",
     "https://example.com:443/": "write 'example.com:443' without the scheme; for TLS",

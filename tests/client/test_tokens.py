@@ -1,4 +1,4 @@
-"""The token that a client shows, and where it may travel. What a server makes of it is in e2e/test_security."""
+"""The token of a client, and the connections on which it may be sent. e2e/test_access tests the server."""
 
 import os
 import traceback
@@ -21,13 +21,13 @@ HERE, ELSEWHERE = "localhost:1", "server.example.org:1"
 
 @pytest.fixture
 def seen() -> list[str | bytes]:
-    """The authorization of each call that has reached `address`, in their order."""
+    """The authorization metadata of each call at `address`, in order."""
     return []
 
 
 @pytest.fixture
 def address(seen: list[str | bytes]) -> Iterator[str]:
-    """Of a server that rejects all."""
+    """The address of a server that rejects every call."""
 
     def reject(_: object, context: grpc.ServicerContext) -> NoReturn:
         seen.extend(value for key, value in context.invocation_metadata() if key == "authorization")
@@ -56,7 +56,7 @@ async def test_plain_text_token_is_rejected_before_sending():
     "text", ["", " ", "two words", "line\nbreak", "\u00e9" * 20, "a=b", f"Bearer {SECRET}", f"{SECRET}\udcff"]
 )
 def test_invalid_token_error_hides_the_token(text: str, tmp_path: Path):
-    (tmp_path / "token").write_text(text, errors="surrogateescape")  # the last one is no UTF-8
+    (tmp_path / "token").write_text(text, errors="surrogateescape")  # the last text is not UTF-8
     for given in ({"token": text}, {"token_file": tmp_path / "token"}):
         with pytest.raises(ValueError, match="not a valid token") as caught:
             Client(HERE, **PLAIN, **given)
@@ -138,7 +138,9 @@ def test_unknown_credentials_send_the_token_by_call_credentials(
     kind: str, address: str, seen: list[str | bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)
-    local = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)  # which go nowhere else
+    local = grpc.local_channel_credentials(
+        grpc.LocalConnectionType.LOCAL_TCP
+    )  # these credentials are valid only for local connections
     insecure = grpc.experimental.insecure_channel_credentials()  # type: ignore[no-untyped-call]
     rows = [(local, "seen", [f"Bearer {SECRET}"]), (insecure, r"health check|security level", [])]
     for credentials, text, shown in rows:

@@ -1,4 +1,4 @@
-"""The trace that a client passes on."""
+"""The trace context that a client sends."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How the elements of one call travel, and where they land: without a server."""
+"""How a call sends its elements and where it stores the result, without a server."""
 
 from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
@@ -24,9 +24,9 @@ SIX = np.arange(6, dtype=np.float32)
 PAIRS = [[0, 1], [2, 3], [4, 5]]
 WAYS = ["inline", "stream", "view"]
 array_namespace = ModuleType("some_array_library")
-array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 gives all read-only
+array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 returns only read-only arrays
 SUPPLIER = SimpleNamespace(__array_namespace__=lambda: array_namespace)
-"""An array of a framework that takes numpy's memory over."""
+"""An array of a framework that uses numpy's memory."""
 ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b"")))
 
 
@@ -35,7 +35,7 @@ def plan(array: Array | PackedTensor = SIX, shape: Sequence[int] = (3, 2)) -> Pl
 
 
 def deliver(asked: Plan | None = None, limit: int = 0, **how: Any) -> Delivery:
-    handover: Handover = how  # type: ignore[assignment] # what a caller may write, right or wrong
+    handover: Handover = how  # type: ignore[assignment] # a valid or invalid argument
     return Delivery(asked or plan(), handover, limit)
 
 
@@ -55,7 +55,7 @@ def infer(*dims: int) -> InferredShape:
 
 
 def make_output(delivery: Delivery, way: str) -> Array:
-    """Returns what a caller gets, by each way."""
+    """Returns the result of each kind of transfer."""
     if way == "view":
         return np.asarray(delivery.view(infer(3, 2)))
     return np.asarray(delivery.land(freeze(SIX.reshape(3, 2)) if way == "inline" else delivery.make_output()))
@@ -87,10 +87,10 @@ def test_transfer_follows_the_option_or_the_size():
         "no such way",
         "no such copy",
         "a copy that must not be made",
-        "a view with a place",
-        "a place of another shape",
-        "a place that is no array",
-        "a place, and another array",
+        "a view with an output array",
+        "an output array of another shape",
+        "an output that is not an array",
+        "an output array, and another array",
     ],
 )
 def test_contradictory_options_raise_value_error(how: dict[str, Any]):
@@ -109,7 +109,7 @@ def test_output_is_writable_only_when_requested(way: str):
     for writable in (False, True):
         assert make_output(deliver(transfer=way, writable=writable), way).flags.writeable == writable
     assert SIX.flags.writeable
-    # A framework may write to what it is given.
+    # A framework may write to its array.
     output = make_output(deliver(plan(freeze(SIX)), transfer=way, like=SUPPLIER), way)
     assert output.flags.writeable
     assert not np.shares_memory(output, SIX)

@@ -1,4 +1,4 @@
-"""Calls by grpcio's public means, and what its errors become."""
+"""Calls with grpcio's public API, and the conversion of its errors."""
 
 import signal
 import subprocess
@@ -39,14 +39,14 @@ from tensor_reshape.wire.tensors import TensorView
 PATH = f"/{SERVICE}/InferShape"
 SECONDS = 60.0
 NOBODY = "127.0.0.1:1"
-LARGE = np.zeros(8 << 20, np.uint8)  # more than any window, so that what is not read is not sent
+LARGE = np.zeros(8 << 20, np.uint8)  # larger than any flow control window, so unread data stays unsent
 ACCEPT = encode_accept(TensorView(DataType.U8, LARGE.shape, None, memoryview(b"")))
 INTERRUPTED_WAIT = """
 import signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1]) as client:
     try:
         client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
@@ -56,13 +56,15 @@ with Client(sys.argv[1]) as client:
 
 
 class Held:
-    """Accepts and reads no more; `entered`: a tensor has begun, `left`: its caller has gone."""
+    """Accepts a tensor and stops reading. `entered`: a tensor has begun. `left`: its caller has cancelled."""
 
     def __init__(self) -> None:
         self.entered, self.left = threading.Event(), threading.Event()
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        context.add_callback(self.left.set)  # at once: of a call that is over grpcio asks no more
+        context.add_callback(
+            self.left.set
+        )  # added first, because grpcio does not call the method again after the end of the call
         next(requests)
         yield ACCEPT
         self.entered.set()
@@ -71,7 +73,7 @@ class Held:
 
 @pytest.fixture
 def calls() -> Iterator[Transport]:
-    """Of a channel whose server answers with what it is asked."""
+    """Calls on a channel whose server returns the request."""
     with (
         run_stock({"InferShape": lambda request, _: request}) as address,
         closing(Transport(grpc.insecure_channel(address))) as transport,
@@ -81,13 +83,13 @@ def calls() -> Iterator[Transport]:
 
 @pytest.fixture
 def unanswered() -> Iterator[Transport]:
-    """Of a channel without a server."""
+    """Calls on a channel without a server."""
     with closing(Transport(grpc.insecure_channel(NOBODY))) as transport:
         yield transport
 
 
 def end_within(status: grpc.StatusCode, details: str, *metadata: tuple[str, str | bytes]) -> StreamBehavior:
-    """Accepts, takes one chunk, and ends."""
+    """Accepts a tensor, reads one chunk, and ends the call."""
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         next(requests)
@@ -116,7 +118,7 @@ def test_started_call_returns_its_response(calls: Transport):
 
 
 def test_signal_does_not_interrupt_the_start_of_a_call(calls: Transport, monkeypatch: pytest.MonkeyPatch):
-    # There a signal is worst: the call is begun, and no thread awaits its events yet.
+    # The worst time for a signal: the call has begun, and no thread waits for its events yet.
     run, here = _channel._run_channel_spin_thread, threading.current_thread()
     assert here is threading.main_thread()
 
@@ -132,7 +134,7 @@ def test_signal_does_not_interrupt_the_start_of_a_call(calls: Transport, monkeyp
 def test_call_starts_in_the_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
     name, seen = ContextVar[str]("name"), list[str]()
     name.set("the caller's")
-    method = SimpleNamespace(future=lambda *_: seen.append(name.get()))  # as an interceptor of a tracer
+    method = SimpleNamespace(future=lambda *_: seen.append(name.get()))  # like an interceptor of a tracer
     monkeypatch.setattr(unanswered, "_find_unary", lambda _: method)
     unanswered.start(PATH, b"", SECONDS, ())
     assert seen == ["the caller's"]
@@ -141,7 +143,7 @@ def test_call_starts_in_the_context_of_its_caller(unanswered: Transport, monkeyp
 def test_grpcio_error_becomes_an_error_of_the_sdk(unanswered: Transport):
     with pytest.raises(UnavailableError) as caught:
         unanswered.send(PATH, b"", SECONDS, ())
-    assert caught.value.__context__ is None  # it would keep the call
+    assert caught.value.__context__ is None  # a context would keep the call alive
     with pytest.raises(CallTimeoutError):
         unanswered.send_when_ready(PATH, b"", 0.2, ())
 
@@ -203,7 +205,9 @@ def test_stream_without_a_server_is_a_connection_error():
 def test_stream_to_a_server_that_does_not_read_ends_at_the_deadline():
     held = Held()
     with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
-        while not held.entered.is_set():  # on a busy machine the deadline may come before the server hears of a call
+        while (
+            not held.entered.is_set()
+        ):  # on a busy machine, the deadline may expire before the call reaches the server
             with pytest.raises(CallTimeoutError):
                 reshape(client, timeout=0.5)
         assert held.left.wait(WAIT_SECONDS)
@@ -251,7 +255,7 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # which is not looked at
+        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # the argument is not used
 
 
 def test_threads_of_a_stream_end_with_it(server: ServerProcess):
@@ -275,7 +279,7 @@ def test_threads_of_a_stream_end_with_it(server: ServerProcess):
 def test_threads_of_a_rejected_stream_end_with_it():
     def reject(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from ()
-        next(requests)  # so it was sent, and the thread that sends waits for an answer
+        next(requests)  # the request was sent, and the sending thread waits for a response
         context.abort(grpc.StatusCode.INTERNAL, "rejected")
 
     before = set(threading.enumerate())

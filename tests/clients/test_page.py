@@ -1,4 +1,4 @@
-"""The pages on clients show the shortest call of each client, and the call prints what its comments say."""
+"""The pages on clients show the shortest call of each client, and the call prints the output in its comments."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("*.md")
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for its packages
+pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
 
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)

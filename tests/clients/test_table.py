@@ -1,6 +1,6 @@
-"""Every client that can be installed gets what the rules give, in every row of the table.
+"""Every client that can be installed gets the results of the rules, in every row of the table.
 
-A client that is a process for each call makes some calls of each row here, and all in `scripts/verify clients`.
+A client that starts a process for each call makes only some calls of each row, and all in `scripts/verify clients`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from verification.clients.matrices import run_table
 from verification.clients.programs import Program, find_programs
 from verification.clients.rows import TABLES
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for its packages
+pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ class Watched:
             setattr(engine, name, self._watch(getattr(engine, name)))
 
     def _watch(self, event: Callable[..., Any]) -> Callable[..., Any]:
-        def tell(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the event
+        def notify(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the arguments of the event
             outcome = event(*args, **options)
             with self._news:
                 self._news.notify_all()
             return outcome
 
-        return tell
+        return notify
 
     def await_idle(self) -> int:
         """Returns the bytes that are still reserved when no call runs."""

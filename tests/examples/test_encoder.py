@@ -1,4 +1,4 @@
-"""The model of the page on ONNX is the one whose text is here."""
+"""The model on the ONNX page is the model whose text is in this file."""
 
 import onnx
 from onnx import parser

@@ -1,4 +1,4 @@
-"""The example of a graph compiler: what it says, and that it is right."""
+"""The example of a graph compiler: its output, and its correctness."""
 
 import subprocess
 import sys
@@ -54,7 +54,7 @@ def test_output_of_a_removed_reshape_is_its_data(client: Client):
     "nodes",
     [
         {"x": Input(("1..8", 4)), "y": Reshape("x", (-1, 4))},  # the dims have no names
-        # Two dims change their places, and only one -1 may be in a target.
+        # Two dims are transposed, and a target may have only one -1.
         {"x": Input(("A", "B", "C")), "x2": Reshape("x", (0, 0, 1, -1)), "y": Reshape("x2", (0, 1, -1, 0))},
     ],
     ids=["unnamed dims", "no single target"],

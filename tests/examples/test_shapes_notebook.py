@@ -1,4 +1,4 @@
-"""The notebook of the examples runs from the first cell to the last, and is kept without what it printed."""
+"""The notebook of the examples runs from the first cell to the last, and is stored without output."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from server_processes import ServerProcess
 
 NOTEBOOK = ROOT / "examples/shapes.ipynb"
 ADDRESS = "localhost:50051"
-# In a process of its own: Jupyter's libraries warn of themselves, and a warning is an error here.
+# In a separate process, because Jupyter's libraries cause warnings, which are errors in the tests.
 EXECUTE = """
 import sys, nbformat
 from nbclient import NotebookClient
@@ -36,7 +36,7 @@ def test_notebook_shows_drawings_arrays_shapes_and_rejections(server: ServerProc
     assert "NOT_DIVISIBLE\nshape[1]\n" in printed
     data = [output["data"] for output in outputs if "data" in output]
     assert [kind for one in data for kind in one].count("image/svg+xml") == 3
-    assert data[-1].get("text/plain") == ["True"]  # an array has come back as it reads
+    assert data[-1].get("text/plain") == ["True"]  # the result equals the sent array
 
 
 def test_notebook_is_kept_without_outputs():

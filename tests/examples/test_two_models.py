@@ -1,4 +1,4 @@
-"""The example of two models: the shapes between them, and that they recognize digits."""
+"""The example of two models: the shapes between the models, and the accuracy for digits."""
 
 import re
 import subprocess
@@ -15,6 +15,6 @@ def test_two_models_example_runs(server: ServerProcess):
     shapes, result = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert shapes == "[N, 2, 4, 2, 4] -> [4*N, 16] -> first model -> [4*N, 8] -> [N, 32] -> second model"
-    # Elements in the wrong places would leave one in ten.
+    # With elements in wrong places, only one in ten would be right.
     (percent,) = re.findall(r"^(\d+)% of 597 digits are recognized$", result)
     assert int(percent) > LEAST_PERCENT

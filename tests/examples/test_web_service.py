@@ -1,4 +1,4 @@
-"""The example of a web service: what callers get, right and wrong."""
+"""The example of a web service: its responses to valid and invalid requests."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ LARGEST_BYTES = 16 * 1024 * 1024
 
 @contextmanager
 def run_service(server: str) -> Iterator[int]:
-    """Runs the service until the end of the block, and gives its port."""
+    """Runs the service until the end of the block, and yields its port."""
     command = (sys.executable, ROOT / "examples/web_service.py", server, "0")
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
@@ -71,7 +71,7 @@ def test_service_names_the_reason_of_a_rejection(service: int):
         ("/means?shape=x", IMAGES, "1", 400),
         ("/means?shape=2", IMAGES[:-1], "1", 400),
         ("/means?shape=2", bytes(LARGEST_BYTES + 4), "1", 413),
-        ("/shape?shape=" + "1," * 128 + "1", None, "1", 400),  # what is cut off would be another shape
+        ("/shape?shape=" + "1," * 128 + "1", None, "1", 400),  # a truncated text would be another shape
         ("/shape?shape=2", None, "0", 400),
         ("/shape?shape=2", None, "nan", 400),
         ("/shape?shape=2", None, "soon", 400),
@@ -82,7 +82,7 @@ def test_web_service_rejects_invalid_requests(service: int, path: str, body: byt
 
 
 def test_service_tells_a_passed_deadline_from_a_lost_server():
-    # The system takes connections to the first, and nobody answers. Nobody listens at the second.
+    # On the first port, the system accepts connections, but no program responds. Nothing listens on the second one.
     with socket.create_server(("127.0.0.1", 0)) as silent, run_service("{}:{}".format(*silent.getsockname())) as port:
         assert call(port, "/shape?shape=2", timeout="0.3") == (504, {"error": "the deadline passed"})
     with run_service("127.0.0.1:1") as port:

@@ -32,7 +32,7 @@ def test_empty_fields_of_a_link_are_omitted():
     question, _, strides = parse_query(QueryText.of(b"data=2&shape=2&expected=&strides=%20"))
     assert (question.operation, question.special_zero) == (STATIC_RESHAPE, None)
     assert (question.expected, strides) == (None, None)
-    question, _, strides = parse_query(QueryText(expected="[]", strides="[]"))  # of a scalar
+    question, _, strides = parse_query(QueryText(expected="[]", strides="[]"))  # a scalar
     assert (question.expected, strides) == ((), ())
 
 

@@ -1,4 +1,4 @@
-"""Frameworks that the other tests do without: `scripts/verify frameworks` installs them and runs these."""
+"""Frameworks that other tests do not need. `scripts/verify frameworks` installs them and runs these tests."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Arrays of jax: every bit there and back, also of elements below one byte; and memory that nobody writes to."""
+"""Arrays of jax: all bits survive a round trip, including those of packed types and of read-only memory."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ print(read_array(jax.device_put(jax.numpy.arange(8), shards), "data").tolist())
 
 @pytest.fixture(scope="module", autouse=True)
 def wide() -> Iterator[None]:
-    """Has jax keep 64 bits, as whoever works with them does."""
+    """Enables 64-bit types in jax, as their users do."""
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", False)
@@ -55,7 +55,7 @@ def test_every_bit_of_every_type_survives(any_client: AnyClient, data_type: Data
     array = jax.device_put(given_array)
     output: Any = any_client.reshape(array, [2, -1], transfer=way, like=array)
     assert (type(output), output.dtype, output.shape) == (type(array), array.dtype, (2, array.size // 2))
-    # Packed: in a byte that has one element of four bits, jax has others above it than ml_dtypes.
+    # Packed: in a byte with one element of four bits, the upper bits of jax and of ml_dtypes differ.
     packed = [pack(data_type, view_bytes(np.asarray(each).ravel())).tobytes() for each in (output, array, given_array)]
     assert packed[0] == packed[1] == packed[2]
 
@@ -87,7 +87,7 @@ def freeze(array: Array) -> Array:
 )
 def test_jax_output_does_not_share_writable_memory(any_client: AnyClient, view: Callable[[Array], Array]):
     memory = np.empty(4096 + 64, np.uint8)
-    aligned = memory[-memory.ctypes.data % 64 :][:4096]  # jax copies what is not
+    aligned = memory[-memory.ctypes.data % 64 :][:4096]  # jax copies arrays that are not aligned
     aligned[:] = 0
     output: Any = any_client.reshape(view(aligned), [64, 64], transfer="view", like=jax.numpy)
     aligned[:] = 1

@@ -18,7 +18,7 @@ BLOCKS = [block for block in read_blocks(PAGE) if block.language == "py"]
 def test_code_block_of_the_page_runs(tmp_path: Path, server: ServerProcess, block: Block):
     for framework in re.findall(r"^import (torch|jax)", block.text, re.MULTILINE):
         pytest.importorskip(framework, reason=f"{framework} is not installed: scripts/verify frameworks installs it")
-    program = tmp_path / "block.py"  # a file: what is spawned imports it
+    program = tmp_path / "block.py"  # a file, because spawned processes import it
     program.write_text(block.text.replace("localhost:50051", server.address))
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

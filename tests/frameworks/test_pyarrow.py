@@ -1,4 +1,4 @@
-"""Arrays and tensors of PyArrow: read where they lie; nulls and tables are rejected."""
+"""Arrays and tensors of PyArrow: read without a copy; nulls and tables are rejected."""
 
 from typing import Any
 

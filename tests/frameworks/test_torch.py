@@ -1,4 +1,4 @@
-"""Tensors of torch: every bit there and back, over their own memory, and words for those that cannot go."""
+"""Tensors of torch: all bits survive a round trip without copies, and unsupported tensors are rejected with advice."""
 
 import warnings
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tensor_reshape.wire.arrays import DTYPES
 torch = pytest.importorskip("torch", reason="torch is not installed: scripts/verify frameworks installs it")
 
 Torch: TypeAlias = Any
-"""What torch has types for, which are only there where it is installed."""
+"""The torch types, which exist only if torch is installed."""
 
 WAYS = ["inline", "stream", "view"]
 NAMES = [data_type.numpy_name for data_type in DTYPES if not data_type.is_packed]
@@ -28,7 +28,7 @@ SIX = torch.arange(6, dtype=torch.float32)
 
 
 def make_tensor(name: str, raw: bytes) -> Torch:
-    """Returns a tensor of memory of its own that has these bytes."""
+    """Returns a tensor with these bytes in its own memory."""
     return torch.tensor(list(raw), dtype=torch.uint8).view(getattr(torch, name))
 
 
@@ -40,7 +40,7 @@ def list_bytes(tensor: Torch) -> list[int]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
 @given(raw=st.binary(min_size=48, max_size=48))
-@example(raw=b"\x01\x7f" * 24)  # NaNs of each float type, some with a payload that makes them signal
+@example(raw=b"\x01\x7f" * 24)  # NaNs of each float type, including signalling NaNs
 @example(raw=b"\x01\x00\x80\x7f" * 12)
 @example(raw=b"\xff" * 48)
 @examples(6)
@@ -90,7 +90,7 @@ def test_torch_output_never_shares_read_only_memory(any_client: AnyClient, way: 
         array = np.asarray(read_array(SIX.to(getattr(torch, name)), "data")).copy()
         array.flags.writeable = not is_read_only
         before = array.tobytes()
-        # torch would warn, which is an error here
+        # torch would warn, and a warning is an error in the tests
         output: Torch = any_client.reshape(array, [2, 3], transfer=way, like=torch)
         output.zero_()
         assert (array.tobytes() == before) == (way != "view" or is_read_only), (name, is_read_only)
@@ -139,7 +139,7 @@ def test_every_operation_takes_tensors_of_integers_as_a_target(any_client: AnyCl
 )
 def test_unusable_torch_tensor_error_says_what_to_pass(make: Callable[[], Torch], instead: str):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch wants other types of tensors used, which users' models do not yet
+        warnings.simplefilter("ignore")  # torch recommends other tensor types, which existing models do not use yet
         tensor = make()
     for field in ("data", "shape"):
         with pytest.raises(TypeError, match=rf"^{field} is a .*{instead}"):

@@ -84,11 +84,11 @@ def evaluate_name(name: str, values: dict[str, int]) -> int:
     # A formula in another one is quoted, and its quotes are doubled.
     text = re.sub(r"'((?:[^']|'')*)'", lambda inner: str(evaluate_name(inner[1].replace("''", "'"), values)), name)
     text = text.replace("/", "//").replace("^", "**")
-    return int(eval(text, {"floor": int}, dict(values)))  # the module made it of names, numbers and signs
+    return int(eval(text, {"floor": int}, dict(values)))  # the text has only names, numbers and operators
 
 
 dims = st.sampled_from([name_dim("N"), name_dim("M"), 1, 2, 3, 6]) | st.builds(
-    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a pair is enough
+    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a tuple instead of an Interval
     st.integers(1, 6),
     st.just(()),
 )

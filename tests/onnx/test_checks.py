@@ -173,7 +173,7 @@ def test_onnx_shapes_after_a_copying_item_are_not_used():
     inferred = findings[0].inferred
     assert inferred is not None
     assert str(inferred[0]) == "S"
-    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is a shape
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # the answer is a shape
 
 
 def test_products_of_dims_pass_through_inferred_nodes():
@@ -188,7 +188,7 @@ ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
 @examples(150)
 @given(SIZES, SIZES, SIZES, st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.booleans())
 def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, items: list[str], is_twice: bool):
-    """For targets of any items, and any values of the named dims."""
+    """Checks targets of any items with any values of the named dims."""
     last = "z = Reshape(x, t) back = Shape(z) y = Reshape(x, back)" if is_twice else "y = Reshape(x, t)"
     model = parse(
         f"""

@@ -34,7 +34,7 @@ NODES: list[tuple[onnx.ModelProto, str]] = [
     (parse(f"{CONSTANT} y = Reshape<allowzero=1>(x, s)"), "[N, 3, 4] under [0, -1], literal zero"),
     (parse(f"{CONSTANT} y = Reshape<allowzero=0>(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
     (parse("y = Reshape<shape=[0,-1], consumed_inputs=[0]>(x)", version=1), "[N, 3, 4] under [0, -1], special zero"),
-    # a target that is an input: of a known length, of any length, and of an invalid length
+    # an input as the target: with a known length, with an unknown length, and with an invalid length
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[2] s"), "[N, 3, 4] under [?, ?], special zero"),
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[K] s"), "[N, 3, 4] under [...], special zero"),
     (parse("y = Reshape(x, s)", inputs=f"{X}, int64[4000000000] s"), "[N, 3, 4] under [...], special zero"),

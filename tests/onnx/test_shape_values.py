@@ -84,7 +84,7 @@ RESULTS: list[tuple[str, str]] = [
     (compute("ConstantOfShape", know(2), value=FIVE), "[5, 5]"),
     (compute("ConstantOfShape", know(10**12), value=FIVE), "unknown"),
     (compute("ConstantOfShape", know("N"), value=FIVE), "unknown"),
-    (compute("ConstantOfShape", know(2)), "unknown"),  # of floats
+    (compute("ConstantOfShape", know(2)), "unknown"),  # floats
     (compute("Reshape", know("N"), know()), "scalar [N]"),
     (compute("Reshape", know_scalar("N"), know(-1)), "[N]"),
     (compute("Reshape", LIST, know(3, 1)), "unknown"),
@@ -140,7 +140,7 @@ ODD_TENSORS: list[dict[str, object]] = [
 
 def test_unusual_constant_is_unknown():
     for fields in ODD_TENSORS:
-        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # odd on purpose
+        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # wrong on purpose
         assert read_tensor(tensor) is None, fields
 
 

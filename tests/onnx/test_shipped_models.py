@@ -38,7 +38,7 @@ def test_shipped_models_agree_with_onnx():
         assert (len(FILES), counts) == (149, {"known": 43})
 
 
-@pytest.mark.measured  # onnx takes five seconds to make its cases; the other files test what is done with each
+@pytest.mark.measured  # onnx needs five seconds to make its cases; the other files test the checks
 def test_operator_cases_match_the_reference_evaluator():
     """Checks one model for each case of an operator and of a composed operator. The cases have inputs."""
     counts, outside, count = Counter[str](), list[str](), 0
@@ -57,8 +57,8 @@ def test_operator_cases_match_the_reference_evaluator():
     assert {"disagrees", "rejected"}.isdisjoint(counts)
     assert (count > 0, outside) == (True, [])
     if version("onnx").startswith(RELEASE):
-        # Unknown are targets that are inputs, and data after operators without a shape in onnx: AffineGrid's
-        # and RotaryEmbedding's If, the Scan of LinearAttention, the Loop of FlexAttention's masks.
+        # The unknown targets are inputs. Unknown data follows operators without a shape in onnx: the If of AffineGrid
+        # and RotaryEmbedding, the Scan of LinearAttention, and the Loop of FlexAttention's masks.
         assert (len(cases), counts) == (1884, {"known": 466, "closed": 90, "narrowed": 4, "open": 78})
         assert count == 627
 

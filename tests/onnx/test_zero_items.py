@@ -1,4 +1,4 @@
-"""Target items that copy a dim which is not 0 in runs in which they are 0."""
+"""Target items that copy a dim. If an item is 0 in some run, the dim is not 0 in that run."""
 
 from itertools import product
 from math import prod

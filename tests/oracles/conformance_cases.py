@@ -19,46 +19,46 @@ FOLDER = Path(__file__).parents[2] / "conformance" / "cases"
 
 @cache
 def load_cases() -> list[Case]:
-    """Returns every case of the kit."""
+    """Returns every case of the suite."""
     files = sorted(FOLDER.rglob("*.jsonl"))
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
 def load_recorded(*series: str) -> list[Case]:
-    """Returns the cases of some series that a library answered: each has one operation, and `recorded`."""
+    """Returns the cases of some series that a library answered. Each has one operation and `recorded`."""
     found = (case for case in load_cases() if "recorded" in case)
     return [case for case in found if case["id"].partition("/")[2].partition("-")[0] in series]
 
 
 def load_known_cases(operation: str) -> list[Case]:
-    """Returns the recorded reshapes of one operation whose data and target are numbers."""
+    """Returns the recorded reshapes of one operation with known data and a known target."""
     cases = load_recorded("sr", "dr", "rv")
     return [case for case in cases if case["operations"] == [operation] and is_known(case)]
 
 
 def load_partial_cases() -> list[Case]:
-    """Returns the recorded reshapes of which something is not known."""
+    """Returns the recorded reshapes that are partially unknown."""
     return [case for case in load_recorded("sr", "dr", "rv") if not is_known(case)]
 
 
 def list_all_questions() -> Iterator[tuple[Case, Case]]:
-    """Yields each case of the kit with each of its questions."""
+    """Yields each case of the suite with each of its queries."""
     return ((case, question) for case in load_cases() for question in list_questions(case))
 
 
 def read_partial_case(case: Case) -> AnyQuestion:
-    """Returns the question of a case that has one operation."""
+    """Returns the query of a case that has one operation."""
     (question,) = list_questions(case)
     return read_query(make_query(question)).request.question
 
 
 def infer_case(case: Case) -> ShapeAnswer | None:
-    """Returns the answer to a case, None for a rejection."""
+    """Returns the answer of a case, or None for a rejection."""
     return ask(read_partial_case(case))
 
 
 def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[int | Case | None] | None) -> str:
-    """Returns what of an answer is wider than the one that is wanted, nothing where all of it is as narrow."""
+    """Returns the parts of an answer that are wider than expected; empty if none is."""
     if dims is None or want is None:
         return "" if want is None else "the rank is unknown"
     if len(dims) != len(want):
@@ -71,7 +71,7 @@ def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[int | Case | None] 
 
 
 def count_tighter() -> Counter[str]:
-    """Returns how many answers to the partial cases are as narrow as the libraries', narrower, or wider."""
+    """Returns how many answers to partial cases are as narrow as those of the libraries, narrower, or wider."""
     counts = Counter({"wider": 0})
     for case in load_partial_cases():
         counts[_compare(infer_case(case), case["recorded"])] += 1

@@ -4,33 +4,34 @@ import re
 
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 
-# What the contract counts as a field: a tag and a length of at most five bytes, a number of at most ten. What follows
-# the tag is looked at by its wire type.
+# A field, as the limit counts them: a tag and a length have at most five bytes, and a number has at most ten. The wire
+# type determines the content after the tag.
 _SHORT = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 _TAG = re.compile(_SHORT)
 _LENGTH = re.compile(_SHORT)
 _NUMBER = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
 _PATTERNS = {0: _NUMBER, 1: re.compile(rb".{8}", re.DOTALL), 2: _LENGTH, 5: re.compile(rb".{4}", re.DOTALL)}
 PAYLOAD_FIELD = 15
-"""Of the bytes of a tensor in its message, and of the tensor in a request: always the last one to be written."""
+"""The tag of the bytes in a tensor, and of the tensor in a request. Both are always written last."""
 
 _MAX_LENGTH = 2**31 - 1
 _MAX_FIELDS = 2048
 
 
 def measure_header(message: bytes, *, nested: bool) -> int:
-    """Returns how many bytes of a message are not the content of its fields 15 (`nested`: of fields 15 in those).
+    """Returns the number of bytes of a message, except the contents of its fields 15 (`nested`: of fields 15 in those).
 
-    From a byte on that begins no field, all count. With too many fields, it is more than a header may be.
+    From the first byte that does not begin a field, all bytes count. With too many fields, the result exceeds the
+    limit.
     """
     free, fields = _measure(message, nested=nested)
     return MAX_HEADER_BYTES + 1 if fields > _MAX_FIELDS else len(message) - free
 
 
 def measure_besides(message: bytes, number: int) -> tuple[int, int, bool]:
-    """Returns how many bytes a message has besides its fields of that number, how many fields, and whether it ends so.
+    """Returns the bytes outside the fields of this number, the number of fields, and whether a field ends the message.
 
-    Nothing counts from a byte on that begins no field: then it does not end with a field.
+    From the first byte that does not begin a field, no byte counts, and the message does not end with a field.
     """
     size, position, fields = 0, 0, 0
     while match := _match_field(message, position):
@@ -41,7 +42,7 @@ def measure_besides(message: bytes, number: int) -> tuple[int, int, bool]:
 
 
 def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
-    """Returns how many bytes count for nothing, and how many fields there are."""
+    """Returns the number of bytes that do not count, and the number of fields."""
     free, position, fields = 0, 0, 0
     while match := _match_field(message, position):
         number, start, end = match
@@ -51,11 +52,11 @@ def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
             free += inner
             fields += more
         position = end
-    return free, fields + (position < len(message))  # what begins no field is counted as the last one
+    return free, fields + (position < len(message))  # the rest that does not begin a field counts as the last field
 
 
 def _match_field(message: bytes, position: int) -> tuple[int, int, int] | None:
-    """Returns the number of the field at `position` (0 where it has no content to skip), and where its content is."""
+    """Returns the number of the field at `position` (0 if it has no content to skip), and where its content is."""
     tag = _TAG.match(message, position)
     pattern = tag and _PATTERNS.get(tag[0][0] & 7)
     if not tag or not pattern or not 8 <= _read(tag[0]) < 2**32:

@@ -1,7 +1,7 @@
-"""Oracle for batches, which are read only with the generated classes.
+"""Oracle for batches, which uses only the generated classes.
 
-If an item cannot be read, only that item is rejected. So the batch is read by a class whose items are bytes, and each
-item is read by its own class. A batch that contains a group is read as a whole.
+An unreadable item affects only this item. The oracle therefore parses the batch with a class whose items are bytes, and
+each item with its own class. A batch with a group is parsed as a whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _START_GROUP = 3
 
 
 def _build_items() -> type[Message]:
-    """Returns the class of a message that has bytes, any number of them, as field 1."""
+    """Returns a message class whose field 1 is repeated bytes."""
     file = descriptor_pb2.FileDescriptorProto(name="items.proto", syntax="proto3")
     field = file.message_type.add(name="Items").field.add(name="items", number=1)
     field.type, field.label = field.TYPE_BYTES, field.LABEL_REPEATED
@@ -60,7 +60,7 @@ def read_answers_plainly(raw: bytes) -> Iterator[ShapeAnswer | ReshapeError]:
     """Yields each result of a response.
 
     Raises:
-        InvalidRequestError: it, or one of its results, is not one of the contract.
+        InvalidRequestError: the response or one of its results is invalid.
     """
     for result in _split(reshape_pb2.BatchInferShapeResponse, "results", raw):
         yield _read_result(parse_plainly(reshape_pb2.BatchInferShapeResult, result))
@@ -77,7 +77,7 @@ def _split(kind: type[Message], name: str, raw: bytes) -> Sequence[bytes]:
 
 
 def parse_plainly(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
-    """Returns what the generated class reads.
+    """Returns the message that the generated class parses.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.

@@ -1,4 +1,4 @@
-"""Oracle for dims, which are read only with the generated classes."""
+"""Oracle for dims, which uses only the generated classes."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from tensor_reshape.v1 import tensor_pb2
 
 
 def read_dims_plainly(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
-    """Returns the dims; one that has nothing but unknown fields is of a kind of a later version."""
+    """Returns the dims. A dim with only unknown fields has a kind of a later version."""
     return [_read_dim(dim, path, index) for index, dim in enumerate(dims)]
 
 
@@ -43,7 +43,7 @@ def _read_expression(expression: tensor_pb2.Expression) -> Dim:
 
 
 def read_term_plainly(expression: tensor_pb2.Expression) -> Expression:
-    """Returns the product, its symbols in the order of their names."""
+    """Returns the product with its symbols in alphabetical order."""
     return Expression(
         expression.coefficient if expression.HasField("coefficient") else 1,
         _read_symbols(expression.factors),
@@ -57,7 +57,7 @@ def _read_symbols(symbols: Iterable[tensor_pb2.Symbol]) -> tuple[Symbol, ...]:
 
 
 def read_shape_plainly(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads the shape of a request; one of a rank that no operation takes is rejected before its dims are looked at."""
+    """Reads the shape of a request. A rank that no operation supports is rejected before the dims are checked."""
     if len(shape.dims) > MAX_RANK:
         check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
     return read_dims_plainly(shape.dims, path)

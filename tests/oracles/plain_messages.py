@@ -1,4 +1,4 @@
-"""Oracle for messages, which are read only with the generated classes.
+"""Oracle for messages, which uses only the generated classes.
 
 Each message is parsed as a whole, and its fields are read by their names. A parsed message does not contain the size of
 its header, which `headers` measures.
@@ -20,7 +20,7 @@ from tests.oracles.plain_batches import parse_plainly, read_answers_plainly, rea
 from tests.oracles.plain_dims import read_shape_plainly
 
 Reading = tuple[object, ...]
-"""What a message says, in values that can be compared; see `describe_rejection` for one that says nothing."""
+"""The contents of a message as comparable values; `describe_rejection` returns those of a rejected message."""
 
 _MESSAGES: dict[str, type[Message]] = {
     "static_reshape": reshape_pb2.StaticReshapeRequest,
@@ -38,7 +38,7 @@ _Dims = tuple[int, ...]
 
 
 def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
-    """Returns what the message says, or its rejection."""
+    """Returns the contents of the message, or its rejection."""
     try:
         if kind in _BATCHES:
             return "batch", *describe_items(_BATCHES[kind](raw))
@@ -54,12 +54,12 @@ def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
 
 
 def describe_items(items: Iterable[object]) -> Iterator[object]:
-    """Yields items of a batch as they are, and what a caller may rely on of their rejections."""
+    """Yields the items of a batch, and the guaranteed parts of their rejections."""
     return (describe_rejection(item) if isinstance(item, ReshapeError) else item for item in items)
 
 
 def describe_rejection(error: ReshapeError) -> Reading:
-    """Returns what a caller may rely on. How large a header that is too large was, nobody needs to have counted."""
+    """Returns the guaranteed parts of a rejection. The size of a header that is too large is not one of them."""
     inexact = ("size",) if error.reason is Reason.HEADER_TOO_LARGE else ()
     metadata = {key: value for key, value in error.metadata.items() if key not in inexact}
     return "rejected", type(error), error.reason, error.field, metadata

@@ -21,13 +21,13 @@ Result = ShapeAnswer | InferredShape | ReshapeError
 
 
 def check_round_trips(items: Sequence[BatchItem], step: int = 1) -> list[str]:
-    """Returns what differs, item by item; all are sent in a batch, and every `step`-th one alone."""
+    """Returns the differences of each item. A batch has all items, and every `step`-th one is also a single query."""
     service = ReshapeService(DEFAULT_LIMITS)
     items = [item for item in items if len(encode_batch_item(item)) <= MAX_HEADER_BYTES]
     try:
         local = infer_locally([make_query(item) for item in items])
         remote = decode_batch_response(service.infer_batch(join_items([encode_batch_item(item) for item in items])))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+    except Exception as error:  # noqa: BLE001 - every exception is reported
         alone = [problem for item in items for problem in check_round_trips([item])] if len(items) > 1 else []
         return alone or [f"{' and '.join(map(format_item, items))}: {error!r}"]
     problems = []
@@ -44,7 +44,7 @@ def check_round_trips(items: Sequence[BatchItem], step: int = 1) -> list[str]:
 
 
 def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Result | Exception | None]:
-    """Returns the answers of one question, by who gives it."""
+    """Returns the answers to one query, by their source."""
     raw = build_infer_request(request).SerializeToString()
     answers: dict[str, Result | Exception | None] = {}
     for name, ask in (("by a thread", service.queries.respond), ("at once", service.queries.respond_light)):
@@ -55,18 +55,18 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
         except ReshapeError as error:
             status = encode_rejection(error)
             answers[name] = decode_rejection(status.code, status.trailing_metadata)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+        except Exception as error:  # noqa: BLE001 - every exception is reported
             answers[name] = error
     return answers
 
 
 def make_query(item: BatchItem) -> ShapeQuery:
-    """Returns an item as the SDK takes it."""
+    """Returns an item as an argument of the SDK."""
     (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
     return ShapeQuery(
         data_shape=data,
         shape=target,
-        special_zero=special_zero,  # type: ignore[arg-type] # what does not say it is rejected
+        special_zero=special_zero,  # type: ignore[arg-type] # None must be rejected
         operation=operation.name,
         expected_shape=expected,
         data_type=data_type,
@@ -77,7 +77,7 @@ def make_query(item: BatchItem) -> ShapeQuery:
 
 
 def format_item(item: BatchItem) -> str:
-    """Writes an item in one line."""
+    """Returns the text of an item in one line."""
     question, explain, strides = item.request
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
@@ -93,7 +93,7 @@ def format_item(item: BatchItem) -> str:
 
 
 def describe(result: Result | Exception | None) -> object:
-    """Returns what a caller sees of a result."""
+    """Returns the parts of a result that a caller sees."""
     if isinstance(result, ReshapeError):
         values = tuple(sorted(result.metadata.items()))
         return type(result).__name__, str(result.reason), result.message, result.field, values

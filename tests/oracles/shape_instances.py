@@ -18,20 +18,20 @@ from tensor_reshape.rules.questions import AnyQuestion, Equality, ShapeAnswer
 
 Dims = tuple[int, ...]
 Item = tuple[bool, int]
-"""Whether a target item is a length whatever its value, and the value."""
+"""Whether a target item is a dimension whatever its value, and the value."""
 
 Names = dict[str, int]
 BUDGET = 600
 BIG = 1_000_003
-"""A prime above every volume: an output that has it is empty, and might have had any dim in its place."""
+"""A prime above every volume. An output with it as a dim is empty, and could have any number at its place."""
 
-_CAP = 4  # what an unbounded dim of the data is tried up to
-_WIDEST = 50  # so many values of a bounded dim are tried; of a wider one not all, which leaves `Found.complete` false
-_MAX_ROWS = 50_000  # so many shapes of the data are listed, of which the budget is drawn
-_LARGEST_VOLUME = 1_000_000  # whose divisors are listed, which takes the root of it
-_RANKS = (0, 1, 2, 3)  # what an unknown rank may be
+_CAP = 4  # the largest tried value of an unbounded input dim
+_WIDEST = 50  # tried values of a bounded dim; if there are more, `Found.complete` is false
+_MAX_ROWS = 50_000  # maximum number of listed input shapes, from which the budget is drawn
+_LARGEST_VOLUME = 1_000_000  # the largest volume whose divisors are listed; this takes sqrt(volume) steps
+_RANKS = (0, 1, 2, 3)  # the tried values of an unknown rank
 _UNKNOWN_DIMS = (0, 1, 2, 3, 6)
-_UNNAMED = "\0"  # begins what stands for a name where there is none: no name has it
+_UNNAMED = "\0"  # begins the placeholder of a missing name; no name contains it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Accepted:
 
 @dataclass(slots=True)
 class Found:
-    """What became of the instances.
+    """The results of trying the instances.
 
     Attributes:
-        accepted: those that the rules accept.
-        tried: how many there were.
+        accepted: the instances that the rules accept.
+        tried: the number of instances.
         complete: whether no other instance can move an end of an output dim.
     """
 
@@ -59,7 +59,7 @@ class Found:
 
 
 def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) -> Dims | None:
-    """Returns the output of one instance, None where the rules reject it."""
+    """Returns the output of one instance, or None if the rules reject it."""
     instructions = [value for is_length, value in items if not is_length]
     if min(instructions, default=0) < -1 or instructions.count(-1) > 1:
         return None
@@ -81,7 +81,7 @@ def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) ->
 
 
 def find_accepted(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
-    """Tries the instances of a question; `random` chooses which ones where there are more than the budget."""
+    """Tries the instances of a query. If there are more than the budget, `random` chooses them."""
     found, random = Found(), random or Random(0)
     symbols = _meet_symbols(question)
     rows, complete = _list_data(question, symbols)
@@ -101,7 +101,7 @@ def find_accepted(question: AnyQuestion, random: Random | None = None, budget: i
 
 
 def ask(question: AnyQuestion) -> ShapeAnswer | None:
-    """Returns the product's answer, None where it is a rejection."""
+    """Returns the product's answer, or None for a rejection."""
     try:
         return infer(question)
     except InvalidRequestError:
@@ -109,7 +109,7 @@ def ask(question: AnyQuestion) -> ShapeAnswer | None:
 
 
 def check_soundness(found: Found, answer: ShapeAnswer | None) -> str:
-    """Returns the first instance that contradicts the answer; nothing where none does."""
+    """Returns the first instance that contradicts the answer; empty if none does."""
     if answer is None:
         return f"rejected, but {next(iter(found.accepted))} is accepted" if found.accepted else ""
     if answer.dims is None:
@@ -131,7 +131,7 @@ def _contradict(dims: Sequence[AnyDim], answer: ShapeAnswer, case: Accepted) -> 
 
 
 def check_tightness(found: Found, answer: ShapeAnswer | None) -> str:
-    """Returns which end of the answer no instance reaches; nothing where each is reached, or not all were tried."""
+    """Returns an end of the answer that no instance reaches; empty if all are reached, or if instances are missing."""
     if not found.complete or answer is None or answer.dims is None:
         return ""
     if not found.accepted:
@@ -150,7 +150,7 @@ def find_ends(found: Found) -> list[Interval]:
 
 
 def is_exact(question: AnyQuestion) -> bool:
-    """Whether the tightest answer is due: bounds of expressions and names of expected dims need not be used."""
+    """Whether the tightest answer is required: bounds of expressions and names of expected dims may be ignored."""
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
     named = any(find_name(dim) is not None for dim in question.expected or ())
@@ -158,7 +158,7 @@ def is_exact(question: AnyQuestion) -> bool:
 
 
 def _meet_symbols(question: AnyQuestion) -> dict[str, Interval]:
-    """Returns what is said of each symbol in all places."""
+    """Returns the intersection of all bounds of each symbol."""
     symbols: dict[str, Interval] = {}
 
     def meet(name: str, bounds: Interval) -> None:
@@ -174,7 +174,7 @@ def _meet_symbols(question: AnyQuestion) -> dict[str, Interval]:
 
 
 def _list_data(question: AnyQuestion, symbols: Mapping[str, Interval]) -> tuple[list[tuple[Dims, Names]], bool]:
-    """Returns the data of the instances with the values of its symbols, and whether that is all of it."""
+    """Returns the input shapes of the instances with the values of their symbols, and whether these are all."""
     if question.data is None:
         return [(data, {}) for rank in _RANKS for data in product(_UNKNOWN_DIMS, repeat=rank)], False
     domains: dict[str, Interval] = {}
@@ -205,7 +205,7 @@ def _list_values(bounds: Interval) -> range:
 
 
 def _list_points(question: AnyQuestion, rows: Iterable[tuple[Dims, Names]]) -> set[int]:
-    """Returns the values of a length that can be an end: divisors of a volume, ends of an interval, 1, and BIG."""
+    """Returns the values of a dimension that can be an end: divisors of a volume, ends of an interval, 1, and BIG."""
     points = {0, 1, BIG}
     for volume in {prod(max(dim, 1) for dim in data) for data, _ in rows}:
         for low in range(1, isqrt(min(volume, _LARGEST_VOLUME)) + 1):
@@ -220,7 +220,7 @@ def _list_points(question: AnyQuestion, rows: Iterable[tuple[Dims, Names]]) -> s
 def _list_domains(
     target: Sequence[AnyDim], symbols: Mapping[str, Interval], points: set[int]
 ) -> dict[str, Sequence[int]]:
-    """Returns what each unknown of the target may be."""
+    """Returns the possible values of each unknown target item."""
     domains: dict[str, Sequence[int]] = {}
     for index, item in enumerate(target):
         if item is None:
@@ -234,7 +234,7 @@ def _list_domains(
 
 
 def _cut(rows: list[tuple[Dims, Names]], domains: dict[str, Sequence[int]], random: Random, budget: int) -> bool:
-    """Leaves out what the data decides already, and what is above the budget; returns whether the latter was much."""
+    """Drops choices that the data excludes or that exceed the budget; returns whether the budget was exceeded."""
     for name in list(domains):
         if rows and name in rows[0][1]:
             del domains[name]
@@ -260,7 +260,7 @@ def _place_items(target: Sequence[AnyDim], names: Names) -> list[Item] | None:
 
 
 def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
-    """Returns what a dim is, None where it cannot be so."""
+    """Returns the value of a dim, or None if it cannot exist."""
     if isinstance(dim, int):
         return dim
     if dim is None or dim.expression is None:
@@ -272,7 +272,7 @@ def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
 
 
 def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names) -> Names | None:
-    """Returns the names with those of the expected dims, None where the output is another."""
+    """Returns the names and those of the expected dims, or None if the output differs."""
     kept = {name: value for name, value in names.items() if not name.startswith(_UNNAMED)}
     if expected is None:
         return kept
@@ -294,7 +294,7 @@ def _list_symbols(dim: AnyDim) -> Sequence[Symbol]:
 
 
 def _multiply(expression: Expression, names: Names) -> tuple[int, int]:
-    """Returns what an expression divides, and by what."""
+    """Returns the dividend and the divisor of an expression."""
     return (
         expression.coefficient * prod(names[symbol.name] for symbol in expression.factors),
         expression.divisor * prod(names[symbol.name] for symbol in expression.divisors),

@@ -18,7 +18,7 @@ _MAX_LONG_BYTES, _MAX_LENGTH_BYTES = 9, 5
 
 
 def find_unreadable(kind: type[Message], raw: bytes) -> list[str]:
-    """Returns what in `raw`, a message of `kind`, some reader would take for something else; each with its place."""
+    """Returns the parts of `raw`, a message of `kind`, that some parser would misread, each with its position."""
     descriptor = cast("Descriptor", kind.DESCRIPTOR)
     return list(_walk(descriptor, raw, descriptor.name))
 
@@ -29,7 +29,7 @@ def _walk(kind: Descriptor, raw: bytes, path: str) -> Iterator[str]:
         tag, size = _read(raw, position)
         field = kind.fields_by_number.get(tag >> 3)
         if field is None or size != _measure(tag):
-            yield f"{path}: {raw[position : position + size].hex()} is no tag of its fields"
+            yield f"{path}: {raw[position : position + size].hex()} is not the tag of a field"
             return
         start = position + size
         position, findings = _walk_field(field, tag & 7, raw, start)
@@ -39,7 +39,7 @@ def _walk(kind: Descriptor, raw: bytes, path: str) -> Iterator[str]:
 
 
 def _walk_field(field: FieldDescriptor, wire_type: int, raw: bytes, start: int) -> tuple[int, list[str]]:
-    """Returns where the field ends that starts behind its tag, and what is wrong with it."""
+    """Returns the end of the field whose content begins here, and what is wrong with it."""
     if wire_type in _FIXED_BYTES:
         return start + _FIXED_BYTES[wire_type], []
     number, size = _read(raw, start)
@@ -68,7 +68,7 @@ def _check_number(field: FieldDescriptor, number: int, size: int) -> Iterator[st
 
 
 def _read(raw: bytes, position: int) -> tuple[int, int]:
-    """Returns a number and how many bytes it takes."""
+    """Returns a number and the number of its bytes."""
     number = 0
     for size, byte in enumerate(raw[position:], 1):
         number |= (byte & 127) << 7 * (size - 1)
@@ -79,5 +79,5 @@ def _read(raw: bytes, position: int) -> tuple[int, int]:
 
 
 def _measure(number: int) -> int:
-    """Returns how many bytes the shortest form of a number takes."""
+    """Returns the number of bytes of the shortest encoding of a number."""
     return max(-(-number.bit_length() // 7), 1)

@@ -1,6 +1,6 @@
 """Oracle for views, which compares the address of each element.
 
-An output is a view if there are strides that lead to the address of each of its elements.
+An output is a view if strides exist that lead to the address of each of its elements.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _MAX_VOLUME = 600
 
 
 def check_view(found: Found, view: View, strides: Sequence[int]) -> str:
-    """Returns the first instance that contradicts what is said of the view; nothing where none does."""
+    """Returns the first instance that contradicts the answer about the view; empty if none does."""
     cases = {(case.data, case.output) for case in found.accepted if prod(case.data) <= _MAX_VOLUME}
     problems = (_contradict(view, data, strides, output) for data, output in islice(cases, _MAX_CASES))
     return next(filter(None, problems), "")
@@ -29,19 +29,19 @@ def _contradict(view: View, data: Dims, strides: Sequence[int], output: Dims) ->
         if view.strides is None or len(view.strides) != len(output):
             return f"{view} has no strides for {output}"
         if list_addresses(data, strides) != list_addresses(output, view.strides):
-            return f"{output} is no view of {data} at {strides} under {view.strides}"
+            return f"{output} is not a view of {data} at {strides} under {view.strides}"
     return ""
 
 
 def is_decided(view: View, data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> bool:
-    """Whether a known question is answered, or the strides of its output are above what the contract holds."""
+    """Whether a known query has an answer, or the strides of its output exceed the maximum of the API."""
     if view.possibility is not ViewPossibility.UNKNOWN or prod(data) > _MAX_VOLUME:
         return True
     return max(find_strides(data, strides, output) or (), default=0) > MAX_DIM
 
 
 def find_strides(data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> Dims | None:
-    """Returns strides of the output over the elements of the data; None where none lead to all of them."""
+    """Returns the strides of the output over the elements of the data, or None if no strides reach all of them."""
     addresses = list_addresses(data, strides)
     if not addresses:
         return (0,) * len(output)
@@ -51,7 +51,7 @@ def find_strides(data: Sequence[int], strides: Sequence[int], output: Sequence[i
 
 
 def list_addresses(dims: Sequence[int], strides: Iterable[int]) -> list[int]:
-    """Returns where each element lies, in row-major order."""
+    """Returns the offset of each element in row-major order."""
     places = [] if 0 in dims else [0]
     for dim, stride in zip(dims, strides, strict=True):
         places = [place + index * stride for place in places for index in range(dim)]

@@ -25,7 +25,7 @@ PRODUCT = {
 """The modules of the product by their path in the namespace package."""
 
 TESTED_ELSEWHERE = {
-    "client/base.py": "client/test_parity.py",  # it is tested by both clients that derive from it
+    "client/base.py": "client/test_parity.py",  # the tests of the two derived clients cover it
     "client/defaults.py": "client/test_options.py",  # two numbers
     "rules/limits.py": "rules/test_inference.py",  # a table without a function
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims

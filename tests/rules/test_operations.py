@@ -16,6 +16,7 @@ from tensor_reshape.rules.operations import (
     check_data_type,
     check_rank,
     check_shape_data_type,
+    find_operation,
 )
 
 Check = Callable[[Operation, DataType], DataType]
@@ -61,6 +62,19 @@ def test_type_error_lists_types_and_the_right_operation():
     with pytest.raises(InvalidRequestError) as caught:
         check_data_type(STATIC_RESHAPE, DataType.F64)
     assert caught.value.metadata == {"data_type": "f64", "admitted": "f16, bf16, f32"}
+
+
+def test_operation_is_found_by_every_usual_spelling():
+    spellings = {
+        STATIC_RESHAPE: ["static_reshape", "StaticReshape", "STATIC_RESHAPE", "OPERATION_STATIC_RESHAPE"],
+        DYNAMIC_RESHAPE: ["dynamic_reshape", "DynamicReshape", "dynamic-reshape"],
+        RESHAPE: ["reshape", "Reshape", "Reshape-1", "reshape-1"],
+    }
+    assert {
+        operation: [name for name in names if find_operation(name) is operation]
+        for operation, names in spellings.items()
+    } == spellings
+    assert find_operation("transpose") is None
 
 
 def test_operations_have_their_largest_rank():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-# Frees what glibc takes from the system by itself, and takes it again: memory that is kept is not mapped again.
+# Frees memory, and allocates it again. If glibc kept the freed memory, the second allocation needs no mapping.
 MEASURE = """
 import resource
 from tensor_reshape.runtime.allocators import keep_freed_memory
@@ -17,7 +17,7 @@ for _ in range(20):
     bytearray(b"x") * (8 << 20)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
-# Of several arenas: `malloc_trim` by itself leaves the end of all but the main one, here 36 MiB.
+# With several arenas, glibc's own trimming keeps the ends of all arenas except the main one, which is 36 MiB here.
 RETURN = """
 import threading
 from tensor_reshape.runtime.allocators import keep_freed_memory, release_freed_memory
@@ -32,7 +32,7 @@ print(read_resident_bytes() - base)
 release_freed_memory()
 print(read_resident_bytes() - base)
 """
-# First with glibc, then with another C library.
+# The first case uses glibc, and the second one another C library.
 SWITCH = """
 import ctypes
 from tensor_reshape.runtime import allocators

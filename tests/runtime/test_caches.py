@@ -7,12 +7,12 @@ import pytest
 
 from tensor_reshape.runtime.caches import RecentCache
 
-ENTRY = 600  # bytes of an entry with everything that it needs; its own share is 200
+ENTRY = 600  # total bytes of an entry, of which 200 are its own
 TWO_ENTRIES = 2 * ENTRY
 
 
 def fill(count: int) -> RecentCache[str, int]:
-    """Keeps numbers by their digits, from 0 on, in generations of two entries."""
+    """Caches texts of the numbers from 0 on, in generations of two entries."""
     cache = RecentCache[str, int](TWO_ENTRIES, 200)
     for number in range(count):
         cache.keep(str(number), number, 200)

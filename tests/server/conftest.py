@@ -1,4 +1,4 @@
-"""Sockets of TCP that tests of the transport share."""
+"""TCP sockets for tests of the transport."""
 
 import socket
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def pair(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A client's end, and the server's."""
+    """The client's socket, and the server's socket."""
     with socket.create_connection(listener.getsockname(), _SECONDS) as client, listener.accept()[0] as served:
-        served.settimeout(_SECONDS)  # so that a connection that is not closed fails the test
+        served.settimeout(_SECONDS)  # so that an open connection fails the test
         yield client, served

@@ -43,7 +43,7 @@ def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
     assert outcome.code == 1
     assert all(line.startswith("Error: ") for line in outcome.errors)
     faults = "\n".join(outcome.errors)
-    for told in (
+    for text in (
         "'--workers'",
         "'--max-calls': 0 is not in the range",
         "write 16MiB (16777216 bytes) or 16000000",
@@ -52,8 +52,8 @@ def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
         f"{junk} and {key} are not a PEM certificate and its private key",
         "--memory-budget-bytes is 1 KiB, but one call in each worker may need 128.5 MiB",
     ):
-        assert faults.count(told) == 1, (told, outcome.errors)
-    assert f"{junk}" in "\n".join(line for line in outcome.errors if "PEM" not in line)  # as a file of tokens
+        assert faults.count(text) == 1, (text, outcome.errors)
+    assert f"{junk}" in "\n".join(line for line in outcome.errors if "PEM" not in line)  # also rejected as a token file
 
 
 def test_check_config_prints_a_fault_once(tmp_path: Path):

@@ -12,12 +12,12 @@ from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, fit_memory, is_address
 from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 
-# With these, no bound of one setting meets that of another.
+# With these values, the bounds of different settings do not interfere.
 ROOMY = {"memory_budget_bytes": 2**45}
 
 
 def list_edges() -> list[tuple[str, object, bool]]:
-    """Lists for each setting the values at its bounds and the next beyond, and whether they are taken."""
+    """Returns for each setting the values at its bounds and the next values beyond, and whether each is valid."""
     edges: list[tuple[str, object, bool]] = []
     for setting in SETTINGS:
         declared, step = setting.declaration, 1 if setting.type is int else 0.01
@@ -35,7 +35,7 @@ def test_is_address_accepts_host_and_port_or_unix_path():
     addresses = ["127.0.0.1:0", "localhost:50051", "0.0.0.0:65535", "[::1]:50051", "[::]:0", "host.example:1"]
     addresses += ["unix:s", "unix:/s"]
     others = ["", ":", ":1", "host", "host:", "host:http", "host:65536", "host:-1", "host:1.0", "host:\u0661"]
-    others += ["unix:", "unix", f"{'h' * 64}:1", "a..b:1", "\ud800:1"]  # the last three are for no resolver
+    others += ["unix:", "unix", f"{'h' * 64}:1", "a..b:1", "\ud800:1"]  # no resolver accepts the last three
     assert [address for address in (*addresses, *others) if is_address(address)] == addresses
 
 
@@ -137,11 +137,14 @@ def test_default_limits_depend_on_available_memory():
     fits = {
         (10 * 2**30, 1, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
         (10 * 2**30, 1, 5000): (MEMORY_BUDGET_BYTES, 5000),
-        (10 * 2**30, 16, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),  # rejected later: memory does not lack
+        (10 * 2**30, 16, None): (
+            MEMORY_BUDGET_BYTES,
+            MAX_MESSAGE_BYTES,
+        ),  # rejected later, because there is enough memory
         (256 * MIB, 1, None): (256 * MIB, MAX_MESSAGE_BYTES),
         (64 * MIB, 1, None): (64 * MIB, 8 * MIB),
         (64 * MIB, 2, None): (64 * MIB, 4 * MIB),
-        (64 * MIB, 1, 32 * MIB): (64 * MIB, 32 * MIB),  # rejected later, because it was configured
+        (64 * MIB, 1, 32 * MIB): (64 * MIB, 32 * MIB),  # rejected later, because the value was configured
         (8192, 1, None): (8192, 1024),
     }
     assert {row: fit_memory(*row) for row in fits} == fits

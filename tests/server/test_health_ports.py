@@ -43,7 +43,7 @@ def connection(runner: Runner) -> Iterator[Connection]:
 
 @pytest.fixture
 def port() -> Iterator[HealthPort]:
-    """A port whose service is the test."""
+    """A port with a health service of the test."""
     port = HealthPort(CONFIG, ANY_PORT, 16, shares=False)
     port.start()
     try:
@@ -84,7 +84,7 @@ def test_health_port_reports_not_serving_for_a_blocked_server():
         watch = health_pb2_grpc.HealthStub(port).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == SERVING
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
-        held = call.future(build_static_request(), timeout=SECONDS)  # small: answered on that very thread
+        held = call.future(build_static_request(), timeout=SECONDS)  # small, so the receiving thread processes the call
         assert next(watch).status == NOT_SERVING
         backend.released.set()
         assert next(watch).status == SERVING

@@ -14,7 +14,7 @@ OTHER_VALUES: dict[type, str] = {bool: "0", str: "another", Path: __file__}
 
 
 def parse(*flags: str) -> dict[str, Any]:
-    """Returns the arguments of the command."""
+    """Returns the parsed arguments of the command."""
     return serve.make_context("serve", list(flags)).params
 
 
@@ -65,7 +65,7 @@ def test_sizes_accept_units():
             patch.setenv(setting.variable, "1 MiB")
             assert parse()[setting.name] == 2**20
         assert "write 64MiB (67108864 bytes) or 64000000" in reject(setting.flag, "64M").message
-    reject("--max-calls", "1KiB")  # which is a number without units
+    reject("--max-calls", "1KiB")  # this setting is a number without units
 
 
 def test_only_log_level_ignores_case():

@@ -34,7 +34,7 @@ from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "8", "12", "13"
-# How a call ends that the server gives up: gRPC's core says why, or the connection does not.
+# The end of an aborted call: a message from gRPC's core, or a closed connection.
 GIVEN_UP = {"1", "8", "14", "RST"}
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 SECONDS = 60.0
@@ -70,7 +70,7 @@ def connection(served: EngineServer) -> Iterator[Connection]:
 
 
 def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, bytes]:
-    """Makes a call; returns its status, its text, and the bytes of its answers."""
+    """Makes a call; returns its status code, its message, and the bytes of its responses."""
     stream = connection.open(path)
     connection.send_data(stream, b"".join(map(grpc_message, messages)), end=True)
     return *connection.await_end(stream), connection.bodies.get(stream, b"")
@@ -122,7 +122,7 @@ def test_unknown_method_calls_on_unknown(served: EngineServer, connection: Conne
 
 
 class Book:
-    """A gate that keeps the addresses of the calls that it has let in, and counts those that are over."""
+    """A gate that records the addresses of admitted calls, and counts the ended ones."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
@@ -136,7 +136,7 @@ class Book:
 
 
 class Closed:
-    """A gate that lets nobody in."""
+    """A gate that rejects every call."""
 
     def admit(self, info: CallInfo) -> None:
         del info
@@ -155,7 +155,7 @@ def test_gate_rejects_calls(build: Build):
 
 @contextmanager
 def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Service, Connection]]:
-    """Serves reflection behind a gate, and connects by way of a proxy."""
+    """Serves reflection with a gate, and connects through a proxy."""
     config = Config(trusted_proxy=("127.0.0.1",))
     service = build_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
     with serve_engine(build, config, others=[service]) as served, Connection(served.address) as connection:
@@ -226,7 +226,7 @@ def test_disconnected_client_releases_its_memory_and_call(served: EngineServer, 
         if path == STREAM or not isinstance(
             served.server, FallbackServer
         ):  # grpcio enters a unary call with its message
-            served.watcher.await_event(Event.ENTER)  # a call that enters later would hold memory then
+            served.watcher.await_event(Event.ENTER)  # otherwise, a call that enters later would hold memory
     served.check_nothing_is_held()
 
 
@@ -286,7 +286,7 @@ def test_cancelled_watch_releases_its_call(build: Build):
             news = watch(b"", timeout=SECONDS)
             next(news)
             news.cancel()
-        # Over one connection, so a Check is answered after the cancellations before it.
+        # On one connection, so that the Check is processed after the cancellations before it.
         check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_CHECK)
         pause = threading.Event()
         while not service.engine.is_idle:

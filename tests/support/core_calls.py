@@ -14,7 +14,7 @@ METHOD = "/a.Service/Method"
 SECONDS = 60.0
 
 
-class ToldCall(Call):
+class ManualCall(Call):
     """A call that starts no operation by itself, and records its events.
 
     Attributes:
@@ -71,7 +71,7 @@ class CoreServer:
         return call
 
     def open_unknown(self, method: str, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
-        call = ToldCall(method, new)
+        call = ManualCall(method, new)
         call.finish()
         return call
 
@@ -82,7 +82,7 @@ class CoreServer:
 
 @contextmanager
 def run_core(
-    kind: Callable[[str, Any], Call] = ToldCall, options: Sequence[tuple[str, int]] = ()
+    kind: Callable[[str, Any], Call] = ManualCall, options: Sequence[tuple[str, int]] = ()
 ) -> Iterator[CoreServer]:
     """Runs a server until the end of the block."""
     served = CoreServer(kind, options)

@@ -51,7 +51,7 @@ class Turnstile:
         self.attempts: list[float] = []
 
     def admit(self, info: CallInfo) -> None:
-        """Counts a call, and rejects it where the server is busy."""
+        """Counts a call, and rejects it while the server is busy."""
         del info
         self.attempts.append(time.monotonic())  # in one step: from any thread
         if self.is_busy.is_set():

@@ -81,6 +81,6 @@ class Room:
             self.wait(1)
 
     def exit(self, code: int = 1) -> None:
-        """Ends the process and lets the slot notice it."""
+        """Ends the process, and reports its end to the slot."""
         self.process.code = code
         assert self.slot.advance(0)

@@ -61,7 +61,7 @@ CALLS: dict[str, Callable[[AnyClient], object]] = {
     "no questions": lambda client: client.infer_shapes([]),
     "health": lambda client: client.check_health(),
     "health of the server": lambda client: client.check_health(""),
-    "health of nobody": lambda client: client.check_health("nobody"),
+    "health of an unknown service": lambda client: client.check_health("nobody"),
     "a shape that a rule rejects": lambda client: client.infer_shape([6], [4, -1], explain=True),
     "an unexpected shape": lambda client: client.infer_shape([6], [-1], expected_shape=[5]),
     "a request that is too large": lambda client: client.reshape(TOO_LARGE, [-1], transfer="inline"),
@@ -195,7 +195,7 @@ def test_local_error_does_not_use_up_fail_next():
 
 def test_fake_accepts_client_options_and_reports_progress():
     with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
-        assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # it was streamed
+        assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # the array was streamed
         assert repr(client) == "<FakeClient of host:1>"
         with pytest.raises(ValueError, match="timeout"):
             client.infer_shape([1], [1], special_zero=False, timeout=-1)

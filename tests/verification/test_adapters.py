@@ -1,4 +1,4 @@
-"""Libraries are asked what the kit asks: the frame of their adapters, what is known of them, and their reports."""
+"""The adapters of libraries: their common frame, the descriptions of the libraries, and the reports."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Symbols as libraries of arrays are told them, and what those libraries are not asked."""
+"""Symbols in the queries of array libraries, and queries that these libraries do not support."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The generated parts of the reference name everything that they are about."""
+"""The generated parts of the reference name all of their subjects."""
 
 import re
 
@@ -16,7 +16,7 @@ SETTINGS = [option for option in serve.params if isinstance(option, SettingOptio
 
 
 def read_sections() -> dict[str, str]:
-    """Returns the sections on commands, by their headings."""
+    """Returns the sections on commands by their headings."""
     return dict(re.findall(r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", "\n".join(build_commands()), re.M | re.S))
 
 

@@ -1,4 +1,4 @@
-"""A little of what `scripts/verify fuzz` does: any encoding is read as the generated class reads it."""
+"""A small run of `scripts/verify fuzz`: every encoding is parsed as the generated class parses it."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Most of `scripts/verify hosts`: real servers on hosts of their own, which are cut off, added and replaced."""
+"""Most scenarios of `scripts/verify hosts`: real servers on separate hosts that are cut off, added and replaced."""
 
 import json
 import subprocess
@@ -12,15 +12,15 @@ from host_networks import build_environment, find_obstacle
 from verification.hosts.scenarios import MAX_NOTICE_SECONDS
 
 ROOT = Path(__file__).parents[2]
-MAX_FOUND_SECONDS = 20  # gRPC looks a name up again no sooner than after 30, unless it is told otherwise
-SCENARIOS = ("spread", "cut off", "grow", "replace")  # a hang takes half a minute to be noticed
+MAX_FOUND_SECONDS = 20  # by default, gRPC waits 30 seconds before it resolves a name again
+SCENARIOS = ("spread", "cut off", "grow", "replace")  # without "hang", because its detection takes half a minute
 
 pytestmark = pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle())
 
 
 @pytest.fixture(scope="module")
 def reports() -> dict[str, dict[str, Any]]:
-    """What came of each scenario, by its name."""
+    """The result of each scenario by name."""
     command = [sys.executable, "-m", "verification.hosts", "--json", "--only", *SCENARIOS]
     env = {**build_environment(), "PYTHONPATH": "tests/support"}
     lines = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=False).stdout

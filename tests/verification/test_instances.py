@@ -1,4 +1,4 @@
-"""The search for instances: it reaches an end just where brute force does, and contradicts a wrong answer."""
+"""The search for instances reaches the same ends as brute force, and contradicts wrong answers."""
 
 from random import Random
 
@@ -26,7 +26,9 @@ def make_answer(text: str) -> ShapeAnswer:
     return ShapeAnswer(parse_shape(text, "shape"))
 
 
-@pytest.mark.parametrize("style", sorted(STYLES.keys() - {"unknown rank"}))  # of which brute force never tries all
+@pytest.mark.parametrize(
+    "style", sorted(STYLES.keys() - {"unknown rank"})
+)  # brute force never tries all instances of this style
 def test_instance_search_agrees_with_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):
@@ -82,12 +84,12 @@ def test_answers_are_held_against_instances():
         "a right name": (make_question("N,4", "-1"), "4*N", "", 0),
         "a wrong name": (make_question("N,4", "-1"), "2*N", "is not", 0),
         "an unknown item": (unknown, "6", "", 0),
-        "no rank where it is not known": (rankless, "...", "", 0),
-        "a rank where it is not known": (rankless, "6", "the rank", 0),
-        "a rejection where the rank is not known": (rankless, None, "rejected", 0),
+        "no rank for an unknown rank": (rankless, "...", "", 0),
+        "a rank for an unknown rank": (rankless, "6", "the rank", 0),
+        "a rejection for an unknown rank": (rankless, None, "rejected", 0),
         "a rank that is expected": (expected, "3,2", "", 0),
         "a dim without an end": (make_question("?,3", "6,-1"), "6,?", "", 0),
-        "a copy that is not there": (make_question("4", "0,0"), None, "", 0),
+        "a copy of a missing dim": (make_question("4", "0,0"), None, "", 0),
     }
     findings = {
         name: instances.check_answer(question, None if text is None else make_answer(text))

@@ -1,9 +1,9 @@
-"""The conformance kit: a plain reading and instances confirm its answers, and find a wrong one."""
+"""The conformance suite: a plain reading and instances confirm its answers, and find a wrong one."""
 
 from typing import Any
 
 from tests.oracles.conformance_cases import load_cases
-from verification.kit.answers import answer_rightly, is_right
+from verification.kit.answers import compute_answer, is_right
 from verification.kit.checks import WIDER, check_cases
 from verification.kit.files import is_stale, list_files, read_cases, read_size, renew
 from verification.kit.questions import list_questions
@@ -13,7 +13,7 @@ CORE = read_size("core")
 
 def test_correct_cases_pass():
     asked = [(case, question) for case in CORE for question in list_questions(case)]
-    assert [question["id"] for case, question in asked if not is_right(case, answer_rightly(question))] == []
+    assert [question["id"] for case, question in asked if not is_right(case, compute_answer(question))] == []
 
 
 def test_instances_and_a_plain_reading_confirm_the_core():

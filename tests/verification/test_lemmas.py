@@ -1,4 +1,4 @@
-"""The lemmas that the solver rests on: proved, named where they are used, and refuted where they are false."""
+"""The lemmas of the solver: proved, referenced by its functions, and refuted if they are false."""
 
 import inspect
 import re
@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def find_names(text: str) -> Iterator[str]:
-    """Yields the lemmas that a docstring names."""
+    """Yields the lemmas in a docstring."""
     return (name.strip() for match in NAMED.finditer(text) for name in match[1].split(","))
 
 
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 def test_lemma_holds_for_all_integers(lemma: Lemma):
     verdicts = {finding.claim: finding.verdict for finding in prove(lemma, 0.5 if lemma.covered_by else 60)}
-    # One that may stay open is covered by other tests; none is false.
+    # Other tests cover the lemmas that may stay open. None is false.
     admitted = {Verdict.PROVED, Verdict.OPEN} if lemma.covered_by else {Verdict.PROVED}
     assert verdicts
     assert set(verdicts.values()) <= admitted, verdicts
@@ -52,7 +52,7 @@ def test_lemmas_have_names_of_their_own_and_covers_that_exist():
 
 @state("planted", "nowhere")
 def planted() -> Claims:
-    """What stands on both sides leaves both, also where it is 0."""
+    """A factor of both sides cancels, even if it is 0."""
     a, x, y = declare("a x y")
     yield "one factor", (a * x == a * y) == (x == y)
 
@@ -65,7 +65,7 @@ def test_false_lemma_has_a_counterexample():
 
 @state("too-hard", "nowhere")
 def too_hard() -> Claims:
-    """No two cubes make a third, in a form that no prover decides in a tenth of a second."""
+    """No sum of two cubes is a cube, in a form that no prover decides in a tenth of a second."""
     x, y, z, n = declare("x y z n")
     yield "Fermat", (x + 1) ** (n + 3) + (y + 1) ** (n + 3) != (z + 1) ** (n + 3)
 

@@ -1,11 +1,11 @@
-"""What `scripts/verify prove` does besides small questions: those of models, and the comparison with OpenVINO."""
+"""Parts of `scripts/verify prove` other than small queries: queries of models, and the comparison with OpenVINO."""
 
 import pytest
 
 from tensor_reshape.rules.dims import ANY, Interval
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question
-from verification.prove.differences import SAME, TIGHTER, UNEXPLAINED, UNSOUND, Answer, Comparison, ask_ours, judge
+from verification.prove.differences import SAME, TIGHTER, UNEXPLAINED, UNSOUND, Answer, Comparison, infer_ours, judge
 from verification.prove.models import KINDS, check_models
 
 
@@ -34,6 +34,6 @@ def test_openvino_difference_is_explained_or_reported():
         "at least 1": (rankless, Answer((Interval(1, None),)), [(0,), (1,)], "-1 of unknown rank at least 1"),
     }
     assert {
-        name: judge(Comparison(question, ask_ours(question), theirs, outputs))
+        name: judge(Comparison(question, infer_ours(question), theirs, outputs))
         for name, (question, theirs, outputs, _) in rows.items()
     } == {name: verdict for name, (*_, verdict) in rows.items()}

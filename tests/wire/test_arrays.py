@@ -27,7 +27,7 @@ WHOLE_TYPES = [data_type for data_type in DTYPES if data_type.bits >= 8]
 
 
 def build_pattern(data_type: DataType, count: int) -> Array:
-    """Every bit pattern of one byte, in every place of an element: NaNs of all payloads, odd booleans."""
+    """Every bit pattern of one byte, at every position of an element: NaNs with all payloads, and unusual booleans."""
     if data_type.bits < 8:
         return make_packable(data_type, np.arange(count) * 11)
     raw = np.arange(count * data_type.bits // 8, dtype=np.uint64) * 83 % 256
@@ -35,7 +35,7 @@ def build_pattern(data_type: DataType, count: int) -> Array:
 
 
 def assert_survives(array: Array) -> TensorView:
-    """Sends an array there and back: what arrives has its shape and its elements, and was not larger than dense."""
+    """Sends an array there and back. The sent array has the same shape and elements, and at most the dense size."""
     tensor = view_array(array, "data")
     assert tensor.dims == array.shape
     tensor.check_layout("data")
@@ -62,7 +62,7 @@ def is_kept_in_a_file(dtype: np.dtype[np.generic]) -> bool:
     file.seek(0)
     try:
         return bool(np.load(file).dtype == dtype)
-    except ValueError:  # of a name that numpy cannot read again
+    except ValueError:  # numpy cannot parse the name
         return False
 
 
@@ -70,7 +70,7 @@ def test_npy_file_keeps_the_element_type():
     assert {data_type for data_type, dtype in DTYPES.items() if not is_kept_in_a_file(dtype)} == set(UNNAMED_IN_FILES)
 
 
-# How 24 elements are laid out; the strides on the wire, in elements (None: dense), and how many elements travel.
+# The layout of 24 elements, the strides on the wire in elements (None: dense), and the number of sent elements.
 LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]] = {
     "row-major": (lambda array: array, None, 24),
     "transposed": (lambda array: array.T, (1, 4, 12), 24),
@@ -119,7 +119,7 @@ def test_contiguous_array_is_sent_without_a_copy():
 
 @st.composite
 def arrays(draw: st.DrawFn) -> Array:
-    """Any basic-sliced, transposed, broadcast view of an array."""
+    """Any view of an array by basic slicing, transposing or broadcasting."""
     shape = draw(st.lists(st.integers(0, 4), max_size=5).map(tuple))
     array = build_pattern(draw(st.sampled_from(NAMED_TYPES)), prod(shape)).reshape(shape)
     slices = tuple(
@@ -140,7 +140,7 @@ def test_numpy_views_survive_a_round_trip(array: Array):
 
 @st.composite
 def strided_tensors(draw: st.DrawFn) -> TensorView:
-    """Any strides over enough bytes, dims and strides of 0 and overlaps included."""
+    """Any strides over enough bytes, including dims and strides of 0, and overlaps."""
     axes = draw(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=4))
     dims, strides = [dim for dim, _ in axes], [stride for _, stride in axes]
     span = 0 if 0 in dims else 1 + sum((dim - 1) * stride for dim, stride in axes)

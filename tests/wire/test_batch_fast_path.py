@@ -22,7 +22,7 @@ def multiply(*names: str, below: Sequence[str] = ()) -> Dim:
 @examples(300)
 @given(st.lists(DIMS, max_size=5))
 def test_encoded_dims_match_the_generated_class(dims: list[object]):
-    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
+    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # the strategy draws valid dims
     raw = encode_dims(answer.dims or ())
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
 
@@ -69,7 +69,10 @@ def test_long_dim_is_not_cached():
 
 
 def test_dim_cache_is_bounded():
-    count, most = 8, batch_fast_path._CACHE_BYTES // 400  # dims of an item, which stays short; dims of a generation
+    count, most = (
+        8,
+        batch_fast_path._CACHE_BYTES // 400,
+    )  # dims of an item that stays short, and dims of a cache generation
     for number in range(10**6, 10**6 + 2 * most, count):
         dims = [*range(number, number + count)]
         request = read_compact_item(build_item([tensor_pb2.Dim(value=dim) for dim in dims]))
@@ -83,5 +86,5 @@ def test_dim_cache_is_bounded():
 def test_item_with_optional_fields_is_not_compact():
     plain = build_item([tensor_pb2.Dim(value=2), tensor_pb2.Dim(value=3)])
     assert read_compact_item(plain) is not None
-    for extra in (b"\x10\x00", b"\x28\x00", b"\x7a\x00"):  # a link, explain, a later field
+    for extra in (b"\x10\x00", b"\x28\x00", b"\x7a\x00"):  # `data_from`, `explain`, and a field of a later version
         assert read_compact_item(plain + extra) is None

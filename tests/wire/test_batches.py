@@ -72,7 +72,7 @@ def test_batch_encoding_matches_the_generated_class(batch: list[BatchItem]):
 
 NAMED = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="NNN"))]))
 NO_UTF_8 = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeRequest(data=NAMED)).SerializeToString()
-# the content of an item; its rejection, alone
+# the content of an item; its rejection as a single query
 BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
     *((broken, (Reason.MESSAGE_MALFORMED, "")) for broken in (b"\x0a", b"\x0a\x05abc", b"\x0a\x01\x08", b"\x00")),
     (NO_UTF_8.replace(b"NNN", b"\xff\xfe\xfd"), (Reason.MESSAGE_MALFORMED, "")),
@@ -106,7 +106,7 @@ def test_batch_size_and_item_count_are_limited():
     for raw, limit in (
         (bytes(MAX_BATCH_BYTES + 1), MAX_BATCH_BYTES),
         (above, MAX_BATCH_ITEMS),
-        (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # behind an unknown field
+        (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # after an unknown field
         (b"\x10\x00" * (MAX_BATCH_ITEMS + 1), MAX_BATCH_ITEMS),  # fields that are not items
     ):
         error = reject(raw)

@@ -23,7 +23,7 @@ def read_message(message: tensor_pb2.Dim) -> AnyDim:
     return read(message.SerializeToString())
 
 
-# dim, the message that it is
+# a dim; its message
 KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
     "a number": (4, tensor_pb2.Dim(value=4)),
     "0": (0, tensor_pb2.Dim(value=0)),
@@ -68,7 +68,7 @@ def test_dim_encoding_follows_the_api():
 
 def test_unknown_dim_kind_is_rejected():
     with pytest.raises(InvalidRequestError) as caught:
-        read(b"\x7a\x00")  # a field that this version does not have
+        read(b"\x7a\x00")  # an unknown field
     assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, "shape[0]")
 
 

@@ -18,7 +18,7 @@ from tensor_reshape.wire.fields import (
     read_varint,
 )
 
-# Encodings of a tensor message whose bytes are its last field, and of some where they are not; the bytes in it.
+# Encodings of a tensor message whose bytes are the last field, and of some in which they are not; the bytes.
 FORMS: dict[str, tuple[bytes, bytes | None]] = {
     "the bytes alone": (b"\x7a\x01a", b"a"),
     "no bytes in the field": (b"\x08\x0e\x7a\x00", b""),
@@ -100,7 +100,7 @@ def test_header_excludes_the_content_of_field_15():
     message = b"\x10\x01" + encode_field(b"\x7a", inner)
     assert measure_header(message, nested=True) == 2 + 3 + 2 + 3
     assert measure_header(message, nested=False) == 2 + 3
-    # A group is not understood and counts in full.
+    # A group is not skipped, so all of its bytes count.
     assert measure_header(message + b"\x23" + bytes(100)) == 2 + 3 + 2 + 3 + 101
 
 

@@ -38,7 +38,7 @@ answers = st.builds(
 
 def decode(**fields: object) -> ShapeRequest:
     known = {"operation": reshape_pb2.OPERATION_RESHAPE, "data": tensor_pb2.TensorSpec(), "special_zero": True}
-    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # fields of a test
+    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # the fields depend on the test
     return decode_infer_request(message.SerializeToString())
 
 
@@ -75,8 +75,8 @@ def test_every_result_can_be_encoded(
 
 def test_view_strides_above_s64_become_unknown():
     for data, target, strides in [
-        ([0], [0, 2**62, 2**62, 4], [1]),  # of an empty output
-        ([2**62, 2**62], [4, 2**60, 2**62], [2**62, 1]),  # of a volume beyond s64
+        ([0], [0, 2**62, 2**62, 4], [1]),  # strides of an empty output
+        ([2**62, 2**62], [4, 2**60, 2**62], [2**62, 1]),  # strides of a volume above the largest s64
     ]:
         question = Question(operation=RESHAPE, data=data, target=target, special_zero=False)
         message = build_infer_response(answer_question(ShapeRequest(question, strides=strides)))

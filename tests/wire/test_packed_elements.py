@@ -16,13 +16,13 @@ data_types = st.sampled_from(PACKED)
 
 
 def pack_plainly(data_type: DataType, values: list[int]) -> bytes:
-    """Puts each element behind the last one, the first one into the lowest bits of an integer of any size."""
+    """Puts each element after the previous one, beginning with the lowest bits of an integer of any size."""
     number = sum(value << (index * data_type.bits) for index, value in enumerate(values))
     return number.to_bytes(data_type.count_bytes(len(values)), "little")
 
 
 def widen(data_type: DataType, value: int) -> int:
-    """Returns the byte that ml_dtypes has of an element with these bits."""
+    """Returns the byte of ml_dtypes for an element with these bits."""
     negative = data_type.kind is ElementKind.SIGNED and value >> (data_type.bits - 1)
     return value | (0xFF << data_type.bits & 0xFF) if negative else value
 
@@ -45,7 +45,7 @@ def test_packed_elements_are_contiguous(sample: tuple[DataType, list[int]], nois
     packed = bytearray(pack_plainly(data_type, items))
     elements = bytes(widen(data_type, item) for item in items)
     assert pack(data_type, np.frombuffer(elements, np.uint8)).tobytes() == packed
-    # Other bits of an element in memory do not matter, nor do spare bits behind the last one.
+    # Other bits of an element in memory have no effect, and neither do unused bits after the last element.
     noisy = np.array([item | noise << data_type.bits & 0xFF for item in items], np.uint8)
     assert pack(data_type, noisy).tobytes() == packed
     used = len(items) * data_type.bits % 8

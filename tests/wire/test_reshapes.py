@@ -93,7 +93,7 @@ def test_request_encoding_matches_the_generated_class(call: ReshapeCall):
     message = kind.FromString(raw)
     if call.data.payload and (operation is STATIC_RESHAPE or call.question.target):
         assert message.SerializeToString() == raw
-    else:  # an empty field is written by the codec, and left out by the generated class: the same message
+    else:  # the codec writes an empty field, and the generated class omits it; both messages are equal
         assert kind.FromString(message.SerializeToString()) == message
 
 
@@ -107,9 +107,14 @@ def test_shape_tensor_of_any_integer_type_is_read():
 
 
 def test_strided_shape_tensor_is_read():
-    rows = [(b"\3\0\4\0\5", 3, 2, [3, 4, 5]), (b"\1", 64, 0, [1] * 64), (b"\7", 1, MAX, [7])]
-    for payload, length, stride, items in rows:
-        tensor = TensorView(DataType.U8, (length,), (stride,), memoryview(payload))
+    rows = [
+        (DataType.U8, b"\3\0\4\0\5", 3, 2, [3, 4, 5]),
+        (DataType.U8, b"\1", 64, 0, [1] * 64),
+        (DataType.U8, b"\7", 1, MAX, [7]),
+        (DataType.U16, b"\3\0\1\1\4\0", 2, 2, [3, 4]),
+    ]
+    for data_type, payload, length, stride, items in rows:
+        tensor = TensorView(data_type, (length,), (stride,), memoryview(payload))
         assert reshapes.read_target(RESHAPE, tensor) == items
 
 
@@ -193,7 +198,7 @@ def test_invalid_shape_tensor_is_rejected():
 
 
 def pad(size: int) -> bytes:
-    """An unknown field of `size` bytes in all."""
+    """An unknown field with a total size of `size` bytes."""
     return b"\x22" + encode_varint(size - 4) + bytes(size - 4)
 
 
@@ -229,7 +234,7 @@ def test_request_has_at_most_2048_fields(tail: bytes):
 
 
 def test_tensor_of_2_gib_is_rejected_before_copying():
-    with mmap(-1, 2**31) as pages, memoryview(pages) as payload:  # pages that nobody touches take no memory
+    with mmap(-1, 2**31) as pages, memoryview(pages) as payload:  # unused pages take no memory
         data = TensorView(DataType.U8, (2**31,), None, payload)
         question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
         with pytest.raises(LimitError) as caught:

@@ -17,7 +17,7 @@ from tests.oracles.varints import find_unreadable
 
 ALIGNMENT = 8
 MAX = 2**63 - 1
-BORDERS = [2**7, 2**14, 2**21, 2**28]  # where a length takes one byte more
+BORDERS = [2**7, 2**14, 2**21, 2**28]  # sizes at which a length needs one more byte
 SHAPES: list[tuple[int, ...]] = [
     *[(), (0,), (1,), (3,), (7, 1), (2, 3, 4), (57,), (1,) * 12, (1,) * 64],
     *[(0, MAX), (MAX, 0), (0, *(MAX,) * 63), (*(MAX,) * 63, 0)],
@@ -29,7 +29,7 @@ KINDS: list[type[Response]] = [
     reshape_pb2.ReshapeResponse,
 ]
 TINY = st.sampled_from([1, 1, 1, 2, 3])
-# All that a message can hold, also shapes without elements whose other dims are huge.
+# Every shape that a message can contain, including shapes without elements whose other dims are huge.
 FULL = st.lists(TINY, max_size=24) | st.builds(
     lambda before, dim, after: [*before, dim, *after],
     st.lists(st.just(1), max_size=63),

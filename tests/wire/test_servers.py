@@ -44,7 +44,7 @@ def test_server_info_names_match_the_api():
 
 def test_fields_of_a_newer_server_are_ignored():
     message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
-    message.operations[0].data_types.append(999)  # type: ignore[arg-type] # of a newer contract
+    message.operations[0].data_types.append(999)  # type: ignore[arg-type] # values of a newer API
     message.operations.add(operation=99)
     message.features.append(99)  # type: ignore[arg-type]
     assert decode_server_info(message.SerializeToString() + b"\xfa\x3f\x01x") == INFO

@@ -58,7 +58,7 @@ def test_error_round_trips_through_status_details():
     for error in (*rejections, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
         assert encode_rejection(error).code is CODES[type(error)]
-    # Of a bug there is no rejection but as the answer of one item of a batch.
+    # A bug has no rejection, except as the result of one item of a batch.
     assert encode_rejection(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
 
 
@@ -128,7 +128,7 @@ HOSTILE = {
 
 
 def measure(error: ReshapeError) -> int:
-    """Returns the bytes of the status in the trailers, where its text is percent-encoded."""
+    """Returns the percent-encoded status text in the trailers."""
     status = encode_rejection(error)
     printable = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
     return len(quote(status.details, safe=printable)) + len(dict(status.trailing_metadata)[DETAILS_KEY])
@@ -164,7 +164,7 @@ def pack(*details: Message) -> list[tuple[str, str | bytes]]:
 OURS = ErrorInfo(reason="NOT_DIVISIBLE", domain=DOMAIN, metadata={"index": "1"})
 FOREIGN = ErrorInfo(reason="BLOCKED", domain="proxy.example")
 
-# What a call ended with that was not a rejection of this service.
+# The end of a call that is not a rejection of this service.
 NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
     "no trailing metadata": [],
     "other metadata": [("other", "text"), ("other-bin", b"\x00")],

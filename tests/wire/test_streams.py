@@ -87,7 +87,7 @@ def test_accepted_output_round_trips(data_type: DataType, shape: tuple[int, ...]
 # message; reason, field
 REJECTIONS: list[tuple[bytes, Reason, str]] = [
     (b"\xff", Reason.MESSAGE_MALFORMED, ""),
-    (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),  # a chunk that is cut short
+    (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),  # a truncated chunk
     (b"", Reason.FIELD_MISSING, "part"),
     (b"\x20\x05", Reason.FIELD_MISSING, "part"),
     (begin(None), Reason.FIELD_MISSING, "data"),
@@ -115,14 +115,14 @@ def test_last_part_of_a_stream_message_counts():
 
 
 def pad(size: int) -> bytes:
-    """An unknown field of `size` bytes in all."""
+    """An unknown field with a total size of `size` bytes."""
     return b"\x2a" + encode_varint(size - 4) + bytes(size - 4)
 
 
 @pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])
 @pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
 def test_header_size_of_stream_messages_is_limited(message: bytes, behind: bool):
-    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
+    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the byte of the chunk does not count as a header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)
     assert reject(above) == (Reason.HEADER_TOO_LARGE, "")

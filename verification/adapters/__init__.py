@@ -1,1 +1,1 @@
-"""Asks real libraries what the conformance kit asks, and writes what they answer."""
+"""Runs the queries of the conformance suite against real libraries, and writes their answers to files."""

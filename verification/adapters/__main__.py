@@ -1,8 +1,8 @@
-"""Asks libraries the questions of the conformance kit, and writes what they answer.
+"""Runs the queries of the conformance suite against libraries, and writes their answers to files.
 
-Each library has an environment of its own, made where it is not there yet. What each implementation answers is
-written to `conformance/results`, from which `scripts/site` writes docs/conformance.md; the programs of the reports
-are run as well.
+Each library has its own environment, which is made if it does not exist. The answers of each implementation go to
+`conformance/results`. `scripts/site` writes docs/conformance.md from these files. The programs of the reports are run
+as well.
 """
 
 import argparse
@@ -26,27 +26,27 @@ from verification.adapters.results import list_differences, trim, write_results
 
 
 def main() -> None:
-    """Runs; status 1 where something differs for no reason that is known, or a report is not what happens."""
+    """Runs the adapters. The status is 1 if a difference has no explanation, or if a report and its program differ."""
     parser = argparse.ArgumentParser("scripts/verify adapters", description=__doc__)
     parser.add_argument(
         "--size",
         choices=[size.value for size in Size],
         action="append",
-        help="which cases, to try something: nothing is written; default: those that are on the page",
+        help="sizes of cases to try, without writing results; default: the sizes on the page",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; default: all")
     arguments = parser.parse_args()
-    findings = [finding for name in arguments.names or NAMES for finding in ask(name, arguments.size)]
+    findings = [finding for name in arguments.names or NAMES for finding in check_library(name, arguments.size)]
     print(*findings, sep="\n")
     sys.exit(bool(findings))
 
 
-def ask(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
-    """Asks a library in all ways that it has, and yields what nobody knew of.
+def check_library(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
+    """Runs a library's implementations, and yields the differences that have no explanation.
 
     Args:
-        name: of the adapter.
-        sizes: which cases; None: all that an implementation is asked, and its results are written.
+        name: the name of the adapter.
+        sizes: the sizes of cases; None runs every size that an implementation supports, and writes the results.
     """
     environment, library = Environment(name), load_library(name)
     environment.prepare()
@@ -60,12 +60,14 @@ def ask(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
 
 
 def run(environment: Environment, implementation: Implementation, sizes: Sequence[str]) -> Results:
-    """Asks one implementation the questions of these sizes."""
+    """Runs the queries of these sizes against one implementation."""
     adapter = [environment.python, "-m", f"conformance.adapters.{environment.name}.adapter", implementation.name]
-    asked = [argument for size in sizes for argument in ("--size", size)]
-    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *asked]
+    size_arguments = [argument for size in sizes for argument in ("--size", size)]
+    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *size_arguments]
     with tempfile.NamedTemporaryFile(suffix=".json") as written:
-        subprocess.run([*command, "--results", written.name], check=False, cwd=ROOT)  # it ends with 1 at any difference
+        subprocess.run(
+            [*command, "--results", written.name], check=False, cwd=ROOT
+        )  # its status is 1 if there is a difference
         return read_file(Path(written.name))
 
 

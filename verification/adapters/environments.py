@@ -1,6 +1,6 @@
-"""The environments of the libraries: one each, as their pins contradict each other.
+"""The environments of the libraries. Each library has its own, because their pinned requirements conflict.
 
-- An environment is made again where its requirements, or the script that builds more, have changed, and not otherwise.
+- An environment is made again only if its requirements change, or the script that builds more for it.
 """
 
 import hashlib
@@ -15,25 +15,25 @@ ENVIRONMENTS = ROOT / ".venv-adapters"
 
 
 class Environment:
-    """Where a library is installed.
+    """The environment of a library.
 
     Attributes:
-        name: of the adapter's folder.
-        folder: of the environment.
-        python: its interpreter.
+        name: the name of the adapter's folder.
+        folder: the folder of the environment.
+        python: the interpreter of the environment.
     """
 
     def __init__(self, name: str) -> None:
-        """Names it; nothing is made."""
+        """Sets the paths, and makes nothing."""
         self.name = name
         self.folder = ENVIRONMENTS / name
         self.python = self.folder / "bin/python"
 
     def prepare(self) -> None:
-        """Makes it, where it is not there as it is to be.
+        """Makes the environment if it does not exist or is out of date.
 
         Raises:
-            subprocess.CalledProcessError: something cannot be installed, or built.
+            subprocess.CalledProcessError: a requirement cannot be installed or built.
         """
         adapter, mark = ADAPTERS / self.name, self.folder / "prepared"
         sources = [path for path in sorted(adapter.iterdir()) if path.is_file() and path.suffix != ".py"]
@@ -41,7 +41,7 @@ class Environment:
         if mark.exists() and mark.read_text() == digest:
             return
         venv.create(self.folder, clear=True)
-        # By the pip of this machine, whose settings tell where packages come from.
+        # The pip of this machine runs the installation, because its settings name the package index.
         install = ["install", "--quiet", "--disable-pip-version-check", "-r", str(adapter / "requirements.txt")]
         subprocess.run([find_pip_python(), "-m", "pip", "--python", str(self.python), *install], check=True)
         if (adapter / "build").exists():
@@ -50,5 +50,5 @@ class Environment:
 
 
 def find_pip_python() -> str:
-    """Returns an interpreter with a pip: that which made this environment, as this one may have none."""
+    """Returns an interpreter that has pip: the one that made this environment, because this one may have no pip."""
     return str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")

@@ -8,12 +8,12 @@ NAMES = sorted(path.stem for path in ADAPTERS.glob("*.toml"))
 
 
 def load_library(name: str) -> Library:
-    """Returns what is known of a library."""
+    """Returns the description of a library."""
     return read_library(ADAPTERS / f"{name}.toml")
 
 
 def load_libraries() -> list[Library]:
-    """Returns what is known of all of them."""
+    """Returns the descriptions of all libraries."""
     return [load_library(name) for name in NAMES]
 
 

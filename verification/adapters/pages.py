@@ -84,7 +84,7 @@ _SHOWN_BY = {
 _SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TIGHTER, Verdict.AGREES]
 
 
-class Asked(NamedTuple):
+class LibraryResults(NamedTuple):
     """An implementation and its results."""
 
     library: Library
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 def build(libraries: Sequence[Library], results: Mapping[str, Results]) -> str:
     """Returns the page."""
     asked = [
-        Asked(library, implementation, results[implementation.name])
+        LibraryResults(library, implementation, results[implementation.name])
         for library in libraries
         for implementation in library.implementations
         if implementation.name in results
@@ -130,7 +130,7 @@ def find_cause(library: Library, difference: Difference) -> Deviation | None:
     return next((deviation for deviation in library.deviations if deviation.explains(difference)), None)
 
 
-def _build_summary(libraries: Sequence[Library], asked: Sequence[Asked]) -> Iterator[str]:
+def _build_summary(libraries: Sequence[Library], asked: Sequence[LibraryResults]) -> Iterator[str]:
     """Yields a row for each library, with its most serious deviation."""
     yield "| library | correct answers | most serious deviation | matters |"
     yield "|---|---:|---|---|"
@@ -149,7 +149,7 @@ def _sum_share(results: Sequence[Results]) -> str:
     return f"{right}/{supported}"
 
 
-def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
+def _build_matrix(asked: Sequence[LibraryResults]) -> Iterator[str]:
     yield join_cells(("implementation", "sizes", *(f"`{rule}`" for rule in RULES)))
     yield f"|---|---|{'---:|' * len(RULES)}"
     for one in asked:
@@ -167,7 +167,7 @@ def _format_share(verdicts: Mapping[str, int]) -> str:
     return f"{right}/{offered}" if offered else "-"
 
 
-def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
+def _build_verdicts(asked: Sequence[LibraryResults]) -> Iterator[str]:
     yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not supported"))
     yield f"|---|{'---:|' * (len(_SHOWN) + 1)}"
     for one in asked:
@@ -175,7 +175,7 @@ def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
         yield join_cells((f"`{one.implementation.name}`", *(str(count) if count else "" for count in counts)))
 
 
-def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
+def _build_section(library: Library, asked: Sequence[LibraryResults]) -> Iterator[str]:
     of_library = [one for one in asked if one.library is library]
     yield from (f"## {library.title}", "")
     for one in of_library:

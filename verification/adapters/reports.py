@@ -1,6 +1,6 @@
-"""The reports of defects: pages whose smallest program is run, and has to print what the page says.
+"""The reports of defects. The smallest program on each page is run, and must print the output on the page.
 
-- A program is run in the environment of its library, in a process of its own: a signal that ends it is printed as one.
+- A program runs in its own process, in the environment of its library. A signal that ends it is printed.
 """
 
 import os
@@ -25,8 +25,8 @@ class Program(NamedTuple):
 
     Attributes:
         language: "py" or "cpp".
-        text: itself.
-        output: what it prints.
+        text: the source code.
+        output: the expected output.
     """
 
     language: str
@@ -45,7 +45,7 @@ def read_title(report: str) -> str:
 
 
 def check(report: str, environment: Environment) -> Iterator[str]:
-    """Yields what the programs of a report print otherwise than it says."""
+    """Yields the differences between the printed output and the report."""
     for program in read_programs(report):
         printed = run(program, environment)
         if printed != program.output.strip():
@@ -53,7 +53,7 @@ def check(report: str, environment: Environment) -> Iterator[str]:
 
 
 def run(program: Program, environment: Environment) -> str:
-    """Returns what a program prints, and the signal that ends it."""
+    """Returns the output of a program, and the signal that ended it."""
     with tempfile.TemporaryDirectory() as folder:
         ended = subprocess.run(
             _prepare(program, environment, Path(folder)),
@@ -63,7 +63,7 @@ def run(program: Program, environment: Environment) -> str:
             text=True,
             timeout=_SECONDS,
             cwd=folder,
-            # The runtime without which oneDNN finds no processor: conformance/adapters/onednn/adapter.py.
+            # oneDNN finds no processor without this runtime (conformance/adapters/onednn/adapter.py).
             env={**os.environ, "OCL_ICD_FILENAMES": str(environment.folder / "lib/libintelocl.so")},
         )
     end = signal.Signals(-ended.returncode).name if ended.returncode < 0 else ""
@@ -71,7 +71,7 @@ def run(program: Program, environment: Environment) -> str:
 
 
 def _prepare(program: Program, environment: Environment, folder: Path) -> list[str]:
-    """Returns the command that runs a program, which is compiled where it has to be."""
+    """Returns the command that runs a program. A C++ program is compiled first."""
     if program.language == "py":
         return [str(environment.python), "-c", program.text]
     source, output = folder / "report.cpp", folder / "report"

@@ -1,8 +1,9 @@
-"""What implementations answered, as it is committed: `conformance/results/IMPLEMENTATION.json`.
+"""The committed answers of the implementations: `conformance/results/IMPLEMENTATION.json`.
 
-- All answers are counted. Differences of the core are whole; of the many others there is the smallest of each cause,
-  rule and verdict, which is what the page tells.
-- Whoever has asked a library writes them, as `tensor-reshape conformance --results`; whoever reads them needs none.
+- All answers are counted. All differences of the core are listed. Of the other sizes, only the smallest difference of
+  each cause, rule and verdict is listed, because the page shows only this one.
+- A run against a library writes these files, as `tensor-reshape conformance --results` does. To read them, no library
+  is needed.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ FOLDER = ROOT / "conformance/results"
 
 
 def read_results() -> dict[str, Results]:
-    """Returns all that is committed, by implementation."""
+    """Returns all committed results by implementation."""
     return {path.stem: read_file(path) for path in sorted(FOLDER.glob("*.json"))}
 
 
@@ -31,10 +32,10 @@ def write_results(results: Results) -> None:
 
 
 def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
-    """Returns results that are short enough to be committed: of those outside the core, one for each cause.
+    """Returns results that are short enough to be committed. Outside the core, one difference for each cause is kept.
 
     Args:
-        results: whole.
+        results: all results.
         explain: returns the cause of a difference.
     """
     core = {case.id for case in list_cases([Size.CORE])}
@@ -48,12 +49,12 @@ def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
 
 
 def list_differences(results: Results) -> Iterator[Difference]:
-    """Returns what differs, but for what is tighter than the kit."""
+    """Yields the differences, except answers that are tighter than those of the suite."""
     return (read_difference(results, one) for one in results.differences if one.verdict.is_difference)
 
 
 def read_difference(results: Results, one: Row) -> Difference:
-    """Returns a difference as deviations explain it."""
+    """Returns a difference in the form that deviations explain."""
     return Difference(
         implementation=results.implementation,
         case=one.id,

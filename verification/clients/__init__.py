@@ -1,1 +1,1 @@
-"""Has clients that nobody here wrote make the same calls, and compares what each one gets with what the rules give."""
+"""Makes the same calls with third-party clients, and compares each result with the rules."""

@@ -1,8 +1,8 @@
-"""Has clients that nobody here wrote make the same calls of a real server, and prints what each one made of them.
+"""Makes the same calls to a real server with third-party clients, and prints the results of each client.
 
-Each client has an environment of its own in `.venv-clients`, which is made first and then kept. A number in the
-table counts the calls that did what the rules say, element by element, or failed with the right code and reason; in
-brackets, this client must see something else, and below it says why.
+Each client has its own environment in `.venv-clients`, which is made once and kept. A number in the table counts the
+calls that returned the expected elements, or failed with the expected code and reason. A number in brackets means that
+this client has a different expected result. The reason is below the table.
 """
 
 import argparse
@@ -20,15 +20,15 @@ def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     names = [program.name for program in find_programs()]
     parser = argparse.ArgumentParser("scripts/verify clients", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which clients: all of {', '.join(names)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"clients to run; default: all of {', '.join(names)}")
     arguments = parser.parse_args()
     if not set(arguments.names) <= set(names):
-        parser.error(f"no client has a name of {sorted(set(arguments.names) - set(names))}: there are {names}")
+        parser.error(f"no client has these names: {sorted(set(arguments.names) - set(names))}. The clients are {names}")
     return arguments
 
 
 def main() -> int:
-    """Runs; 1 where a client cannot be installed, or a call is not as it must be."""
+    """Runs the clients. The status is 1 if a client cannot be installed, or if the result of a call is wrong."""
     arguments = parse_arguments()
     programs = [program for program in find_programs() if program.name in arguments.names or not arguments.names]
     versions, lacking = install_all(programs)
@@ -39,20 +39,20 @@ def main() -> int:
 
 
 def install_all(programs: list[Program]) -> tuple[dict[str, str], list[str]]:
-    """Returns the versions of each client that can be installed, and why others cannot."""
+    """Returns the versions of each installed client, and the reason for each client that cannot be installed."""
     versions, lacking = {}, []
     for program in programs:
         begin = time.monotonic()
         try:
             versions[program.name] = program.install()
         except LackingError as error:
-            lacking.append(f"{program.name} is not there: {error}")
+            lacking.append(f"{program.name} is missing: {error}")
         print(f"{program.name}: {time.monotonic() - begin:.1f} s to install", flush=True)
     return versions, lacking
 
 
 def show_table(table: str, programs: list[Program]) -> list[str]:
-    """Runs a table with all clients of its protocol, prints the matrix, and returns what is not as it must be."""
+    """Runs a table with all clients of its protocol, prints the matrix, and returns the wrong results."""
     columns: dict[str, dict[str, Cell]] = {}
     failed = []
     for program in programs:

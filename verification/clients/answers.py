@@ -1,4 +1,4 @@
-"""What a program printed of a call, held against what must come of it."""
+"""Compares the printed result of a call with the expected result."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _MAX_CHARACTERS = 400
 
 
 def find_difference(call: ForeignCall, answer: Answer) -> str:
-    """Returns what is wrong with an answer, or nothing."""
+    """Returns what is wrong with a result, or an empty string."""
     if "code" in answer or call.failure is not None:
         wrong = find_wrong_failure(call.failure, answer)
     else:
@@ -25,7 +25,7 @@ def find_difference(call: ForeignCall, answer: Answer) -> str:
 
 def find_wrong_failure(failure: Failure | None, answer: Answer) -> str:
     if failure is None or "code" not in answer:
-        return f"{str(answer)[:_MAX_CHARACTERS]} instead of {failure or 'an answer'}"
+        return f"{str(answer)[:_MAX_CHARACTERS]} instead of {failure or 'a response'}"
     have = {"code": answer["code"], "reason": answer.get("reason") or ""}
     want: Answer = {"code": failure.code.value[0], "reason": failure.reason}
     if failure.message:
@@ -50,7 +50,7 @@ def _find_wrong_responses(wanted: Sequence[Message], answers: Sequence[dict[str,
 
 
 def describe_bytes(have: Message, want: Message) -> str:
-    """Returns where the bytes of a tensor or of a chunk begin to differ, where these alone do."""
+    """Returns the first different byte of a tensor or a chunk, if nothing else differs."""
     for kind in ("output.data", "chunk"):
         *path, name = kind.split(".")
         mine, other = have, want

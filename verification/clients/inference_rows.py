@@ -1,6 +1,6 @@
-"""The rows of the Open Inference Protocol: ModelInfer as clients of the protocol ask it.
+"""The rows of the Open Inference Protocol: ModelInfer calls as clients of the protocol make them.
 
-An answer is compared by its elements, whether it came with raw contents or with numbers.
+An output is compared by its elements, whether they are raw contents or numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ _CONTENTS = {
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
 }
-"""Where the protocol has elements as numbers: it has none of FP16 and BF16."""
+"""The fields with elements as numbers. The protocol has none for FP16 and BF16."""
 
 _DTYPES = {name: np.dtype(data_type.numpy_name) for name, data_type in DATATYPES.items() if name != "BF16"}
 _SEED = 12
@@ -50,7 +50,7 @@ class Tensor(NamedTuple):
     payload: bytes
 
     def describe(self, *, is_typed: bool = False) -> dict[str, Any]:
-        """Returns the fields of the tensor: with its elements, where these are numbers."""
+        """Returns the fields of the tensor, including its elements if they are numbers."""
         fields: dict[str, Any] = {"name": self.name, "datatype": self.datatype, "shape": self.dims}
         if is_typed:
             fields["contents"] = {
@@ -59,8 +59,8 @@ class Tensor(NamedTuple):
         return fields
 
 
-def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is made while this runs
-    """Makes raw contents of a response's numbers, if that is what it has."""
+def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is made at run time
+    """Converts the numbers of a response to raw contents, if it has numbers."""
     for output in response.outputs:
         for _, numbers in output.contents.ListFields():
             response.raw_output_contents.append(np.array(numbers, _DTYPES[output.datatype]).tobytes())
@@ -68,7 +68,7 @@ def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is ma
 
 
 def make_data(datatype: str, dims: Sequence[int]) -> Tensor:
-    """Returns data of small numbers: every client writes them alike, one by one too."""
+    """Returns small numbers as data, because every client encodes these in the same way as numbers."""
     numbers = Random(_SEED).choices(range(2 if datatype == "BOOL" else 100), k=prod(dims))
     return Tensor("data", datatype, dims, np.array(numbers).astype(_DTYPES[datatype]).tobytes())
 
@@ -78,13 +78,13 @@ def make_target(datatype: str, items: Sequence[int]) -> Tensor:
 
 
 def make_call(model: str, inputs: Sequence[Tensor], output: Tensor | None, **fields: Any) -> ForeignCall:
-    """Returns a call, whose parameters say `special_zero`.
+    """Returns a call with the parameter `special_zero`.
 
     Args:
-        model: its name.
-        inputs: in their order.
-        output: what must come back; None: the call is rejected.
-        fields: `parameters`, `id` and `outputs` of the request; `is_typed` says that elements are numbers.
+        model: the name of the model.
+        inputs: the inputs in order.
+        output: the expected output; None if the call must be rejected.
+        fields: `parameters`, `id` and `outputs` of the request; `is_typed` sends elements as numbers.
     """
     is_typed = fields.pop("is_typed", False)
     request = find_class("ModelInferRequest")(
@@ -106,19 +106,19 @@ def make_call(model: str, inputs: Sequence[Tensor], output: Tensor | None, **fie
 
 
 def make_reshape(operation: Operation, data: Tensor, target: Sequence[int], **fields: Any) -> ForeignCall:
-    """Returns the call of a model that moves elements, with the target as a parameter."""
+    """Returns the call of a model that moves elements, with the requested shape as a parameter."""
     fields["parameters"] = {"shape": {"string_param": str(list(target))}}
     question = Question(operation, data.dims, target, special_zero=True, data_type=DATATYPES[data.datatype])
     try:
         output = Tensor("output", data.datatype, infer_shape(question), data.payload)
     except ReshapeError as error:
-        failure = replace(read_failure(error), message="", metadata={})  # what is said is of this protocol
+        failure = replace(read_failure(error), message="", metadata={})  # the message depends on the protocol
         return replace(make_call(operation.name, [data], None, **fields), failure=failure)
     return make_call(operation.name, [data], output, **fields)
 
 
 def list_reshapes(dims: Sequence[int], target: Sequence[int], *, is_typed: bool = False) -> list[ForeignCall]:
-    """One of each type of each model; not of BF16, which not every client can make."""
+    """Returns a call for each type of each model, except BF16, which some clients cannot encode."""
     return [
         make_reshape(operation, make_data(datatype, dims), target, is_typed=is_typed)
         for operation in OPERATIONS.values()
@@ -137,7 +137,7 @@ def list_bfloat16_reshapes() -> list[ForeignCall]:
 
 
 def list_targets(datatype: str, *, is_first: bool = False) -> list[ForeignCall]:
-    """The target as an input, behind the data or in front of it."""
+    """Returns calls with the requested shape as an input, after or before the data."""
     data, target = make_data("FP32", (2, 3, 4)), make_target(datatype, [0, -1])
     inputs = [target, data] if is_first else [data, target]
     output = Tensor("output", "FP32", (2, 12), data.payload)
@@ -145,7 +145,7 @@ def list_targets(datatype: str, *, is_first: bool = False) -> list[ForeignCall]:
 
 
 def list_names() -> list[ForeignCall]:
-    """The id of a request comes back, and the output may be asked for by its name."""
+    """Returns calls whose responses repeat the id, and a call that requests the output by name."""
     return [make_reshape(RESHAPE, make_data("FP32", (6,)), [2, 3], id="a1-\u00e9", outputs=[{"name": "output"}])]
 
 
@@ -169,13 +169,13 @@ def make_large_reshape(size: int) -> ForeignCall:
 
 
 def list_deadlines() -> list[ForeignCall]:
-    """A deadline in which not even the message can be sent."""
+    """Returns a call with a deadline that is too short to send the message."""
     late = replace(make_large_reshape(12 * _MIB), responses=(), seconds=0.001)
     return [replace(late, failure=Failure(StatusCode.DEADLINE_EXCEEDED))]
 
 
 def list_messages_above_the_limit() -> list[ForeignCall]:
-    """The transport of the server rejects them unread: there are no details."""
+    """Returns messages that the server's transport rejects before parsing, so the error has no details."""
     large = replace(make_large_reshape(17 * _MIB), responses=())
     return [replace(large, failure=Failure(StatusCode.RESOURCE_EXHAUSTED))]
 

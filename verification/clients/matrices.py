@@ -1,4 +1,4 @@
-"""The matrix of clients and rows, as it ran."""
+"""The matrix of clients and rows with the results of a run."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ _CODES = {code.value[0]: code for code in StatusCode}
 
 @dataclass(frozen=True)
 class Cell:
-    """What a client made of a row.
+    """The results of a client for a row.
 
     Attributes:
-        calls: how many there were.
-        differences: what was not as it must be.
-        why: why this client must see something else than the others, where it must.
+        calls: the number of calls.
+        differences: the wrong results.
+        why: why this client has a different expected result, if it has one.
     """
 
     calls: int
@@ -28,7 +28,7 @@ class Cell:
     why: str = ""
 
     def __str__(self) -> str:
-        """Returns how many calls did what they must, and of how many where it is not all of them."""
+        """Returns the number of right results, with the number of calls if they differ."""
         if not self.calls:
             return "none"
         good = self.calls - len(self.differences)
@@ -37,13 +37,13 @@ class Cell:
 
 
 def run_table(program: Program, table: str, address: str, row_calls: int | None = None) -> dict[str, Cell]:
-    """Has a client make the calls of a table, and returns what it made of each row.
+    """Makes the calls of a table with a client, and returns the results of each row.
 
     Args:
         program: the client.
         table: the protocol.
-        address: of the server.
-        row_calls: make so many calls of each row, from its first on to its last; None: all.
+        address: the address of the server.
+        row_calls: the number of calls of each row, spread evenly over the row; None makes all calls.
     """
     rows = {name: thin(list_calls(program, name, make()), row_calls) for name, make in TABLES[table].items()}
     answers = iter(program.ask(address, [call for calls in rows.values() for call in calls]))
@@ -56,7 +56,7 @@ def run_table(program: Program, table: str, address: str, row_calls: int | None 
 
 
 def list_calls(program: Program, row: str, calls: list[ForeignCall]) -> list[ForeignCall]:
-    """Returns the calls of a row with what must come of them with this client."""
+    """Returns the calls of a row with the results that this client must get."""
     exception = program.exceptions.get(row)
     if exception is None:
         return calls
@@ -67,14 +67,14 @@ def list_calls(program: Program, row: str, calls: list[ForeignCall]) -> list[For
 
 
 def thin(calls: list[ForeignCall], count: int | None) -> list[ForeignCall]:
-    """Returns so many of the calls, at even distances, or all where there are no more."""
+    """Returns this number of calls at even distances, or all calls if there are fewer."""
     if count is None or len(calls) <= count:
         return calls
     return [calls[index * (len(calls) - 1) // (count - 1)] for index in range(count)]
 
 
 def write_matrix(table: str, columns: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
-    """Yields the lines of a table in Markdown: a row a row, a column a client."""
+    """Yields the lines of a Markdown table with a line for each row and a column for each client."""
     yield f"| {table} | {' | '.join(columns)} |"
     yield f"|---|{'---|' * len(columns)}"
     for row in TABLES[table]:

@@ -1,23 +1,24 @@
-"""Programs in other languages and on other libraries, each in an environment of its own.
+"""Clients in other languages and on other libraries, each in its own environment.
 
 A program is a folder of `tests/clients/programs`:
 
-- `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
-  (`server`), `page`, `row_calls` where each call is a process, and `exceptions`: rows in which this client must see
-  something else, each with `why`, and with the `code` that ends its calls, and the `reason` in the details, or without.
+- `about.json`: `title`, the protocols whose tables it supports (`tables`), the flags of the server that it calls
+  (`server`), `page`, `row_calls` if each call starts a process, and `exceptions`: the rows in which this client must
+  get a different result. Each exception has `why`, the `code` that ends its calls, and the `reason` in the details, if
+  any.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
-  `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
-  `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
-  lacks what it needs, or cannot download it, which it says on stderr.
-- `debian-packages`: those that it needs, where there are any; `.ci/run` installs them.
-- `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
-  `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`
-  writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
-  `reason` and `metadata` as the client decodes them from the details of the status.
-- `page`: runs the shortest call, with an address. It is the file that `about.json` calls `page`:
-  a page of docs/how-to shows it, with what it prints as comments.
+  `tests/clients/shared`. PROTOS is the folder of the protobuf definition, EXAMPLES is that of the examples, GOOGLEAPIS
+  is one with `google/rpc`, and PYTHON is an interpreter that has uv. The script writes the file `versions`. It ends
+  with 77, and a message on stderr, if the machine lacks something and cannot download it.
+- `debian-packages`: the Debian packages that the client needs, if any. `.ci/run` installs them.
+- `run`: makes calls. The first line on stdin is JSON with the server's `address`, the folders `protos` and
+  `googleapis`, and `descriptors` (a FileDescriptorSet in base64). Each further line is a call as `ForeignCall.to_json`
+  writes it. The program prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` if the call
+  fails. The client decodes `reason` and `metadata` from the details of the status.
+- `page`: makes the shortest call to an address. It is the file that `about.json` calls `page`. A page of docs/how-to
+  shows it, with its output as comments.
 
-Environments are in `.venv-clients`, and stay: one is made again when what it is made of has changed.
+Environments are kept in `.venv-clients`. An environment is made again if one of the files above changes.
 """
 
 import base64
@@ -52,9 +53,9 @@ ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 400
 _OPTIONAL: Mapping[str, Any] = {"server": (), "page": "", "row_calls": None, "exceptions": {}}
-"""What `about.json` need not say, in the order of the attributes of `Program`."""
+"""Defaults for `about.json`, in the order of the attributes of `Program`."""
 _LACKING = 77
-"""The exit code of `install` where the machine lacks something, as automake has it."""
+"""The exit code of `install` if the machine lacks something. automake uses the same code."""
 
 
 class LackingError(Exception):
@@ -63,16 +64,17 @@ class LackingError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """A client, and what makes calls with it.
+    """A client, and the program that makes its calls.
 
     Attributes:
-        name: of its folder.
-        title: for people.
-        tables: the protocols that it speaks.
-        server: the flags that its server is started with besides.
-        page: the file in the repository that a page of docs/how-to shows; empty: none.
-        row_calls: how many calls of a row `scripts/test` makes of it; None: all, as `scripts/verify clients` does.
-        exceptions: by row, how it must differ.
+        name: the name of its folder.
+        title: the name that the tables show.
+        tables: the protocols that the client supports.
+        server: additional flags of its server.
+        page: the file in the repository that a page of docs/how-to shows; empty if there is none.
+        row_calls: the number of calls of a row in `scripts/test`; None makes all calls, as `scripts/verify clients`
+            does.
+        exceptions: the different results that this client must get, by row.
     """
 
     name: str
@@ -85,7 +87,7 @@ class Program:
 
     @property
     def source(self) -> Path:
-        """Its folder in the repository."""
+        """The folder of the program in the repository."""
         return PROGRAMS / self.name
 
     @property
@@ -94,7 +96,7 @@ class Program:
         return ENVIRONMENTS / self.name
 
     def install(self) -> str:
-        """Makes the environment where there is none of this state, and returns the versions in it.
+        """Makes the environment if none is up to date, and returns the versions in it.
 
         Raises:
             LackingError: the machine lacks what the program needs.
@@ -118,7 +120,7 @@ class Program:
             raise RuntimeError(message)
 
     def ask(self, address: str, calls: Sequence[ForeignCall], **options: str) -> list[Answer]:
-        """Makes calls, and returns what became of each; `options` go beside the address."""
+        """Makes calls, and returns their results; `options` are sent to the program together with the address."""
         known = {"protos": str(PROTOS), "googleapis": str(GOOGLEAPIS), "descriptors": encode_descriptors()}
         lines = [{"address": address, **known, **options}, *[call.to_json() for call in calls]]
         done = self._call("run", "".join(f"{json.dumps(line)}\n" for line in lines), _RUN_SECONDS)
@@ -129,7 +131,7 @@ class Program:
         return answers
 
     def run_page(self, address: str) -> str:
-        """Runs the shortest call, and returns what it prints, errors included."""
+        """Makes the shortest call, and returns the output, including errors."""
         done = self._call("page", "", _RUN_SECONDS, address)
         return done.stdout + done.stderr
 
@@ -148,7 +150,7 @@ class Program:
 
     def _compute_digest(self) -> str:
         digest = hashlib.sha256(sys.version.encode())
-        # What the installation does not name, it does not read.
+        # The installation does not read folders that its script does not name.
         script = (self.source / "install").read_text()
         named = [folder for name, folder in (("$PROTOS", PROTOS), ("$EXAMPLES", EXAMPLES)) if name in script]
         for folder in (self.source, SHARED, *named):
@@ -159,7 +161,7 @@ class Program:
 
 
 def encode_descriptors() -> str:
-    """Returns the descriptors of all that is called and of the details of errors, as compilers give them."""
+    """Returns the descriptors of all called services and of the error details, as compilers write them."""
     files = FileDescriptorSet()
     contract = (tensor_pb2.DESCRIPTOR, reshape_pb2.DESCRIPTOR, health_pb2.DESCRIPTOR, INFERENCE_SERVICE.file)
     details = (any_pb2.DESCRIPTOR, duration_pb2.DESCRIPTOR, status_pb2.DESCRIPTOR, error_details_pb2.DESCRIPTOR)
@@ -170,7 +172,7 @@ def encode_descriptors() -> str:
 
 @contextmanager
 def _lock(name: str) -> Iterator[None]:
-    # Tests of several processes may want the same environment at once.
+    # Tests in several processes may need the same environment at the same time.
     ENVIRONMENTS.mkdir(exist_ok=True)
     with (ENVIRONMENTS / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

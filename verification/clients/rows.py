@@ -1,7 +1,7 @@
-"""The table of calls that clients make: the calls of each row, and what must come of them.
+"""The table of calls that clients make: the calls of each row, and their expected results.
 
-What is expected follows from the rules and from numpy; no server is asked for it. The rows of the native RPCs are what
-a client does that has the contract; `TABLES` names those of every protocol.
+The expected results follow from the rules and from numpy, not from a server. The rows of the native RPCs are the calls
+of a client that has the protobuf definition. `TABLES` has the rows of every protocol.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ def make_u8_reshape(size: int) -> ForeignCall:
 
 
 def list_inferences(*, known: bool) -> list[ForeignCall]:
-    """The questions about shapes that are known, or those about others, with all that can be asked about each."""
+    """Returns the queries about known shapes, or those about unknown ones, with every option."""
     return [
         make_inference(request)
         for request in list_questions()
@@ -76,7 +76,7 @@ def _is_known(shape: object) -> bool:
 
 
 def list_batches() -> list[ForeignCall]:
-    """One batch, whose second question is rejected; the third asks for more of the first."""
+    """Returns one batch. Its second query is rejected, and the third query refers to the first."""
     questions = [
         Question(operation=STATIC_RESHAPE, data=[2, 3, 4], target=target, special_zero=True)
         for target in ([0, -1], [5, -1])
@@ -94,14 +94,14 @@ def list_rejections() -> list[ForeignCall]:
 
 
 def list_deadlines() -> list[ForeignCall]:
-    """A stream that is accepted, and then goes on for longer than it may."""
+    """Returns a stream that is accepted, and then lasts longer than its deadline."""
     call = make_stream(Random(_SEED), STATIC_RESHAPE, [4], 16)
     late = replace(call, requests=call.requests[:1], responses=(), holds=True, seconds=_DEADLINE_SECONDS)
     return [replace(late, failure=Failure(StatusCode.DEADLINE_EXCEEDED))]
 
 
 def list_messages_above_the_limit() -> list[ForeignCall]:
-    """The transport of the server rejects them unread: there are no details."""
+    """Returns messages that the server's transport rejects before parsing, so the error has no details."""
     data = make_tensor(DataType.U8, [17 * MIB], bytes(17 * MIB))
     request = make_request(RESHAPE, [-1], data)
     return [ForeignCall(SERVICE, "Reshape", [request], failure=Failure(StatusCode.RESOURCE_EXHAUSTED))]
@@ -123,4 +123,4 @@ NATIVE_ROWS: Rows = {
 }
 
 TABLES: Mapping[str, Rows] = {NATIVE: NATIVE_ROWS, INFERENCE: INFERENCE_ROWS}
-"""The rows of each protocol; `about.json` of a program names its protocols."""
+"""The rows of each protocol. The `about.json` of a program names its protocols."""

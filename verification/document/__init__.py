@@ -1,1 +1,1 @@
-"""Writes the tables of the pages that follow from the code: `python -m verification.document`."""
+"""Writes the tables of pages that are generated from the code: `python -m verification.document`."""

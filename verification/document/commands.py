@@ -17,7 +17,7 @@ PROGRAM = "tensor-reshape"
 @click.command
 @connection_options
 def _connect() -> None:
-    """Has only the connection options, which most commands share."""
+    """Declares only the connection options, which most commands share."""
 
 
 CONNECTION = frozenset(str(option.name) for option in _connect.params)

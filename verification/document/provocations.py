@@ -37,11 +37,11 @@ class Provocation(NamedTuple):
     """A rejected request.
 
     Attributes:
-        ask: sends the request, and raises or returns the error; None if no request can cause it.
+        send: sends the request, and raises or returns the error; None if no request can cause it.
         example: the message, if it is not this project's own or no request can cause it.
     """
 
-    ask: Callable[[Servers], object] | None
+    send: Callable[[Servers], object] | None
     example: str = ""
 
 
@@ -63,10 +63,10 @@ def provoke(reason: Reason, servers: Servers) -> Example:
     Raises:
         LookupError: the request was accepted, or rejected with another reason, rule or code.
     """
-    ask, example = PROVOCATIONS[reason]
-    if ask is None:
+    send, example = PROVOCATIONS[reason]
+    if send is None:
         return Example(example, ())
-    rejection = _catch(lambda: ask(servers))
+    rejection = _catch(lambda: send(servers))
     rule = "" if reason.rule is None else str(reason.rule)
     if (
         not isinstance(rejection, ReshapeError)
@@ -78,16 +78,16 @@ def provoke(reason: Reason, servers: Servers) -> Example:
     return Example(example or rejection.message, tuple(rejection.metadata))
 
 
-def _catch(ask: Callable[[], object]) -> object:
+def _catch(send: Callable[[], object]) -> object:
     try:
-        return ask()
+        return send()
     except grpc.RpcError as status:
         return _read_status(status)
     except TensorReshapeError as error:
         return error
 
 
-def _read_status(status: Any) -> TensorReshapeError:  # noqa: ANN401 - grpc's errors are calls, which its types do not say
+def _read_status(status: Any) -> TensorReshapeError:  # noqa: ANN401 - grpc's errors are also calls
     return build_error(status.code(), status.details(), status.trailing_metadata())
 
 
@@ -101,12 +101,12 @@ def _infer(
 ) -> Callable[[Servers], object]:
     """Returns a function that infers a shape with an explanation."""
 
-    def ask(servers: Servers) -> object:
+    def send(servers: Servers) -> object:
         return servers.client.infer_shape(
             data, target, special_zero=special_zero, operation=operation, explain=True, **more
         )
 
-    return ask
+    return send
 
 
 def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
@@ -119,7 +119,7 @@ def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
     return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
 
 
-def _ask_region(channel: grpc.Channel, method: str, **fields: object) -> object:
+def _infer_from_region(channel: grpc.Channel, method: str, **fields: object) -> object:
     name = f"SystemSharedMemory{method}"
     request = find_class(f"{name}Request")(**fields)
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
@@ -127,36 +127,36 @@ def _ask_region(channel: grpc.Channel, method: str, **fields: object) -> object:
 
 
 def _register(**fields: object) -> Callable[[Servers], object]:
-    return lambda servers: _ask_region(servers.channel, "Register", name="one", **fields)
+    return lambda servers: _infer_from_region(servers.channel, "Register", name="one", **fields)
 
 
 def _register_too_many(servers: Servers) -> None:
     for index in range(MAX_REGIONS + 1):
-        _ask_region(servers.channel, "Register", name=f"region {index}", key="/file", byte_size=16)
+        _infer_from_region(servers.channel, "Register", name=f"region {index}", key="/file", byte_size=16)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
     """Returns a function that sends a request without the SDK."""
 
-    def ask(servers: Servers) -> object:
+    def send(servers: Servers) -> object:
         raw = request if isinstance(request, bytes) else request.SerializeToString()
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.channel.unary_unary(f"/{SERVICE}/{method}")
         return call(raw, timeout=20)
 
-    return ask
+    return send
 
 
 def _stream(*messages: bytes) -> Callable[[Servers], object]:
     """Returns a function that sends the messages of a stream."""
 
-    def ask(servers: Servers) -> object:
+    def send(servers: Servers) -> object:
         with open_stream(servers.channel, *messages) as stream:
             return stream.reject()
 
-    return ask
+    return send
 
 
-def _ask_guarded(servers: Servers, method: str, *metadata: tuple[str, str]) -> object:
+def _call_guarded(servers: Servers, method: str, *metadata: tuple[str, str]) -> object:
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.guarded.unary_unary(f"/{SERVICE}/{method}")
     return call(b"", timeout=20, metadata=metadata)
 
@@ -166,15 +166,15 @@ def _stall(servers: Servers) -> object:
         return stream.reject()
 
 
-def _crowd(servers: Servers) -> object:
-    return _ask_beside_two_streams(servers.full)
+def _exceed_max_calls(servers: Servers) -> object:
+    return _infer_during_two_streams(servers.full)
 
 
 def _exceed_quota(servers: Servers) -> object:
-    return _ask_beside_two_streams(servers.strict)
+    return _infer_during_two_streams(servers.strict)
 
 
-def _ask_beside_two_streams(channel: grpc.Channel) -> object:
+def _infer_during_two_streams(channel: grpc.Channel) -> object:
     with open_stream(channel, begin()) as one, open_stream(channel, begin()) as other:
         one.accept()
         other.accept()
@@ -285,12 +285,12 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _infer_model(build_request(target="2, 3")),
     ),
     Reason.SHARED_MEMORY_DISABLED: Provocation(
-        lambda servers: _ask_region(servers.full, "Status"),
+        lambda servers: _infer_from_region(servers.full, "Status"),
     ),
     Reason.REGION_INVALID: Provocation(
         _register(key="../secret", byte_size=16),
     ),
-    Reason.REGION_UNKNOWN: Provocation(lambda servers: _ask_region(servers.channel, "Status", name="one")),
+    Reason.REGION_UNKNOWN: Provocation(lambda servers: _infer_from_region(servers.channel, "Status", name="one")),
     Reason.REGION_OUT_OF_RANGE: Provocation(
         _register(key="/file", offset=8, byte_size=16),
     ),
@@ -303,10 +303,10 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.CHUNK_OUT_OF_ORDER: Provocation(_stream(begin(), chunk(3, b"abc"))),
     Reason.UNAUTHENTICATED: Provocation(
-        lambda servers: _ask_guarded(servers, "InferShape"),
+        lambda servers: _call_guarded(servers, "InferShape"),
     ),
     Reason.PERMISSION_DENIED: Provocation(
-        lambda servers: _ask_guarded(servers, "Reshape", ("authorization", f"Bearer {TOKEN}")),
+        lambda servers: _call_guarded(servers, "Reshape", ("authorization", f"Bearer {TOKEN}")),
     ),
     Reason.VIEW_IMPOSSIBLE: Provocation(_reshape_as_view),
     Reason.RANK_LIMIT_EXCEEDED: Provocation(_infer([1] * 65, [1], operation="reshape")),
@@ -324,7 +324,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.TENSOR_TOO_LARGE: Provocation(
         _stream(begin((2**41,))),
     ),
-    Reason.SERVER_BUSY: Provocation(_crowd),
+    Reason.SERVER_BUSY: Provocation(_exceed_max_calls),
     Reason.STALLED: Provocation(_stall),
     Reason.QUOTA_EXCEEDED: Provocation(
         _exceed_quota,

@@ -1,1 +1,1 @@
-"""Compares the reader of messages with the generated classes, on as many inputs as there is time for."""
+"""Compares the message parser with the generated classes, on as many inputs as there is time for."""

@@ -1,8 +1,8 @@
-"""Compares the reader of messages with the generated classes, on as many inputs as there is time for.
+"""Compares the message parser with the generated classes, on as many inputs as there is time for.
 
-Every input is read by the product and, as a whole, by the generated class; both must say the same, or reject it for the
-same reason. Every request is also answered by a server that has just been made, and by one that has seen all the others
-of its batch; both must answer with the same bytes, whose numbers every reader in use takes. All follows from the seed.
+The product and the generated class parse every input. Both must return the same, or reject the input for the same
+reason. A new server, and a server that has served all other requests of the batch, both answer every request. Both must
+send the same bytes, which every parser in use accepts with the same numbers. All inputs follow from the seed.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from verification.tasks import add_options, run_batches
 
 
 def main() -> int:
-    """Runs; 1 where there is a mismatch."""
+    """Runs the comparison. The status is 1 if there is a mismatch."""
     parser = argparse.ArgumentParser("scripts/verify fuzz", description=__doc__)
     parser.add_argument("inputs", nargs="?", type=int, default=1_000_000, help="how many")
     add_options(parser)

@@ -1,6 +1,6 @@
-"""Batches of questions, and batches of answers to them, in the encoding of an encoder that decides by itself.
+"""Batches of queries and of results, as an encoder writes them that chooses between valid encodings.
 
-Law: which fields there are is what the contract says; this module knows how often each is written, and what it holds.
+Invariant: the protobuf definition decides which fields exist. This module decides how often each is set, and its value.
 """
 
 from random import Random
@@ -24,29 +24,29 @@ _COUNTS = {
     "divisors": (0, 0, 1),
     "metadata": (0, 1, 1),
 }
-"""How often a repeated field comes."""
+"""The weights of the number of times that a repeated field is set."""
 
 _SHARES = {
     **dict.fromkeys(("question", "operation", "special_zero", "data", "shape", "name"), 0.97),
     **dict.fromkeys(("data_type", "expected_shape", "explain", "data_strides", "view"), 0.08),
     **dict.fromkeys(("data_from", "bounds"), 0.2),
 }
-"""How likely any other field is written; those that are not here come more often than not."""
+"""The probability that any other field is set. A field that is not listed is set more often than not."""
 
 _KINDS = {
     "kind": {"value": 16, "interval": 1, "symbol": 1, "expression": 1, "": 1},
     "result": {"answer": 16, "rejection": 4, "": 1},
 }
-"""How often each field of a choice is the one; nothing: none is."""
+"""The weights of the fields of a oneof. A missing entry means that no field is set."""
 
 _REQUEST, _RESPONSE = reshape_pb2.BatchInferShapeRequest.DESCRIPTOR, reshape_pb2.BatchInferShapeResponse.DESCRIPTOR
 
 
 class BatchWriter:
-    """Writes fields of batches; what they say follows from `random`, how they say it from the encoder."""
+    """Writes fields of batches. `random` decides their values, and the encoder decides their encoding."""
 
     def __init__(self, encoder: Encoder, random: Random) -> None:
-        """Writes with the encoder what `random` decides."""
+        """Writes with the encoder, and takes all decisions from `random`."""
         self._encoder = encoder
         self._random = random
 
@@ -99,4 +99,4 @@ _VALUES_OF = {
     FieldDescriptor.TYPE_BOOL: (0, 1, 1, 2),
     FieldDescriptor.TYPE_INT32: _LINKS,
 }
-"""What numbers hold that are no s64."""
+"""Values of numbers that are not s64."""

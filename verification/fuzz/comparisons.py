@@ -1,4 +1,4 @@
-"""The product reading an input beside the generated classes, and a warm server answering beside a fresh one."""
+"""Compares the parser with the generated classes, and the responses of a warm server with those of a fresh one."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.plain_messages import Reading, describe_items, describe_rejection, read_plainly
 from tests.oracles.varints import find_unreadable
 from verification.fuzz import inference_comparisons
-from verification.fuzz.inference_comparisons import ask
+from verification.fuzz.inference_comparisons import capture
 from verification.fuzz.inputs import BATCH_KINDS, INFERENCE, Input, generate
 from verification.tasks import Tally
 
 LIMITS = Limits(max_output_bytes=2**22)
-"""Broadcasts do not make more than this, which takes long enough."""
+"""The maximum size of a broadcast. A broadcast of this size already takes long."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An input that two ways of reading it do not agree about."""
+    """An input for which two ways of parsing it give different results."""
 
     number: int
     input: Input
@@ -35,16 +35,16 @@ class Mismatch:
 
 
 class Comparison:
-    """A batch of inputs, and the service that has seen all of them."""
+    """A batch of inputs, and the service that has served all of them."""
 
     def __init__(self) -> None:
-        """Starts with a service that has seen nothing."""
+        """Starts with a service without history."""
         self.tally = Tally()
         self._warm = ReshapeService(LIMITS)
         self._warm_inference = inference_comparisons.make_inference(LIMITS)
 
     def run(self, seed: str, count: int) -> Iterator[Mismatch]:
-        """Compares so many inputs, all that follow from `seed`; yields where two ways do not agree."""
+        """Compares this number of inputs, which follow from `seed`, and yields the mismatches."""
         for number, one in enumerate(islice(generate(Random(seed)), count)):
             self.tally.done += 1
             yield from (Mismatch(number, one, *difference) for difference in self._compare(one))
@@ -73,20 +73,20 @@ class Comparison:
     def _compare_answers(
         self, operation: Operation, raw: bytes, reading: Reading
     ) -> Iterator[tuple[str, object, object]]:
-        """Asks a fresh service once, and the warm one twice: the second time it has seen this very request."""
-        # The fresh one has nothing cached: whatever a cache spoils shows as a difference.
-        fresh = ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
-        first = ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
-        second = ask(lambda: self._warm.execute(operation, raw))
+        """Calls a fresh service once and the warm one twice. The second call is answered from its cache."""
+        # The fresh service has an empty cache, so an error of a cache shows as a difference.
+        fresh = capture(lambda: ReshapeService(LIMITS).execute(operation, raw))
+        first = capture(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
+        second = capture(lambda: self._warm.execute(operation, raw))
         known = self._warm._headers[operation].find(raw) is not None
         self.tally.outcomes[f"a server: {'answered from the cache' if known else fresh[0]}"] += 1
         if first != fresh:
-            yield "the answer of a warm service", first, fresh
+            yield "the response of a warm service", first, fresh
         if second != fresh:
-            yield "the second answer of a warm service", second, fresh
+            yield "the second response of a warm service", second, fresh
         if reading[0] == "rejected":
             if fresh[:-1] != reading:
-                yield "the answer to what is rejected", fresh, reading
+                yield "the response to a rejected request", fresh, reading
         elif isinstance(fresh[1], bytes):
             yield from _check_answer(fresh[1], reading)
 
@@ -99,10 +99,10 @@ class Comparison:
 
 
 def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
-    """Checks the numbers, the type and the bytes of an answer; those of a tensor with strides are in another order."""
+    """Checks the numbers, the type and the bytes of a response, except the bytes of a tensor with strides."""
     unreadable = find_unreadable(reshape_pb2.StaticReshapeResponse, answer)
     if unreadable:
-        yield "the numbers of the answer", unreadable, []
+        yield "the numbers of the response", unreadable, []
     output = reshape_pb2.StaticReshapeResponse.FromString(answer).output
     data_type, _, strides, payload = reading[5:]
     if output.data_type != data_type or (strides is None and output.data != payload):
@@ -110,7 +110,7 @@ def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object
 
 
 def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
-    """Returns whether the bytes were found in the form that is not parsed, and what the product read."""
+    """Returns whether the fast path parsed the bytes, and the parsed values."""
     try:
         if kind == INFERENCE:
             return inference_comparisons.read_split(raw, LIMITS)
@@ -119,7 +119,7 @@ def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
         return _read_tensor(kind, raw)
     except ReshapeError as error:
         return "rejected", describe_rejection(error)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception as error:  # noqa: BLE001 - every exception is a finding
         return "failed", ("failed", repr(error))
 
 
@@ -147,7 +147,7 @@ def _describe_part(part: reshapes.ReshapeCall | TensorView | streams.Chunk) -> t
         return "parsed", _describe_output(part)
     if part.message is None:
         return "parsed", ("chunk", part.offset, bytes(part.payload))
-    # What is passed on as it is must be the same chunk to whoever receives it.
+    # A chunk that is passed on unchanged must be the same chunk for its receiver.
     passed_on = reshape_pb2.StreamReshapeResponse.FromString(part.message)
     same = (passed_on.offset, passed_on.chunk) == (part.offset, bytes(part.payload))
     return "canonical", ("chunk" if same else "another chunk is passed on", part.offset, bytes(part.payload))

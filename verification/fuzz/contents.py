@@ -1,4 +1,4 @@
-"""What the messages say: tensors and target shapes that mostly fit each other."""
+"""The contents of the messages: tensors and requested shapes that mostly match."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _ODD_TYPES = (0, len(DataType) + 1, 2**31, 2**32 + 14, -1)
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a tensor message says; `payload` None leaves the field out."""
+    """The contents of a tensor message. A `payload` of None omits the field."""
 
     data_type: int
     dims: Sequence[int]
@@ -29,7 +29,7 @@ class Tensor:
 
 
 def choose_tensor(random: Random, operation: str) -> Tensor:
-    """Chooses a tensor: its bytes are mostly just what it takes, its type mostly one that `operation` takes."""
+    """Chooses a tensor. Mostly its number of bytes is right, and `operation` supports its type."""
     data_type = random.choice(_ALL_TYPES if operation == "reshape" or random.random() < 0.03 else _FLOATS)
     dims = [random.choice(_DIMS) for _ in range(random.choice(_RANKS))]
     if random.random() < 0.004:
@@ -61,7 +61,7 @@ def _choose_strides(random: Random, dims: list[int]) -> list[int]:
 
 
 def fill(random: Random, size: int) -> bytes:
-    """Returns bytes that look like fields 15 that reach to the end, like the beginning of a tensor, or like nothing."""
+    """Returns bytes that look like fields 15 up to the end, like the beginning of a tensor, or random bytes."""
     kind = random.randrange(4)
     if kind == 0 and size <= 129:
         return b"".join([bytes((0x7A, left - 2)) for left in range(size, 1, -2)]) + bytes(size % 2)
@@ -73,7 +73,7 @@ def fill(random: Random, size: int) -> bytes:
 
 
 def choose_target(random: Random, dims: Sequence[int]) -> list[int]:
-    """Chooses a target shape that mostly goes with the data's."""
+    """Chooses a requested shape that mostly matches the data."""
     kind = random.randrange(12)
     if kind < 5:
         return [-1]
@@ -87,7 +87,7 @@ def choose_target(random: Random, dims: Sequence[int]) -> list[int]:
 
 
 def choose_shape_tensor(random: Random, operation: str, target: list[int]) -> Tensor:
-    """Chooses how the target is written as a tensor."""
+    """Chooses how the requested shape is written as a tensor."""
     data_type = DataType.I32 if operation == "dynamic_reshape" else random.choice(_SHAPE_TYPES)
     size = data_type.group_bytes
     payload = b"".join([(item % 256**size).to_bytes(size, "little") for item in target])

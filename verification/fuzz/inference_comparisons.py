@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol: read beside the generated class, and answered by warm and fresh servers."""
+"""Compares the parsing of inference requests with the generated class, and the responses of warm and fresh servers."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,21 +14,22 @@ from tests.oracles.plain_messages import Reading, describe_rejection
 
 _REQUEST, _RESPONSE = find_class("ModelInferRequest"), find_class("ModelInferResponse")
 _STREAM_RESPONSE = find_class("ModelStreamInferResponse")
-_EMPTY_ID = b"\x1a\x00"  # which a cache repeats as it was written, and a generated class leaves out
+_EMPTY_ID = b"\x1a\x00"  # a cache copies it as written, and a generated class omits it
 
 Difference = tuple[str, object, object]
-"""What differs, what there is, and what there should be."""
+"""The name of the difference, the actual value, and the expected value."""
 
 
 def make_inference(limits: Limits) -> inferences.Inference:
-    """Returns what has answered nothing yet."""
+    """Returns an instance that has served no request."""
     return inferences.Inference(ReshapeService(limits), SharedMemory(None), limits)
 
 
 def read_plainly(raw: bytes, limits: Limits) -> Reading:
-    """Returns what the generated class alone makes of a request, or its rejection.
+    """Returns the values that only the generated class parses from a request, or its rejection.
 
-    One that is too large besides the elements is rejected; so is one that is not understood, and too large as a whole.
+    A request is rejected if its fields other than the elements are too large, or if it is invalid and too large as a
+    whole.
     """
     limit = raw_contents.find_header_limit(limits)
     number = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
@@ -38,9 +39,9 @@ def read_plainly(raw: bytes, limits: Limits) -> Reading:
     message: InferRequest = _REQUEST()
     try:
         if not is_understood and len(raw) > limit:
-            raise ValueError  # noqa: TRY301 - as the parser does
+            raise ValueError  # noqa: TRY301 - the parser raises the same error
         message.ParseFromString(raw)
-    except Exception:  # noqa: BLE001 - of the parser, which has several
+    except Exception:  # noqa: BLE001 - the parser raises several types
         return describe_rejection(InvalidRequestError.of(Reason.MESSAGE_MALFORMED, ""))
     contents = tuple(message.raw_input_contents)
     message.ClearField("raw_input_contents")
@@ -48,10 +49,10 @@ def read_plainly(raw: bytes, limits: Limits) -> Reading:
 
 
 def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
-    """Returns whether the elements were found without parsing them, and what the product reads.
+    """Returns whether the elements were found without parsing them, and the values that the product parses.
 
     Raises:
-        ReshapeError: it rejects to.
+        ReshapeError: the product rejects the request.
     """
     limit = raw_contents.find_header_limit(limits)
     split = raw_contents.split_message(raw, limit)
@@ -67,24 +68,24 @@ def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
 def compare_answers(
     warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
 ) -> Iterator[Difference | str]:
-    """Asks a fresh server once, the warm one twice and on a stream; yields differences, and what the answer was."""
-    fresh = ask(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
+    """Calls a fresh server once, and the warm one twice and on a stream; yields differences and the outcome."""
+    fresh = capture(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
     yield str(fresh[0])
     if fresh[0] == "failed":
-        yield "the answer", fresh, "an answer or a rejection"
-    for what in ("the answer of a warm service", "the second answer of a warm service"):
-        have = ask(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
+        yield "the response", fresh, "a response or a rejection"
+    for what in ("the response of a warm service", "the second response of a warm service"):
+        have = capture(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
         if have != fresh:
             yield what, have, fresh
     if reading[0] == "rejected" and fresh[:-1] != reading:
-        yield "the answer to what is rejected", fresh, reading
+        yield "the response to a rejected request", fresh, reading
     if isinstance(fresh[1], bytes):
         yield from _check_answer(fresh[1], raw)
     yield from _check_stream(warm, raw, fresh)
 
 
 def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
-    """Checks that an answer has the id and the elements of its request."""
+    """Checks that a response has the id and the elements of its request."""
     request: InferMessage = _REQUEST.FromString(raw)
     response: InferMessage = _RESPONSE.FromString(answer)
     if response.id != request.id:
@@ -92,7 +93,7 @@ def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
     if not MODELS[request.model_name].has_data:
         return
     index = next(index for index, tensor in enumerate(request.inputs) if tensor.name == "data")
-    request.DiscardUnknownFields()  # which do not come back
+    request.DiscardUnknownFields()  # the response does not have them
     have, want = [str(tensor[0].contents) for tensor in (response.outputs, request.inputs[index:])]
     if request.raw_input_contents:
         have, want = map(str, (list(response.raw_output_contents), [request.raw_input_contents[index]]))
@@ -101,7 +102,7 @@ def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
 
 
 def _check_stream(warm: inferences.Inference, raw: bytes, fresh: Reading) -> Iterator[Difference]:
-    """Checks that a stream answers the same, or rejects for the same reason."""
+    """Checks that a stream returns the same response, or rejects for the same reason."""
     (answer,) = inferences.InferSession("fuzz", warm).receive(raw)
     streamed: InferMessage = _STREAM_RESPONSE.FromString(answer)
     if fresh[0] == "rejected":
@@ -109,7 +110,7 @@ def _check_stream(warm: inferences.Inference, raw: bytes, fresh: Reading) -> Ite
         if have != str(fresh[2]):
             yield "the rejection of a stream", have, fresh
     elif isinstance(fresh[1], bytes) and streamed.infer_response != _RESPONSE.FromString(fresh[1]):
-        yield "the answer of a stream", answer, fresh
+        yield "the response of a stream", answer, fresh
 
 
 def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
@@ -117,11 +118,11 @@ def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
     return "inference", message.SerializeToString(deterministic=True), contents
 
 
-def ask(call: Callable[[], bytes]) -> Reading:
-    """Returns the answer, the rejection with all that it says, or the bug."""
+def capture(call: Callable[[], bytes]) -> Reading:
+    """Returns the response, the rejection with all its fields, or the unexpected exception."""
     try:
         return "answered", call()
     except ReshapeError as error:
         return *describe_rejection(error), error.message
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception as error:  # noqa: BLE001 - every exception is a finding
         return "failed", repr(error)

@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol, in the encoding of an encoder that decides by itself."""
+"""Requests of the Open Inference Protocol, as an encoder writes them that chooses between valid encodings."""
 
 from math import prod
 from random import Random
@@ -11,7 +11,7 @@ _MODELS = (b"reshape", b"reshape", b"reshape", b"static_reshape", b"dynamic_resh
 _ODD_NAMES = (b"", b"resnet", b"\xff", b"x" * 200, "größe".encode())
 _IDS = (b"", b"", b"1", b"seven", b"x" * 127, b"x" * 128, b"\x1a\x011", "größe".encode())
 _DIMS = (0, 1, 1, 2, 2, 3, 4, 8)
-# So that elements that are taken for fields, which a broken length makes of them, are not more than are looked at.
+# Bounds the number of elements: a wrong length can make the parser read elements as fields, and it checks only some.
 _LONG_DIMS = (127, 128, 129, 600)
 _RANKS = (0, 1, 1, 2, 2, 3, 4)
 _TYPED = {"INT8": 2, "INT16": 2, "INT32": 2, "INT64": 3, "UINT8": 4, "UINT16": 4, "UINT32": 4, "UINT64": 5, "BOOL": 1}
@@ -19,15 +19,15 @@ _TYPED_SHARE = 0.15
 
 
 class InferenceWriter:
-    """Writes the fields of a request; what they say follows from `random`, how they say it from the encoder."""
+    """Writes the fields of a request. `random` decides their values, and the encoder decides their encoding."""
 
     def __init__(self, encoder: Encoder, random: Random) -> None:
-        """Writes with the encoder what `random` decides."""
+        """Writes with the encoder, and takes all decisions from `random`."""
         self._encoder = encoder
         self._random = random
 
     def write(self) -> list[bytes]:
-        """Writes a request that is mostly one which is answered."""
+        """Writes a request, which is mostly valid."""
         random, encoder = self._random, self._encoder
         model = random.choice(_MODELS if random.random() < 0.95 else _ODD_NAMES)
         dims = [random.choice(_DIMS) for _ in range(random.choice(_RANKS))]
@@ -57,7 +57,7 @@ class InferenceWriter:
         return [self._encoder.field(4, self._encoder.field(1, key) + self._encoder.field(2, choice))]
 
     def _write_data(self, model: bytes, dims: list[int]) -> tuple[list[bytes], bytes | None]:
-        """Returns the description of the elements and, where they are raw, them."""
+        """Returns the description of the elements and, if they are raw, the elements."""
         names = [*DATATYPES] if model == b"reshape" or self._random.random() < 0.03 else ["FP32", "FP16", "BF16"]
         name = self._random.choice(names)
         described = self._describe(b"data", name if self._random.random() < 0.97 else "BYTES", dims)

@@ -1,7 +1,7 @@
-"""Messages of the contract and what is nearly one, by the million; all of it follows from a seed.
+"""Generates millions of valid and almost valid messages. All of them follow from a seed.
 
-They come in families: one message in several encodings, with other bytes in its tensor, with something broken, and sent
-to another method. So a server that keeps what it knows of one meets those that look like it.
+Messages come in families: one message in several encodings, with other bytes in its tensor, with an error, and sent to
+another method. This tests caches: after a server has cached one message, it receives similar ones.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ STREAM_KINDS = ("to_server", "to_client")
 BATCH_KINDS = ("questions", "answers")
 INFERENCE = "inference"
 KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS, INFERENCE)
-# Requests most often: they alone are answered, by a service that caches.
+# Requests are the most frequent, because only they get a response, from a service that caches.
 _FAMILIES = (
     *METHODS * 3,
     *("response", "response", "to_server", "to_server", "to_client"),
@@ -30,11 +30,11 @@ _FAMILIES = (
 )
 _LIBERTIES = (0.02, 0.1, 0.1, 0.3, 0.6)
 _SIZES = (0, 1, 8, 8, 64, 64, 130)
-_PADDING = 65000  # makes a header of less than the limit, whose lengths take as many bytes as those of one above it
+_PADDING = 65000  # a header below the limit; its lengths have as many bytes as those of a header above the limit
 
 
 class Input(NamedTuple):
-    """What is to be read as a message of a kind; `kind` is one of `KINDS`."""
+    """An input that is parsed as a message of a kind; `kind` is one of `KINDS`."""
 
     kind: str
     raw: bytes
@@ -42,14 +42,14 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Padding:
-    """Fields of no meaning before the others: `size` bytes in one field or in many, in the tensor or in front of it."""
+    """Unknown fields before the others: `size` bytes in one field or in many, in the tensor or in front of it."""
 
     size: int = 0
     inner: bool = False
     flood: bool = False
 
     def build(self, *, inner: bool) -> list[bytes]:
-        """Returns the fields that come at this place."""
+        """Returns the fields for this position."""
         if not self.size or inner != self.inner:
             return []
         if self.flood:
@@ -70,7 +70,7 @@ def _build_family(random: Random) -> Iterator[Input]:
         return
     if random.random() < 0.05:
         yield Input(kind, random.randbytes(random.randint(0, 40)))
-    # As every generated class writes it first: then the service knows it when the odd encodings come.
+    # The first encoding is that of the generated classes, so the service has cached it when the unusual ones come.
     raw = _Message(Encoder(random, 0.0), seed).build(kind)
     yield Input(kind, raw)
     for liberty in random.choices(_LIBERTIES, k=3):
@@ -84,7 +84,7 @@ def _build_family(random: Random) -> Iterator[Input]:
 
 
 def _change(random: Random, kind: str, raw: bytes) -> Iterator[Input]:
-    """Yields the message with another last byte, which is mostly of its tensor, and with something broken."""
+    """Yields the message with another last byte, which mostly belongs to its tensor, and with errors."""
     if raw:
         yield Input(kind, raw[:-1] + bytes((raw[-1] ^ 1,)))
     for _ in range(random.choice((1, 2))):
@@ -95,7 +95,7 @@ def _change(random: Random, kind: str, raw: bytes) -> Iterator[Input]:
 
 
 def _build_large_header(kind: str, seed: int) -> bytes:
-    """Returns a message whose header is as large as is admitted, or some bytes less or more."""
+    """Returns a message whose header has the maximum size, or some bytes less or more."""
     random = Random(seed)
     padding = Padding(_PADDING, inner=random.random() < 0.5, flood=random.random() < 0.01)
     liberty, wanted = random.choice((0, *_LIBERTIES)), MAX_HEADER_BYTES + random.choice((-1, 0, 0, 1, 1, 2))
@@ -106,7 +106,7 @@ def _build_large_header(kind: str, seed: int) -> bytes:
 
 
 class _Message:
-    """What follows from a seed, in the encoding of an encoder that decides by itself."""
+    """The message of a seed, as an encoder writes it that chooses between valid encodings."""
 
     def __init__(self, encoder: Encoder, seed: int, padding: Padding | None = None) -> None:
         self._encoder = encoder
@@ -158,7 +158,7 @@ class _Message:
     def _write_expected(self, target: list[int]) -> list[bytes]:
         known = [self._random.random() < 0.5 for _ in target]
         dims = [self._encoder.number(1, dim) if is_known else b"" for dim, is_known in zip(target, known, strict=True)]
-        if self._encoder.dares():
+        if self._encoder.deviates():
             dims.append(self._encoder.unknown())
         return [self._encoder.field(1, dim) for dim in dims]
 
@@ -167,7 +167,7 @@ class _Message:
         offset = random.choice((0, 0, 1, 64, 2**20, *INTEGERS))
         size = random.choice(_SIZES if random.random() < 0.99 else LONG_PAYLOADS)
         chunk = [encoder.field(PAYLOAD_FIELD, fill(random, size))]
-        return [encoder.number(4, offset), *chunk] if offset or encoder.dares() else chunk
+        return [encoder.number(4, offset), *chunk] if offset or encoder.deviates() else chunk
 
     def _write_begin(self) -> list[bytes]:
         number = self._random.randrange(len(METHODS))

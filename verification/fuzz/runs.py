@@ -1,4 +1,4 @@
-"""Batches of inputs, and how a mismatch is shown."""
+"""Runs batches of inputs, and formats mismatches."""
 
 from verification.fuzz.comparisons import Comparison, Mismatch
 from verification.tasks import Tally, Task
@@ -20,7 +20,7 @@ def run_batch(task: Task) -> Tally:
 
 
 def describe(batch: int, mismatch: Mismatch) -> str:
-    """Writes a mismatch with its bytes, and how to see it again."""
+    """Returns the text of a mismatch with its bytes, and how to reproduce it."""
     raw = mismatch.input.raw
     lines = [
         f"MISMATCH in {mismatch.what} of {mismatch.input.kind}: batch {batch}, input {mismatch.number}",
@@ -33,5 +33,5 @@ def describe(batch: int, mismatch: Mismatch) -> str:
 
 
 def dump(raw: bytes) -> list[str]:
-    """Writes bytes as hexadecimal numbers, 32 a line."""
+    """Returns bytes as hexadecimal numbers, 32 bytes in a line."""
     return [f"  {begin:06x}  {raw[begin : begin + 32].hex(' ', 4)}" for begin in range(0, len(raw), 32)]

@@ -1,6 +1,6 @@
-"""Hosts that serve, and one that calls them, in namespaces of this machine: what becomes of calls when hosts go.
+"""Runs hosts with servers and a client host in network namespaces, and measures the calls when hosts fail.
 
-It passes where no call is lost and all is noticed in time. `--json` writes what was measured for programs.
+The run passes if no call is lost and all failures are detected in time. `--json` prints the measurements as JSON.
 """
 
 import argparse
@@ -18,13 +18,15 @@ def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify hosts", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="scenarios")
-    parser.add_argument("--json", action="store_true", help="write a line of JSON for each")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # this process has its namespaces
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each scenario")
+    parser.add_argument(
+        "--inside", action="store_true", help=argparse.SUPPRESS
+    )  # this process already has its namespaces
     return parser.parse_args()
 
 
 def main() -> int:
-    """Runs; 1 where something is not as it must be."""
+    """Runs the scenarios. The status is 1 if a scenario fails."""
     arguments = parse_arguments()
     if arguments.inside:
         return run(arguments.only, as_json=arguments.json)
@@ -35,7 +37,7 @@ def main() -> int:
 
 
 def run(names: list[str], *, as_json: bool) -> int:
-    """Runs scenarios in the namespaces that this process has for itself."""
+    """Runs scenarios in the namespaces of this process."""
     lost = 0
     for report in run_scenarios(HostNetwork(_HOSTS), names):
         print(json.dumps(report.to_json()) if as_json else report.describe(), flush=True)

@@ -1,7 +1,7 @@
-"""What becomes of calls while hosts are cut off, hang, come and go.
+"""Scenarios in which hosts are disconnected, hang, are added and are replaced.
 
-- Calls are those of the SDK with its defaults, every answer is checked, and a call that fails is a problem.
-- What a host has to do is read from its cable, so nobody has to say so.
+- The calls are those of the SDK with its defaults. Every result is checked, and a call that fails is a problem.
+- The load of a host is measured at its network interface, so no server has to report it.
 """
 
 import os
@@ -20,32 +20,32 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 
 MAX_NOTICE_SECONDS = 24.0
-"""How soon it must be noticed that a host is cut off: thrice what the SDK waits for it, as machines may be busy."""
+"""The limit for detecting a disconnected host: three times the SDK's timeout, because machines may be busy."""
 
 MAX_HANG_SECONDS = 29.0
-"""How soon it must be noticed that a server hangs: within the default timeout of a call."""
+"""The limit for detecting a server that hangs: the default timeout of a call."""
 
 _PORT = 50051
 _AGE_SECONDS = 3
 _ARRAY = np.arange(4096, dtype=np.float32)
-_REST_SECONDS = 0.02  # between two calls of a caller: there are four servers on this machine
+_REST_SECONDS = 0.02  # between two calls of a caller, because four servers share this machine
 _SOME_CALLS, _WARM_CALLS = 300, 60
-_BUSY_BYTES = 100_000  # of what a host sends when it has calls; without any, it is less than 1 KB a second
+_BUSY_BYTES = 100_000  # sent by a host with calls; a host without calls sends less than 1 KB a second
 _MAX_UNEVEN = 1.25
-_LATE_SECONDS = 1.0  # no call takes so long where nothing is amiss
+_LATE_SECONDS = 1.0  # longer than any call without a failure
 _LIMIT_SECONDS = 60.0
 
 
 @dataclass
 class Report:
-    """What came of a scenario.
+    """The result of a scenario.
 
     Attributes:
-        name: of the scenario.
-        calls: how many were answered.
-        failures: the kind and the error of each that was lost.
-        slowest_seconds: the longest call.
-        facts: what else was measured, by what it is.
+        name: the name of the scenario.
+        calls: the number of successful calls.
+        failures: the kind and the error of each lost call.
+        slowest_seconds: the duration of the longest call.
+        facts: other measurements by name.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Report:
     facts: dict[str, float] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """Returns one line for people."""
+        """Returns one line of text."""
         facts = "".join(f", {name} {value:.2f}" for name, value in self.facts.items())
         lost = f"{len(self.failures)} lost {sorted(set(self.failures)) or ''}".rstrip()
         return f"{self.name}: {self.calls} calls, {lost}, slowest {self.slowest_seconds:.2f} s{facts}"
 
     def to_json(self) -> dict[str, object]:
-        """Returns it as JSON has it."""
+        """Returns the report as a JSON object."""
         return asdict(self)
 
 
@@ -71,8 +71,8 @@ class Site:
 
     Attributes:
         network: the hosts.
-        names: answers for their name.
-        servers: one for each host, in their order.
+        names: the name server that resolves their name.
+        servers: one server for each host, in order.
     """
 
     network: HostNetwork
@@ -81,30 +81,30 @@ class Site:
 
     @property
     def addresses(self) -> list[str]:
-        """Of the hosts that serve."""
+        """The addresses of the hosts with servers."""
         return [host.address for host in self.network.hosts[: len(self.servers)]]
 
     @property
     def target(self) -> str:
-        """All of them, as `Client` takes it."""
+        """All addresses, as a target for `Client`."""
         return "ipv4:" + ",".join(f"{address}:{_PORT}" for address in self.addresses)
 
     def measure_shares(self, work: Callable[[], None]) -> list[int]:
-        """Returns what each host sends while there is this work."""
+        """Returns the bytes that each host sends during this work."""
         hosts = self.network.hosts[: len(self.servers)]
         before = [self.network.count_bytes(host) for host in hosts]
         work()
         return [self.network.count_bytes(host) - start for host, start in zip(hosts, before, strict=True)]
 
     def await_load(self, host: Host) -> float:
-        """Returns after how many seconds a host has calls."""
+        """Returns the number of seconds until a host has calls."""
         start = self.network.count_bytes(host)
         return _await(lambda: self.network.count_bytes(host) - start > _BUSY_BYTES)
 
 
 @contextmanager
 def run_site(network: HostNetwork, count: int, *flags: str) -> Iterator[Site]:
-    """Runs a server with these flags on so many hosts until the end of the block; all are in the name."""
+    """Runs a server on each of `count` hosts until the end of the block; the name has all their addresses."""
     with ExitStack() as stack:
         hosts = network.hosts[:count]
         names = stack.enter_context(run_name_server(CALLER_ADDRESS, [host.address for host in hosts]))
@@ -115,10 +115,10 @@ def run_site(network: HostNetwork, count: int, *flags: str) -> Iterator[Site]:
 
 
 def spread(site: Site) -> Report:
-    """Calls go round all addresses of a name: each host sends as much as any other."""
+    """Checks that calls are balanced over all addresses of a name: each host sends about the same number of bytes."""
     figures = Figures()
     with Client(_name_target()) as client:
-        # The first connection is there before the others, and calls go round those that are.
+        # Wait until all hosts have connections: the first connection is ready before the others, and takes all calls.
         _await(lambda: min(site.measure_shares(lambda: _call(client, figures, 9))) > _ARRAY.nbytes)
         shares = site.measure_shares(lambda: _call(client, figures, _SOME_CALLS))
     uneven = max(shares) / min(shares)
@@ -128,7 +128,7 @@ def spread(site: Site) -> Report:
 
 
 def cut_off(site: Site) -> Report:
-    """A host is cut off under load; its calls go elsewhere, and it has some again when it is back."""
+    """Disconnects a host under load. Its calls move to the other hosts, and it gets calls again after it reconnects."""
     host, figures = site.network.hosts[0], Figures()
     with keep_calling(site.target, figures, rest_seconds=_REST_SECONDS):
         figures.await_calls(_WARM_CALLS)
@@ -139,12 +139,12 @@ def cut_off(site: Site) -> Report:
         after = max(figures.slowest_seconds.values())
         site.network.reconnect(host)
         back = site.await_load(host)
-    report = _report("cut off", figures, {"noticed by all after": noticed, "slowest then": after, "back after": back})
+    report = _report("cut off", figures, {"detected by all after": noticed, "slowest then": after, "back after": back})
     return _check_slowest(report, slowest, MAX_NOTICE_SECONDS)
 
 
 def hang(site: Site) -> Report:
-    """A server hangs, on a host that is there: its calls go elsewhere before their timeout."""
+    """Stops a server's process on a host that stays connected. Its calls move to other hosts before their timeout."""
     figures, process = Figures(), site.servers[0].process
     with keep_calling(site.target, figures, rest_seconds=_REST_SECONDS):
         figures.await_calls(_WARM_CALLS)
@@ -152,11 +152,11 @@ def hang(site: Site) -> Report:
         noticed = _await_late_calls(figures)
         slowest = _forget_slowest(figures)
         os.kill(process.pid, signal.SIGCONT)
-    return _check_slowest(_report("hang", figures, {"noticed by all after": noticed}), slowest, MAX_HANG_SECONDS)
+    return _check_slowest(_report("hang", figures, {"detected by all after": noticed}), slowest, MAX_HANG_SECONDS)
 
 
 def grow(site: Site) -> Report:
-    """A host is added to the name: it has calls once connections are old, and clients look the name up."""
+    """Adds a host to the name. It gets calls after connections reach their maximum age and clients resolve the name."""
     added, figures = site.network.hosts[len(site.servers) - 1], Figures()
     site.names.hosts = tuple(site.addresses[:-1])
     with keep_calling(_name_target(), figures, rest_seconds=_REST_SECONDS):
@@ -167,7 +167,7 @@ def grow(site: Site) -> Report:
 
 
 def replace(site: Site) -> Report:
-    """All hosts are replaced, one after the other, by others; as pods with new addresses are."""
+    """Replaces all hosts by others, one after the other, like pods that get new addresses."""
     figures, half = Figures(), len(site.servers) // 2
     current = site.addresses[:half]
     site.names.hosts = tuple(current)
@@ -182,16 +182,16 @@ def replace(site: Site) -> Report:
 
 
 STEADY = {"spread": spread, "cut off": cut_off, "hang": hang}
-"""Scenarios of three hosts, by name."""
+"""The scenarios with three hosts, by name."""
 
 CHANGING = {"grow": grow, "replace": replace}
-"""Scenarios of four hosts, whose connections grow old; the last one ends some of the servers."""
+"""The scenarios with four hosts and a maximum connection age. The last one stops some of the servers."""
 
 NAMES = (*STEADY, *CHANGING)
 
 
 def run_scenarios(network: HostNetwork, names: Sequence[str]) -> Iterator[Report]:
-    """Runs the scenarios of these names."""
+    """Runs the named scenarios."""
     groups = [(3, (), STEADY), (4, ("--max-connection-age-seconds", str(_AGE_SECONDS)), CHANGING)]
     for count, flags, scenarios in groups:
         wanted = [scenario for name, scenario in scenarios.items() if name in names]
@@ -212,18 +212,18 @@ def _name_target() -> str:
 
 
 def _await(condition: Callable[[], bool]) -> float:
-    """Returns after how many seconds a condition holds."""
+    """Returns the number of seconds until a condition holds."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > _LIMIT_SECONDS:
-            message = f"nothing came of it in {_LIMIT_SECONDS} s"
+            message = f"the condition did not hold within {_LIMIT_SECONDS} s"
             raise TimeoutError(message)
         time.sleep(0.02)
     return time.monotonic() - began
 
 
 def _await_late_calls(figures: Figures) -> float:
-    """Returns after how many seconds each kind of caller has had a call that was late, or failed."""
+    """Returns the number of seconds until each kind of caller has had a call that was late or failed."""
     kinds = set(figures.calls)
 
     def find() -> bool:
@@ -234,7 +234,7 @@ def _await_late_calls(figures: Figures) -> float:
 
 
 def _forget_slowest(figures: Figures) -> float:
-    """Returns the longest call so far, and begins to look for it anew."""
+    """Returns the duration of the longest call so far, and resets it."""
     slowest = max(figures.slowest_seconds.values())
     figures.slowest_seconds = {}
     return slowest

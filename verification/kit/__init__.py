@@ -1,1 +1,1 @@
-"""The conformance kit in `conformance/`: how its cases are made, checked, and shown to be worth having."""
+"""Makes and checks the cases of the conformance suite in `conformance/`."""

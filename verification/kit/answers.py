@@ -1,4 +1,4 @@
-"""What the project's rules, and a plain reading of them, answer to the questions of the kit."""
+"""The answers of the project's rules, and of a plain reading of them, to the queries of the suite."""
 
 from tensor_reshape.client import InferredShape, infer_locally
 from tensor_reshape.rules.json_format import Json
@@ -9,19 +9,19 @@ from verification.kit.readings import Question, RejectionError, read
 REJECTED: Json = {"error": {}}
 
 
-def ask_rules(question: Json) -> Json:
-    """Returns what the project's own rules answer; they execute nothing."""
+def apply_rules(question: Json) -> Json:
+    """Returns the answer of the project's rules, without an execution."""
     (answer,) = infer_locally([make_query(question)])
     if isinstance(answer, InferredShape):
         return {key: value for key, value in answer.to_json().items() if key != "equalities"}
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
 
 
-def answer_rightly(question: Json) -> Json:
-    """Returns what the rules answer, and what a plain execution gives where there are bytes."""
+def compute_answer(question: Json) -> Json:
+    """Returns the answer of the rules, with the bytes of a plain execution if the query has bytes."""
     if "bytes" not in question:
-        return ask_rules(question)
-    answer = ask_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
+        return apply_rules(question)
+    answer = apply_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
     if "error" in answer:
         return answer
     try:
@@ -31,7 +31,7 @@ def answer_rightly(question: Json) -> Json:
 
 
 def read_plainly(question: Json) -> Json:
-    """Returns what a plain reading of the rules answers to known shapes."""
+    """Returns the answer of a plain reading of the rules to known shapes."""
     try:
         asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
         return {"shape": read(asked)}
@@ -40,7 +40,7 @@ def read_plainly(question: Json) -> Json:
 
 
 def is_right(case: Json, answer: Json) -> bool:
-    """Whether an answer is that of the case: of rejections the fact, of others all."""
+    """Returns whether an answer is that of the case. Of two rejections, the reasons are not compared."""
     if "error" in case["answer"] or "error" in answer:
         return ("error" in case["answer"]) is ("error" in answer)
     return bool(case["answer"] == answer)

@@ -1,4 +1,4 @@
-"""Whether the answers of cases are right, by what is not the product: a plain reading, and instances."""
+"""Checks the answers of cases independently of the product: with a plain reading, and with instances."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -13,21 +13,21 @@ from verification.kit.answers import is_right, read_plainly
 from verification.kit.questions import is_known, list_questions, make_query
 
 WIDER: Mapping[str, str] = {
-    "partial/rv-03815": "4 divides the volume only where its second dim is 4, so a -1 begins at 9007199254740993",
+    "partial/rv-03815": "4 divides the volume only if its second dim is 4, so a -1 begins at 9007199254740993",
 }
-"""The cases whose answer is known to be wider than the hull, and why."""
+"""The cases whose answer is known to be wider than the hull, with the cause."""
 
 _BY_ITSELF = frozenset({"DIM_OUT_OF_RANGE", "INTERVAL_EMPTY", "RANK_UNSUPPORTED"})
-"""What is rejected for a dim that is none, or for a rank: no instance is looked at."""
+"""The reasons of rejections for an invalid dimension or rank. No instance is searched for these."""
 
 
 class Findings(NamedTuple):
-    """What was found of some cases.
+    """The findings for some cases.
 
     Attributes:
-        wrong: by question, what contradicts its answer.
-        loose: by question, the ends that no instance was found to reach.
-        checked: how many questions were compared with another reading.
+        wrong: the contradiction with each wrong answer, by query.
+        loose: the ends that no instance was found to reach, by query.
+        checked: the number of queries that were compared with another reading.
     """
 
     wrong: dict[str, str]
@@ -36,7 +36,7 @@ class Findings(NamedTuple):
 
 
 def check_cases(cases: Iterable[Json]) -> Findings:
-    """Asks the plain reading about known shapes, and instances about others; what has a layout is left to servers."""
+    """Compares known shapes with the plain reading, and others with instances; servers test queries with a layout."""
     wrong, loose, checked = dict[str, str](), dict[str, str](), 0
     for case in cases:
         if {"strides", "data_type"} & case.keys() and is_known(case):
@@ -52,10 +52,10 @@ def check_cases(cases: Iterable[Json]) -> Findings:
 def _check(case: Json, question: Json) -> instances.Findings:
     if is_known(question) and "expected" not in question:
         plain = read_plainly(question)
-        return instances.Findings("" if is_right(case, plain) else f"a plain reading answers {plain}")
+        return instances.Findings("" if is_right(case, plain) else f"a plain reading returns {plain}")
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
-    told = answers.read_answer(case["answer"])
-    answer = ShapeAnswer(told.dims) if isinstance(told, answers.ShapeAnswer) else None
-    asked = read_query(make_query(question)).request.question
-    return instances.check_answer(asked, answer, find_accepted(asked).accepted)
+    expected = answers.read_answer(case["answer"])
+    answer = ShapeAnswer(expected.dims) if isinstance(expected, answers.ShapeAnswer) else None
+    parsed = read_query(make_query(question)).request.question
+    return instances.check_answer(parsed, answer, find_accepted(parsed).accepted)

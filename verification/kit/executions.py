@@ -1,4 +1,4 @@
-"""What an execution gives, read plainly and apart from the product: bytes in, bytes out, element by element."""
+"""A plain execution that is independent of the product: it moves bytes element by element."""
 
 from collections.abc import Sequence
 from math import prod
@@ -7,13 +7,13 @@ from tensor_reshape.rules.json_format import Json
 from verification.kit.readings import reject
 
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
-"""The bits of an element below one byte."""
+"""The number of bits of each type smaller than a byte."""
 
 _BYTES = {"boolean": 1, "f8e8m0": 1, "f16": 2, "bf16": 2, "f32": 4}
 
 
 def _list_places(dims: Sequence[int], strides: Sequence[int] | None) -> list[int]:
-    """Returns where each element lies, in row-major order."""
+    """Returns the offset of each element in row-major order."""
     places = [0]
     for dim, step in zip(dims, _list_dense(dims) if strides is None else strides, strict=True):
         places = [place + index * step for place in places for index in range(dim)]
@@ -25,7 +25,7 @@ def _list_dense(dims: Sequence[int]) -> list[int]:
 
 
 def _check_overlap(dims: Sequence[int], places: Sequence[int], strides: Sequence[int]) -> None:
-    """Checks that no two elements lie at one place, broadcasts aside."""
+    """Checks that no two elements overlap, except in a broadcast."""
     repeats = prod(dim for dim, stride in zip(dims, strides, strict=False) if stride == 0)
     if len(set(places)) * repeats != len(places):
         reject()
@@ -37,10 +37,10 @@ def _count_packed(data_type: str, dims: Sequence[int]) -> int:
 
 
 def execute(question: Json) -> str:
-    """Returns the output's bytes.
+    """Returns the bytes of the output.
 
     Raises:
-        RejectionError: the bytes are not the tensor's.
+        RejectionError: the bytes do not match the tensor.
     """
     raw, dims, strides = bytes.fromhex(question["bytes"]), question["data"], question.get("strides")
     data_type = question["data_type"]

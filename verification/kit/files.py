@@ -1,11 +1,11 @@
-"""The cases of the kit: `conformance/cases/SIZE/RULE.jsonl` has them, a case a line, and is where they are written."""
+"""The cases of the suite. `conformance/cases/SIZE/RULE.jsonl` is their source, with one case in each line."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from tensor_reshape.rules.json_format import Json
-from verification.kit.answers import REJECTED, answer_rightly
+from verification.kit.answers import REJECTED, compute_answer
 from verification.kit.questions import list_questions
 
 FOLDER = Path(__file__).parents[2] / "conformance"
@@ -28,17 +28,17 @@ def read_size(size: str) -> list[Json]:
 
 
 def is_stale(case: Json) -> bool:
-    """Whether the rules answer a question of a case otherwise than it says."""
-    answers = map(answer_rightly, list_questions(case))
-    # An execution does not tell why it rejects.
+    """Returns whether the rules now give another answer to a query of a case."""
+    answers = map(compute_answer, list_questions(case))
+    # An execution rejects without a reason.
     return any(answer != case["answer"] and (answer != REJECTED or "error" not in case["answer"]) for answer in answers)
 
 
 def renew(cases: Iterable[Json]) -> str:
-    """Returns the text of a file whose cases have the answers of the rules, where all operations answer alike."""
+    """Returns the text of a file whose cases have the answers of the rules, if all operations have the same answer."""
     lines = []
     for case in cases:
-        answers = [answer_rightly(question) for question in list_questions(case)]
+        answers = [compute_answer(question) for question in list_questions(case)]
         is_changed = is_stale(case) and answers == answers[:1] * len(answers)
         lines.append(json.dumps({**case, "answer": answers[0]} if is_changed else case))
     return "".join(f"{line}\n" for line in lines)

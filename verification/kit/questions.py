@@ -1,4 +1,4 @@
-"""What a question of the kit is, by its JSON."""
+"""Reads the queries of the suite from JSON."""
 
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.conformance.cases import split_line
@@ -7,16 +7,16 @@ from tensor_reshape.rules.json_format import Json
 
 
 def list_questions(case: Json) -> list[Json]:
-    """Returns the questions of a case, one for each operation."""
+    """Returns the queries of a case, one for each operation."""
     return [dict(one.query) for one in split_line(case)]
 
 
 def make_query(question: Json) -> ShapeQuery:
-    """Returns a question as the project's own client asks it."""
+    """Returns a query as the project's own client sends it."""
     return read_record({key: value for key, value in question.items() if key not in {"id", "bytes"}})
 
 
 def is_known(question: Json) -> bool:
-    """Whether data and target are numbers."""
+    """Returns whether the data and the requested shape are known numbers."""
     sides = (question["data"], question["shape"])
     return all(side is not None and all(isinstance(dim, int) for dim in side) for side in sides)

@@ -1,6 +1,6 @@
-"""A plain reading of the rules for known shapes, written apart from the product.
+"""A plain reading of the rules for known shapes, written independently of the product.
 
-What it rejects, it rejects without a reason: only the outputs and the fact of a rejection are compared.
+Its rejections have no reason, so only the outputs and the fact of a rejection are compared.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ MAX_DIM = 2**63 - 1
 
 
 class Question(NamedTuple):
-    """A question whose shapes are known."""
+    """A query whose shapes are known."""
 
     operation: str
     data: Sequence[int]
@@ -20,7 +20,7 @@ class Question(NamedTuple):
 
 
 class RejectionError(Exception):
-    """A question is rejected."""
+    """The query is rejected."""
 
 
 def reject() -> NoReturn:
@@ -28,7 +28,7 @@ def reject() -> NoReturn:
 
 
 def _read_item(question: Question, index: int, item: int, before: Sequence[str]) -> str:
-    """Returns what an item is."""
+    """Returns the kind of an item."""
     if not -1 <= item <= MAX_DIM or (item == -1 and "infer" in before):
         reject()
     if item == -1:
@@ -43,10 +43,10 @@ def _divide(have: int, want: int) -> int:
 
 
 def read(question: Question) -> list[int]:
-    """Returns the output's dims.
+    """Returns the output dimensions.
 
     Raises:
-        RejectionError: there is none.
+        RejectionError: the query is rejected.
     """
     is_graph = question.operation != "reshape"
     if question.special_zero is None or max(len(question.data), len(question.shape)) > (12 if is_graph else 64):
@@ -62,7 +62,7 @@ def read(question: Question) -> list[int]:
     ]
     if "infer" in kinds:
         at = kinds.index("infer")
-        # The copies leave both sides of Reshape-1's division, and of no other.
+        # In the division of Reshape-1 the copies cancel on both sides, but not in those of the other operations.
         cancelled = set[int]() if is_graph else {index for index, kind in enumerate(kinds) if kind == "copy"}
         have = prod(dim for index, dim in enumerate(question.data) if index not in cancelled)
         want = prod(dim for index, dim in enumerate(output) if index not in {at, *cancelled})

@@ -1,4 +1,4 @@
-"""What each step of the solver rests on, as formulas over all integers, which an SMT solver proves."""
+"""The lemmas of the solver's steps, as formulas over all integers that an SMT solver proves."""
 
 from verification.lemmas import bounds, cancelling, emptiness, names
 from verification.lemmas.claims import Lemma
@@ -9,4 +9,4 @@ LEMMAS = tuple(
     for lemma in vars(module).values()
     if isinstance(lemma, Lemma)
 )
-"""All of them, in the order of the modules."""
+"""All lemmas in the order of the modules."""

@@ -1,6 +1,6 @@
-"""Proves every lemma that the solver rests on, and prints a table: what is proved, refuted and open.
+"""Proves every lemma of the solver, and prints a table of the proved, refuted and open claims.
 
-It passes where nothing is refuted, and nothing is open but what is covered otherwise.
+The run passes if no claim is refuted, and every open claim is covered in another way.
 """
 
 import argparse
@@ -14,13 +14,13 @@ from verification.lemmas.claims import SECONDS, Finding, Verdict, prove
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify lemmas", description=__doc__)
-    parser.add_argument("names", nargs="*", help="of the lemmas; default: all")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="that the prover may take for one claim")
+    parser.add_argument("names", nargs="*", help="lemmas to prove; default: all")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of the prover for one claim")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Runs; 1 where a lemma is refuted, or open and not covered."""
+    """Runs the prover. The status is 1 if a lemma is refuted, or open and not covered."""
     arguments = parse_arguments()
     chosen = [lemma for lemma in LEMMAS if not arguments.names or lemma.name in arguments.names]
     begin, findings = time.monotonic(), list[Finding]()

@@ -1,4 +1,4 @@
-"""How ends of ranges move: by division, by divisibility, and to ends that a solution reaches."""
+"""Bounds of ranges after a division, after a divisibility condition, and at ends that a solution reaches."""
 
 from z3 import And, If, Implies
 
@@ -6,21 +6,21 @@ from verification.lemmas.claims import Claims, Formula, declare, multiply, state
 
 
 def _is_floor(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
-    """Whether it is the greatest integer whose product with the divisor is at most the value."""
+    """Returns that the quotient is the greatest integer whose product with the divisor is at most the value."""
     return And(quotient * divisor <= value, value < quotient * divisor + divisor)
 
 
 def _is_ceiling(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
-    """Whether it is the least integer whose product with the divisor is at least the value."""
+    """Returns that the quotient is the least integer whose product with the divisor is at least the value."""
     return And(quotient * divisor >= value, quotient * divisor - divisor < value)
 
 
 @state("product-bounds", "solvers.propagation:_multiply", "solvers.propagation:Product.find_least")
 def product_bounds() -> Claims:
-    """A product of dims of at least 1 lies between those of their lower and of their upper ends, and reaches both."""
+    """A product of dims of at least 1 is between the products of all lower and of all upper ends, and reaches both."""
     low, p, high, least, x, most = declare("low p high least x most")
     yield (
-        "one more factor; by induction any number",
+        "one more factor; any number follows by induction",
         Implies(
             And(low >= 0, least >= 0, low <= p, p <= high, least <= x, x <= most),
             And(low * least <= p * x, p * x <= high * most),
@@ -30,7 +30,7 @@ def product_bounds() -> Claims:
 
 @state("clip-above", "solvers.propagation:_clip_side")
 def clip_above() -> Claims:
-    """A factor is at most the other product over the least that all other factors make, rounded down."""
+    """A factor is at most the other product divided by the least product of the remaining factors, rounded down."""
     v, rest, other, least, ceiling, bound = declare("v rest other least ceiling bound")
     yield (
         "any rest",
@@ -45,7 +45,7 @@ def clip_above() -> Claims:
 
 @state("clip-below", "solvers.propagation:_clip_side")
 def clip_below() -> Claims:
-    """A factor is at least the other product over the greatest that all other factors make, rounded up."""
+    """A factor is at least the other product divided by the greatest product of the remaining factors, rounded up."""
     v, rest, other, greatest, floor, bound = declare("v rest other greatest floor bound")
     yield (
         "any rest",
@@ -70,7 +70,7 @@ def clip_below() -> Claims:
     "solvers.equations:System._narrow_factor",
 )
 def step_by_the_other_constant() -> Claims:
-    """Of constants without a common divisor, the one divides what stands beside the other: a*v = b*y, so v = b*k."""
+    """If two constants have no common divisor, each divides the other side's variable part: a*v = b*y, so v = b*k."""
     a, b, v, y, s, t = declare("a b v y s t")
     # By Bezout s*a + t*b = 1, so v = s*a*v + t*b*v = s*b*y + t*b*v.
     yield "Bezout, multiplied by v", Implies(And(s * a + t * b == 1, a * v == b * y), (s * a + t * b) * v == v)
@@ -79,7 +79,7 @@ def step_by_the_other_constant() -> Claims:
 
 @state("whole-quotients", "solvers.single:_divide")
 def whole_quotients() -> Claims:
-    """Multiples of a number between two ends are those of all multipliers between the quotients, rounded inwards."""
+    """The multiples of a number in a range are those of all multipliers between the quotients, rounded inwards."""
     b, k, low, high, least, most = declare("b k low high least most")
     yield "from below", Implies(And(b >= 1, _is_ceiling(least, low, b)), (low <= b * k) == (least <= k))
     yield "from above", Implies(And(b >= 1, _is_floor(most, high, b)), (b * k <= high) == (k <= most))
@@ -87,23 +87,27 @@ def whole_quotients() -> Claims:
 
 @state("split-a-constant", "solvers.splits:bound_quotient")
 def split_a_constant() -> Claims:
-    """A number that divides a product of two is a product of divisors of both: c*x = v*p has v = d*k, p = (c/d)*m."""
+    """A divisor of a product of two factors is a product of divisors of both: c*x = v*p has v = d*k, p = (c/d)*m."""
     c, d, rest, x, v, p, k, s, t = declare("c d rest x v p k s t")
-    # With d = gcd(c, v), Bezout says s*(c/d) + t*(v/d) = 1: p is a multiple of c/d, and of any number by induction.
+    # With d = gcd(c, v), Bezout gives s*(c/d) + t*(v/d) = 1, so p is a multiple of c/d. Any number follows by
+    # induction.
     yield (
-        "what is left of the one divides the other",
+        "the rest of the one divides the other",
         Implies(
             And(d >= 1, c == d * rest, v == d * k, s * rest + t * k == 1, rest * x == k * p),
             p == rest * (s * p + t * x),
         ),
     )
-    yield "the common divisor leaves both sides", Implies(And(d >= 1, d * (rest * x) == d * (k * p)), rest * x == k * p)
+    yield (
+        "the common divisor cancels on both sides",
+        Implies(And(d >= 1, d * (rest * x) == d * (k * p)), rest * x == k * p),
+    )
     yield "the quotient", Implies(And(d >= 1, rest >= 1, d * rest * x == d * k * (rest * p)), x == k * p)
 
 
 @state("ends-of-two", "solvers.propagation:_narrow")
 def ends_of_two() -> Claims:
-    """Of a*v = b*y whose ranges clip each other no more, the lower ends are a solution, and so are the upper ones."""
+    """If the ranges of a*v = b*y do not narrow each other, the lower ends are a solution, and so are the upper ends."""
     a, b, v, y = declare("a b v y")
     yield "lower ends", Implies(And(a >= 1, b >= 1, v * a >= b * y, y * b >= a * v), a * v == b * y)
     yield "upper ends", Implies(And(a >= 1, b >= 1, v * a <= b * y, y * b <= a * v), a * v == b * y)
@@ -111,7 +115,7 @@ def ends_of_two() -> Claims:
 
 @state("two-open-ends", "solvers.propagation:_is_solvable")
 def two_open_ends() -> Claims:
-    """Where a variable of power 1 on either side is unbounded, the products can be equal whatever all others are."""
+    """If each side has an unbounded variable of power 1, the products can be equal for any values of the others."""
     left, right, low, least, k = declare("left right low least k")
     x, y = right * k, left * k
     yield (
@@ -125,14 +129,14 @@ def two_open_ends() -> Claims:
 
 @state("one-side-divides", "solvers.propagation:_branch")
 def one_side_divides() -> Claims:
-    """Where all variables stand on one side, each divides the product of the two constants."""
+    """If all variables are on one side, each divides the product of the two constants."""
     c, v, rest, d = declare("c v rest d")
     yield "the quotient", Implies(c * v * rest == d, c * d == v * (c * c * rest))
 
 
 @state("reach-a-number", "solvers.propagation:_can_reach")
 def reach_a_number() -> Claims:
-    """A product is a number only where its constant divides the number without a remainder."""
+    """A product equals a number only if its constant divides the number without a remainder."""
     value, constant, rest, quotient, remainder = declare("value constant rest quotient remainder")
     yield (
         "the remainder",
@@ -150,7 +154,7 @@ def reach_a_number() -> Claims:
 
 @state("bound-a-fraction", "solvers.equations:System.bound_monomial")
 def bound_a_fraction() -> Claims:
-    """A fraction that is a whole number lies between the quotients of the far ends, rounded inwards."""
+    """A fraction that is a whole number is between the quotients of the outer ends, rounded inwards."""
     x, above, below, low, high, least, most, lower, upper = declare("x above below low high least most lower upper")
     fraction = And(x >= 0, above == x * below, low <= above, above <= high, least >= 1, least <= below, below <= most)
     yield "from below", Implies(And(fraction, low >= 0, _is_ceiling(lower, low, most)), x >= lower)
@@ -159,7 +163,7 @@ def bound_a_fraction() -> Claims:
 
 @state("bound-the-only-symbol", "solvers.equations:System._narrow_factor")
 def bound_the_only_symbol() -> Claims:
-    """The bounds of a multiple of one symbol, or of a part of it, bound the symbol: c*n/d from low to high."""
+    """The bounds of a multiple or a fraction of one symbol bound the symbol: c*n/d from low to high."""
     n, c, d, x, low, high, least, most = declare("n c d x low high least most")
     whole = And(c >= 1, d >= 1, c * n == d * x, low <= x, x <= high)
     yield "from below", Implies(And(whole, _is_ceiling(least, low * d, c)), n >= least)
@@ -174,7 +178,7 @@ def root_steps() -> Claims:
     square = And(n >= 1, x >= 1, _is_floor(q, n, x), 2 * step <= x + q, x + q < 2 * step + 2)
     yield "a square: no step goes below the root", Implies(square, (step + 1) * (step + 1) > n)
     yield (
-        "a square: where a step goes no further down, the root is reached",
+        "a square: if a step does not go down, it is at the root",
         Implies(And(square, step >= x), x * x <= n),
     )
     for power, what in ((3, "a cube"), (4, "a fourth power"), (5, "a fifth power")):
@@ -187,7 +191,7 @@ def root_steps() -> Claims:
         )
         yield f"{what}: no step goes below the root", Implies(down, multiply([step + 1] * power) > n)
         yield (
-            f"{what}: where a step goes no further down, the root is reached",
+            f"{what}: if a step does not go down, it is at the root",
             Implies(And(down, step >= x), multiply([x] * power) <= n),
         )
     power = declare("power")[0]
@@ -200,6 +204,6 @@ def root_steps() -> Claims:
 
 @state("quotient-below-the-whole", "inference:_find_overflow")
 def quotient_below_the_whole() -> Claims:
-    """The -1 is at most the volume that it is a factor of."""
+    """The -1 is at most the volume of which it is a factor."""
     a, b, x = declare("a b x")
     yield "any divisor", Implies(And(a == b * x, b >= 1, x >= 0), x <= a)

@@ -1,4 +1,4 @@
-"""What leaves both sides of the equation of two volumes."""
+"""Factors that cancel in the equation of two volumes."""
 
 from z3 import And, Implies, Or
 
@@ -7,9 +7,9 @@ from verification.lemmas.claims import Claims, declare, state
 
 @state("cancel-nonzero", "solvers.equations:Equation.cancel", "solvers.cases:_solve_nonempty")
 def cancel_nonzero() -> Claims:
-    """What stands on both sides leaves both where it is not 0: the rest is equal exactly where both sides are."""
+    """A nonzero factor of both sides cancels: the rests are equal exactly if both sides are equal."""
     a, x, y = declare("a x y")
-    yield "one factor; by induction any number", Implies(a != 0, (a * x == a * y) == (x == y))
+    yield "one factor; any number follows by induction", Implies(a != 0, (a * x == a * y) == (x == y))
 
 
 @state("cancel-divisor", "solvers.equations:Equation.cancel", "solvers.propagation:Product.divide")
@@ -21,31 +21,31 @@ def cancel_divisor() -> Claims:
 
 @state("cancel-unless-empty", "solvers.names:find_equality")
 def cancel_unless_empty() -> Claims:
-    """What is cancelled may be 0: then nothing is known of the rest; where it is not, the rest is equal."""
+    """A cancelled factor may be 0, and then the rests may differ. If the factor is not 0, the rests are equal."""
     a, x, y = declare("a x y")
     yield "one factor", (a * x == a * y) == Or(a == 0, x == y)
 
 
 @state("copies-leave", "targets:_find_cancelled", "solvers.cases:_solve_cancelled_zeros")
 def copies_leave() -> Claims:
-    """A copied dim that is not 0 leaves both sides of the -1's division: the quotient stays the same."""
+    """A copied dim that is not 0 cancels in the division of the -1: the quotient stays the same."""
     c, d, a, b, x = declare("c d a b x")
-    yield "one copy; by induction any number", Implies(c >= 1, (c * a == c * b * x) == (a == b * x))
+    yield "one copy; any number follows by induction", Implies(c >= 1, (c * a == c * b * x) == (a == b * x))
     yield "two copies at once", Implies(And(c >= 1, d >= 1), (c * d * a == c * d * b * x) == (a == b * x))
 
 
 @state("cancelled-volumes", "solvers.exact:solve_exactly", "solvers.single:solve_single")
 def cancelled_volumes() -> Claims:
-    """Where the -1 is the quotient of what the copies leave, whole volumes are equal too, also where a copy is 0."""
+    """If the -1 is the quotient after copies are cancelled, the whole volumes are equal too, even if a copy is 0."""
     c, a, b, x = declare("c a b x")
     yield "any copies", Implies(a == b * x, c * a == c * b * x)
 
 
 @state("multiply-out", "solvers.equations:System.equate")
 def multiply_out() -> Claims:
-    """A dim that is a fraction is a whole number, so its divisor goes to the other side: they are equal as before."""
+    """A dim that is a fraction is a whole number, so its divisor can move to the other side of the equation."""
     a, b, dim, rest, other = declare("a b dim rest other")
     yield (
-        "one fraction; by induction any number",
+        "one fraction; any number follows by induction",
         Implies(And(b >= 1, a == b * dim), (dim * rest == other) == (a * rest == b * other)),
     )

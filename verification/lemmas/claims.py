@@ -1,11 +1,13 @@
-"""A lemma, and what a prover says of it.
+"""Defines lemmas, and proves them.
 
-- A lemma is proved for all integers, of any size: its claims are formulas over unbounded integers, valid where the
-  solver finds that no values make them false.
-- Of products of any number of factors a lemma is proved by induction: the claim of a step has one variable for the
-  product of all factors so far, so it holds for every number of them. Claims that list factors hold for as many.
+- A lemma is proved for all integers, of any size. Its claims are formulas over unbounded integers. A claim is valid if
+  the solver finds that no values make it false.
+- A lemma about products of any number of factors is proved by induction. The claim of a step has one variable for the
+  product of all earlier factors, so it holds for every number of them. A claim that lists its factors holds for this
+  number only.
 - A lemma names the functions that use it, and their docstrings name the lemma.
-- What the prover cannot decide in its time is open: never taken for proved. Such a lemma names what covers it.
+- A claim that the prover cannot decide in time is open, and does not count as proved. Such a lemma names the test that
+  covers it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,16 +17,16 @@ from typing import Any, NamedTuple, TypeAlias
 import z3
 
 SECONDS = 20.0
-"""How long the prover may take for one claim, by default."""
+"""The default time limit of the prover for one claim."""
 
 Formula: TypeAlias = Any
-"""Of z3, which has no types."""
+"""A formula of z3, which has no types."""
 
 Claims: TypeAlias = Iterator[tuple[str, Formula]]
 
 
 class Verdict(Enum):
-    """What a prover says."""
+    """The result of the prover."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -32,14 +34,14 @@ class Verdict(Enum):
 
 
 class Lemma(NamedTuple):
-    """A step that the solver takes.
+    """A step of the solver.
 
     Attributes:
-        name: by which docstrings call it.
+        name: the name that docstrings use.
         statement: the step in one sentence.
-        used_by: the functions that take it: the module below `tensor_reshape.rules`, a colon, the name there.
-        claim: yields the formulas that make it, each with what it is.
-        covered_by: what else covers the claims that may stay open; empty where none may.
+        used_by: the functions that use it: the module below `tensor_reshape.rules`, a colon, and the function's name.
+        claim: yields the formulas of the lemma, each with a description.
+        covered_by: another check of the claims that may stay open; empty if none may.
     """
 
     name: str
@@ -50,13 +52,13 @@ class Lemma(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What the prover says of one claim.
+    """The result of the prover for one claim.
 
     Attributes:
-        lemma: of which it is a claim.
-        claim: which one.
-        verdict: what the prover says.
-        counterexample: values that make it false, where it is refuted.
+        lemma: the lemma of the claim.
+        claim: the description of the claim.
+        verdict: the result of the prover.
+        counterexample: values that make the claim false, if it is refuted.
     """
 
     lemma: Lemma
@@ -66,7 +68,7 @@ class Finding(NamedTuple):
 
 
 def prove(lemma: Lemma, seconds: float = SECONDS) -> Iterator[Finding]:
-    """Yields what the prover says of each claim of a lemma."""
+    """Yields the result of the prover for each claim of a lemma."""
     for name, formula in lemma.claim():
         solver = z3.Solver()
         solver.set("timeout", round(seconds * 1000))
@@ -85,7 +87,7 @@ def _format_model(model: Formula) -> str:
 
 
 def state(name: str, *used_by: str, covered_by: str = "") -> Callable[[Callable[[], Claims]], Lemma]:
-    """Makes a lemma of a function that yields its claims; its docstring is the statement."""
+    """Returns a decorator that makes a lemma from a function that yields its claims; its docstring is the statement."""
 
     def make(claim: Callable[[], Claims]) -> Lemma:
         return Lemma(name, " ".join((claim.__doc__ or "").split()), used_by, claim, covered_by)
@@ -99,7 +101,7 @@ def declare(names: str) -> list[Formula]:
 
 
 def multiply(factors: list[Formula]) -> Formula:
-    """Returns the product; 1 where there are no factors."""
+    """Returns the product; 1 if there are no factors."""
     product: Formula = z3.IntVal(1)
     for factor in factors:
         product *= factor

@@ -1,4 +1,4 @@
-"""The cases that a 0 makes: which are there, that no instance falls between them, and how their ranges are joined."""
+"""The cases with a dimension of 0: which cases exist, that they cover all instances, and how to join their ranges."""
 
 from z3 import And, If, Implies, Int, Or
 
@@ -17,21 +17,24 @@ def _are_dims(dims: list[Formula]) -> Formula:
 
 @state("nonempty-dims", "solvers.cases:_solve_nonempty", "solvers.propagation:narrow_ranges")
 def nonempty_dims() -> Claims:
-    """A product of dims is at least 1 exactly where each of them is."""
+    """A product of dims is at least 1 exactly if each of them is at least 1."""
     p, x = declare("p x")
-    yield "one more factor; by induction any number", Implies(And(p >= 0, x >= 0), (p * x >= 1) == And(p >= 1, x >= 1))
+    yield (
+        "one more factor; any number follows by induction",
+        Implies(And(p >= 0, x >= 0), (p * x >= 1) == And(p >= 1, x >= 1)),
+    )
 
 
 @state("empty-dims", "solvers.cases:_solve_empty")
 def empty_dims() -> Claims:
-    """A product of dims is 0 exactly where one of them is, whatever the others are."""
+    """A product of dims is 0 exactly if one of them is 0, whatever the others are."""
     p, x = declare("p x")
-    yield "one more factor; by induction any number", (p * x == 0) == Or(p == 0, x == 0)
+    yield "one more factor; any number follows by induction", (p * x == 0) == Or(p == 0, x == 0)
 
 
 @state("two-cases", "solvers.cases:solve")
 def two_cases() -> Claims:
-    """Volumes are equal where all dims are at least 1 and the rests are equal, or where each side has a 0; else not."""
+    """Two volumes are equal if all dims are at least 1 and the rests are equal, or if each side has a 0; else not."""
     common = Int("common")
     for rank in _RANKS:
         left, right = _list_dims("n", rank), _list_dims("m", rank)
@@ -44,19 +47,19 @@ def two_cases() -> Claims:
 
 @state("quotient-of-elements", "solvers.cases:_solve_inferred", "solvers.single:_raise_copies")
 def quotient_of_elements() -> Claims:
-    """Where the -1 is at least 1, so are all dims on both sides; where it is anything, so is what divides it."""
+    """If the -1 is at least 1, all dims on both sides are at least 1. If the -1 exists, its divisor is at least 1."""
     a, b, x = declare("a b x")
     yield "both volumes", Implies(And(a == b * x, a >= 0, b >= 0, x >= 1, b != 0), And(a >= 1, b >= 1))
     p, dim = declare("p dim")
     yield (
-        "one more divisor; by induction any number",
+        "one more divisor; any number follows by induction",
         Implies(And(p >= 0, dim >= 0, p * dim != 0), And(p >= 1, dim >= 1)),
     )
 
 
 @state("inferred-zero", "solvers.cases:_solve_inferred_zero")
 def inferred_zero() -> Claims:
-    """The -1 is 0 exactly where the data has a 0 that does not divide it: a dim on both sides divides, and is no 0."""
+    """The -1 is 0 exactly if the data has a 0 that is not in the divisor: a dim on both sides is in it and is not 0."""
     a, b, x, common = declare("a b x common")
     yield "the volumes", Implies(And(a == b * x, b >= 1), (x == 0) == (a == 0))
     yield (
@@ -67,14 +70,14 @@ def inferred_zero() -> Claims:
 
 @state("nonzero-copy-is-a-length", "solvers.cases:_find_zero_copies")
 def nonzero_copy_is_a_length() -> Claims:
-    """An unknown item that copies a dim of at least 1 gives what that number as a length gives: only 0 is a case."""
+    """An unknown item that copies a dim of at least 1 gives the same result as this dim: only 0 needs another case."""
     d, a, b, x = declare("d a b x")
-    yield "beside a -1, copies cancel", Implies(d >= 1, (a == b * x) == (d * a == d * b * x))
+    yield "with a -1, copies cancel", Implies(d >= 1, (a == b * x) == (d * a == d * b * x))
 
 
 @state("join-holds-both", "solvers.equations:Range.join", "solvers.cases:_join_all")
 def join_holds_both() -> Claims:
-    """What lies in either of two ranges lies in their join; no range that holds both is narrower."""
+    """The join of two ranges contains both, and no narrower range contains both."""
     value, low, high, least, most, below, above = declare("value low high least most below above")
     join_low, join_high = If(low < least, low, least), If(high > most, high, most)
     either = Or(And(low <= value, value <= high), And(least <= value, value <= most))
@@ -90,7 +93,7 @@ def join_holds_both() -> Claims:
 
 @state("meet-is-both", "solvers.equations:Range.meet")
 def meet_is_both() -> Claims:
-    """What lies in both of two ranges is what lies in their meet."""
+    """The meet of two ranges contains exactly the values that are in both."""
     value, low, high, least, most = declare("value low high least most")
     meet_low, meet_high = If(low > least, low, least), If(high < most, high, most)
     both = And(low <= value, value <= high, least <= value, value <= most)

@@ -1,1 +1,1 @@
-"""Compares what is inferred of shapes with brute force, and over the wire and back."""
+"""Compares inferred shapes with brute force, and sends the queries over the wire and back."""

@@ -1,10 +1,10 @@
-"""Asks as many questions about shapes as there is time for, and compares the answers with instances, and each other.
+"""Makes as many shape queries as there is time for, and compares the answers with instances and with each other.
 
-Two of three questions are small enough to try their instances one by one: `proofs` says what is compared. The others
-are as wide as the contract. All of them go over the wire and back, alone and in batches with links: the answers must
-be those of `infer_locally`. All questions follow from the seed.
+Two of three queries are small enough to try their instances one by one (`proofs` describes the comparison). The others
+cover the whole range of the protobuf definition. All of them go over the wire and back, as single queries and in
+batches with references between items. Their answers must be those of `infer_locally`. All queries follow from the seed.
 
-With `--models` it asks what exported models ask instead; with `--openvino` it asks OpenVINO as well.
+With `--models` the program makes the recorded queries of models instead. With `--openvino` it also queries OpenVINO.
 """
 
 import argparse
@@ -18,12 +18,14 @@ _MODELS_SEED = "1"  # a regression: the same bounds each time
 
 
 def main() -> int:
-    """Runs; 1 where there is a violation."""
+    """Runs the comparison. The status is 1 if there is a violation."""
     parser = argparse.ArgumentParser("scripts/verify prove", description=__doc__)
-    parser.add_argument("questions", nargs="?", type=int, help="how many; default: a million, or 20000 with --openvino")
+    parser.add_argument(
+        "questions", nargs="?", type=int, help="number of queries; default: a million, or 20000 with --openvino"
+    )
     add_options(parser)
-    parser.add_argument("--models", action="store_true", help="ask the recorded questions of models instead")
-    parser.add_argument("--openvino", action="store_true", help="ask this project and OpenVINO instead")
+    parser.add_argument("--models", action="store_true", help="make the recorded queries of models instead")
+    parser.add_argument("--openvino", action="store_true", help="compare this project with OpenVINO instead")
     arguments = parser.parse_args()
     if arguments.models:
         return 0 if compare_models() else 1
@@ -35,7 +37,7 @@ def main() -> int:
 
 
 def compare_models() -> bool:
-    """Prints how many answers to questions of models are the hull of their instances; False where one is not."""
+    """Prints how many answers to queries of models are the hull of their instances; False if one is not."""
     problems = {kind: list(check_models(kind, _MODELS_SEED, varied=5)) for kind in KINDS}
     for kind, found in problems.items():
         wrong = list(filter(None, found))

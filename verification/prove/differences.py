@@ -1,4 +1,4 @@
-"""The differences from OpenVINO that are meant, and how each is told; `docs/concepts/differences.md` explains them."""
+"""The intended differences from OpenVINO, and how each is recognized; `docs/concepts/differences.md` explains them."""
 
 from collections.abc import Callable, Collection, Sequence
 from math import prod
@@ -10,28 +10,28 @@ from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.questions import AnyQuestion
 
 _EXACT = 2**53
-"""Up to here every integer is a double."""
+"""Every integer up to this number is exact as a double."""
 
 
 class Answer(NamedTuple):
-    """What is said of an output.
+    """An answer about an output.
 
     Attributes:
-        dims: what they lie between; None: not even the rank is known, or there is a rejection.
-        rejection: why there is no output; None: there is one.
+        dims: the range of each dimension; None if the rank is unknown or the query is rejected.
+        rejection: why there is no output; None if there is one.
     """
 
     dims: tuple[Interval, ...] | None
     rejection: str | None = None
 
     def holds(self, output: tuple[int, ...]) -> bool:
-        """Whether a concrete output is among what is said."""
+        """Returns whether the answer admits a concrete output."""
         if self.dims is None:
             return self.rejection is None
         return len(self.dims) == len(output) and all(map(Interval.holds, self.dims, output))
 
     def is_within(self, other: "Answer") -> bool:
-        """Whether each output that this answer admits is one that the other admits."""
+        """Returns whether the other answer admits each output that this answer admits."""
         if self.rejection or other.rejection or other.dims is None:
             return self.rejection == other.rejection
         if self.dims is None or len(self.dims) != len(other.dims):
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
         return f"rejected, {self.rejection}" if self.rejection else format_dims(dims)
 
 
-def ask_ours(question: AnyQuestion) -> Answer:
+def infer_ours(question: AnyQuestion) -> Answer:
     """Returns the answer of this project."""
     try:
         dims = infer(question).dims
@@ -53,7 +53,7 @@ def ask_ours(question: AnyQuestion) -> Answer:
 
 
 class Comparison(NamedTuple):
-    """Two answers to a question, this project's and OpenVINO's, and outputs of its instances that the rules accept."""
+    """The answers of this project and of OpenVINO to a query, and outputs of its instances that the rules accept."""
 
     question: AnyQuestion
     ours: Answer
@@ -62,32 +62,32 @@ class Comparison(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing of the question is unknown."""
+        """Whether all parts of the query are known."""
         return are_known(self.question.data) and are_known(self.question.target)
 
     @property
-    def is_rejected_by_us_alone(self) -> bool:
-        """Whether OpenVINO gives a shape, we reject, and no instance has an output."""
+    def is_rejected_only_by_us(self) -> bool:
+        """Whether OpenVINO returns a shape, this project rejects the query, and no instance has an output."""
         return self.ours.rejection is not None and self.theirs.rejection is None and not self.outputs
 
     def list_outside(self, answer: Answer) -> list[tuple[int, ...]]:
-        """Returns the outputs that an answer does not admit: it is unsound where there is one."""
+        """Returns the outputs that an answer does not admit; the answer is unsound if there is one."""
         return [output for output in self.outputs if not answer.holds(output)]
 
 
 def _is_zero_with_minus_one(one: Comparison) -> bool:
-    """A literal 0 beside a -1, where OpenVINO gives the -1 a value."""
+    """Returns whether a literal 0 is next to a -1, and OpenVINO gives the -1 a value."""
     target = one.question.target or ()
     literal = 0 in target and -1 in target and not one.question.special_zero
-    return literal and one.is_rejected_by_us_alone and one.ours.rejection == Reason.MINUS_ONE_WITH_ZERO_VOLUME
+    return literal and one.is_rejected_only_by_us and one.ours.rejection == Reason.MINUS_ONE_WITH_ZERO_VOLUME
 
 
 def _is_large(one: Comparison) -> bool:
-    """A product that a double, or an int64, does not hold; each instance is answered exactly here."""
+    """Returns whether a product exceeds a double or an int64; this project answers each instance exactly."""
     products = (_multiply_highs(one.question.data or ()), _multiply_highs(one.question.target or ()))
     if max(products) <= _EXACT or one.list_outside(one.ours):
         return False
-    return one.is_rejected_by_us_alone or bool(one.list_outside(one.theirs))
+    return one.is_rejected_only_by_us or bool(one.list_outside(one.theirs))
 
 
 def _multiply_highs(dims: Sequence[AnyDim]) -> int:
@@ -97,14 +97,14 @@ def _multiply_highs(dims: Sequence[AnyDim]) -> int:
 
 
 def _is_volume_of_copies(one: Comparison) -> bool:
-    """Another volume than that of the data, which OpenVINO does not look at where a 0 copies."""
+    """Returns whether the volume differs from that of the data, which OpenVINO does not check if a 0 copies."""
     target = one.question.target or ()
     copied = 0 in target and -1 not in target and bool(one.question.special_zero)
-    return copied and one.is_rejected_by_us_alone and one.ours.rejection == Reason.VOLUME_MISMATCH
+    return copied and one.is_rejected_only_by_us and one.ours.rejection == Reason.VOLUME_MISMATCH
 
 
 def _is_minus_one_of_any_rank(one: Comparison) -> bool:
-    """A -1 that OpenVINO takes for at least 1 where the rank is unknown, though the data may be empty."""
+    """Returns whether OpenVINO assumes a -1 of at least 1 if the rank is unknown, although the data may be empty."""
     target = list(one.question.target or ())
     if one.question.data is not None or one.theirs.dims is None or -1 not in target:
         return False
@@ -117,22 +117,22 @@ REASONS: dict[str, Callable[[Comparison], bool]] = {
     "literal 0 with -1": _is_zero_with_minus_one,
     "product above 2^53": _is_large,
     "number of elements unchecked next to a copy": _is_volume_of_copies,
-    "empty interval": lambda one: one.is_rejected_by_us_alone and any(dim.is_empty for dim in one.theirs.dims or ()),
+    "empty interval": lambda one: one.is_rejected_only_by_us and any(dim.is_empty for dim in one.theirs.dims or ()),
     "-1 of unknown rank at least 1": _is_minus_one_of_any_rank,
-    # Any other interval of OpenVINO's that lacks the output of an instance.
+    # Any other interval of OpenVINO that lacks the output of an instance.
     "unsound interval": lambda one: (
         one.theirs.rejection is None and not one.is_known and bool(one.list_outside(one.theirs))
     ),
-    # A question about what is known in part, where OpenVINO gives a shape and no instance has an output.
-    "shape without an instance": lambda one: not one.is_known and one.is_rejected_by_us_alone,
+    # A partial query for which OpenVINO returns a shape although no instance has an output.
+    "shape without an instance": lambda one: not one.is_known and one.is_rejected_only_by_us,
 }
-"""By the name in the table of the page, in the order in which they are tried."""
+"""The differences by the name in the table of the page, in the order in which they are tried."""
 
 SAME, TIGHTER, UNSOUND, UNEXPLAINED = "equal", "tighter", "OURS LACKS AN OUTPUT", "NOT EXPLAINED"
 
 
 def judge(one: Comparison) -> str:
-    """Returns how our answer stands to OpenVINO's: a name of `REASONS`, or one of the four."""
+    """Returns how our answer compares with OpenVINO's: a name of `REASONS`, or one of the four constants."""
     ours, theirs = one.ours, one.theirs
     if ours.rejection != Reason.RANK_LIMIT_EXCEEDED and one.list_outside(ours):
         return UNSOUND

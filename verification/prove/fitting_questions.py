@@ -1,7 +1,7 @@
-"""Random questions about Reshape-1, all that follow from a seed.
+"""Random queries about Reshape-1, all of which follow from a seed.
 
-Most begin with a data shape and a target that fit, so that a good part of them has an answer. Some of it is then made
-wrong, and some of it unknown.
+Most begin with a data shape and a requested shape that match, so that many of them have an answer. Some are then made
+invalid, and some partly unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _PRIMES = (2, 3, 5, 7)
 
 
 def generate(random: Random) -> Iterator[tuple[str, AnyQuestion]]:
-    """Yields questions without end, each with its kind."""
+    """Yields queries without end, each with its kind."""
     while True:
         (kind,) = random.choices(list(_MAKERS), [share for share, _ in _MAKERS.values()])
         yield kind, _MAKERS[kind][1](random)
@@ -27,7 +27,7 @@ def generate(random: Random) -> Iterator[tuple[str, AnyQuestion]]:
 
 def _make_known(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 5))]
-    return _ask(data, _make_target(random, data), random)
+    return _make_question(data, _make_target(random, data), random)
 
 
 def _make_huge(random: Random) -> AnyQuestion:
@@ -36,28 +36,28 @@ def _make_huge(random: Random) -> AnyQuestion:
     random.shuffle(target)
     if target and random.random() < 0.5:
         target[random.randrange(len(target))] = -1
-    return _ask([_blur(random, dim, 0.2) for dim in data], target, random)
+    return _make_question([_blur(random, dim, 0.2) for dim in data], target, random)
 
 
 def _make_long(random: Random) -> AnyQuestion:
     data = [1] * random.randint(60, 70)
-    return _ask(data, random.choice(([-1], [1], list(data), [*data, 1])), random)
+    return _make_question(data, random.choice(([-1], [1], list(data), [*data, 1])), random)
 
 
 def _make_partial(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 5))]
-    return _ask([_blur(random, dim, 0.6) for dim in data], _make_target(random, data), random)
+    return _make_question([_blur(random, dim, 0.6) for dim in data], _make_target(random, data), random)
 
 
 def _make_lengths(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 4))]
     items = [item if item == -1 else _blur_item(random, item) for item in _make_target(random, data)]
-    return _ask([_blur(random, dim, 0.5) for dim in data], items, random)
+    return _make_question([_blur(random, dim, 0.5) for dim in data], items, random)
 
 
 def _make_unranked(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 4))]
-    return _ask(None, _make_target(random, data), random)
+    return _make_question(None, _make_target(random, data), random)
 
 
 _MAKERS: dict[str, tuple[int, Callable[[Random], AnyQuestion]]] = {
@@ -68,16 +68,18 @@ _MAKERS: dict[str, tuple[int, Callable[[Random], AnyQuestion]]] = {
     "interval items": (15, _make_lengths),
     "unknown rank": (8, _make_unranked),
 }
-"""By the kind, with its share of a hundred."""
+"""The share of each kind in percent."""
 
 
-def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random) -> AnyQuestion:
+def _make_question(
+    data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random
+) -> AnyQuestion:
     special_zero = random.random() < 0.6
     return Question(operation=RESHAPE, data=data, target=target, special_zero=special_zero)
 
 
 def _make_target(random: Random, data: list[int]) -> list[int]:
-    """Returns dims of the same volume in most cases, with a -1 and copies in some."""
+    """Returns dimensions, mostly of the same volume, and sometimes with a -1 and copies."""
     target = _split(random, prod(data))
     for index in range(min(len(data), len(target))):
         if random.random() < 0.3:
@@ -103,7 +105,7 @@ def _split(random: Random, volume: int) -> list[int]:
 
 
 def _blur(random: Random, dim: int, share: float) -> AnyDim:
-    """Returns an interval around the dim, or nothing of it, in some cases."""
+    """Returns the dimension, or sometimes an interval around it, or an unknown dimension."""
     if random.random() >= share:
         return dim
     if random.random() < 0.25:

@@ -1,7 +1,7 @@
-"""Questions that exported models ask: their Reshape nodes, with what exporters and compilers tell of a dim.
+"""Queries from exported models: their Reshape nodes, with the bounds that exporters and compilers know of a dimension.
 
-`model_questions.jsonl` holds each question once: how many nodes ask it, and in how many models. No weights are in it.
-Each answer is to be the hull of its instances: an instance is found for each end, and none outside.
+`model_questions.jsonl` has each query once, with the number of nodes and of models that have it, and without weights.
+Each answer must be the hull of its instances: an instance is found for each end, and none outside.
 """
 
 import json
@@ -19,18 +19,18 @@ from verification.instances import check_answer
 
 _FILE = Path(__file__).with_name("model_questions.jsonl")
 _BOUNDS = ((1, 8), (1, 64), (1, 512), (2, 128), (2, 2048), (1, 4096), (7, 448), (2, None), (1, None))
-"""Batches, lengths and sides of pictures as people bound them, and what torch.export says: 0 and 1 are apart."""
+"""Usual bounds of batches, lengths and image sizes, and those of torch.export, which separates 0 and 1."""
 
 Tell: TypeAlias = Callable[[AnyDim, Mapping[str, Interval]], AnyDim]
 
 
 def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
-    """Yields what is wrong with the answer to each question of models in one of `KINDS`, or nothing.
+    """Yields what is wrong with the answer to each query of models in one of `KINDS`, or an empty string.
 
     Args:
-        kind: what is told of the dims.
-        seed: from which all bounds follow.
-        varied: how often each question is asked, with other bounds.
+        kind: the known part of the dimensions.
+        seed: the seed of all bounds.
+        varied: the number of times that each query is made, with other bounds each time.
     """
     random = Random(f"{seed}-{kind}-0")
     for asked in load_questions():
@@ -45,7 +45,7 @@ def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
 
 
 def load_questions() -> list[AnyQuestion]:
-    """Returns all questions of the file, with the names that the exporters wrote."""
+    """Returns all queries of the file, with the symbols that the exporters wrote."""
     return [_load(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
 
 
@@ -63,8 +63,8 @@ def _vary(question: AnyQuestion, kind: str, random: Random) -> AnyQuestion:
     names = sorted({symbol.name for dim in (*(data or ()), *target) for symbol in _list_symbols(dim)})
     bounds = {name: Interval(*random.choice(_BOUNDS)) for name in names}
     tell = KINDS[kind]
-    told = None if data is None else [tell(dim, bounds) for dim in data]
-    return question._replace(data=told, target=[tell(dim, bounds) for dim in target])
+    bounded = None if data is None else [tell(dim, bounds) for dim in data]
+    return question._replace(data=bounded, target=[tell(dim, bounds) for dim in target])
 
 
 def _list_symbols(dim: AnyDim) -> tuple[Symbol, ...]:
@@ -72,7 +72,7 @@ def _list_symbols(dim: AnyDim) -> tuple[Symbol, ...]:
 
 
 def _bound(dim: AnyDim, bounds: Mapping[str, Interval]) -> AnyDim:
-    """Returns a dim with bounds for each of its names."""
+    """Returns a dimension with bounds for each of its symbols."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return dim
     above, below = (
@@ -84,7 +84,7 @@ def _bound(dim: AnyDim, bounds: Mapping[str, Interval]) -> AnyDim:
 
 
 def _hide_name(dim: AnyDim, bounds: Mapping[str, Interval]) -> AnyDim:
-    """Returns an interval in place of a name, the same one wherever it stands."""
+    """Replaces a symbol by an interval, which is the same everywhere."""
     if not isinstance(dim, Dim) or dim.expression is None or dim.expression.divisors or dim.expression.divisor != 1:
         return None if isinstance(dim, Dim) else dim
     low = high = dim.expression.coefficient
@@ -103,6 +103,6 @@ KINDS: dict[str, Tell] = {
     "intervals": _hide_name,
     "unknown dims": lambda dim, _: dim if isinstance(dim, int) else None,
 }
-"""What is told of a dim whose names have bounds."""
+"""The kinds of knowledge about a dimension whose symbols have bounds."""
 
-_VARIED = frozenset({"names with bounds", "intervals"})  # the kinds that are other questions each time
+_VARIED = frozenset({"names with bounds", "intervals"})  # the kinds whose queries are different each time

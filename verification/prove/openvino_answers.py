@@ -1,6 +1,6 @@
-"""OpenVINO's answers beside this project's: what is known of the output of Reshape-1.
+"""Compares OpenVINO's answers with this project's for the output of Reshape-1.
 
-Ours is to be the same, or within theirs, or different for a reason of `differences`; whatever they say, ours is to
+Our answer must be the same, or within theirs, or different for a reason in `differences`. In all cases our answer must
 admit the output of each instance.
 """
 
@@ -17,7 +17,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format
 from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import find_accepted
 from verification.instances import find_any, find_outside
-from verification.prove.differences import UNEXPLAINED, UNSOUND, Answer, Comparison, ask_ours, judge
+from verification.prove.differences import UNEXPLAINED, UNSOUND, Answer, Comparison, infer_ours, judge
 from verification.prove.fitting_questions import generate
 from verification.tasks import Tally, Task
 
@@ -25,7 +25,7 @@ _INSTANCES = 200
 
 
 def compare_batch(task: Task) -> Tally:
-    """Asks both the questions of a batch."""
+    """Runs the queries of a batch on both."""
     seed, batch, count = task
     tally = Tally(count)
     for number, (kind, question) in enumerate(islice(generate(Random(seed)), count)):
@@ -38,12 +38,12 @@ def compare_batch(task: Task) -> Tally:
 
 
 def _compare(question: AnyQuestion) -> Comparison:
-    """Asks both, and tries instances: some of all, and such as either answer leaves out."""
-    ours, theirs = ask_ours(question), _ask_theirs(question)
+    """Queries both, and tries instances: some of all, and others that either answer excludes."""
+    ours, theirs = infer_ours(question), _infer_theirs(question)
     accepted = {*find_accepted(question, budget=_INSTANCES).accepted, *find_any(question)}
     for answer in (ours, theirs):
         dims = answer.dims or ()
-        # Of an answer of another rank, or that has an empty interval, each output is outside.
+        # If an answer has another rank or an empty interval, every output is outside.
         if len(dims) == len(question.target or ()) and not any(bounds.is_empty for bounds in dims):
             accepted.update(find_outside(question, list(map(Dim, dims))))
     return Comparison(question, ours, theirs, {one.output for one in accepted})
@@ -57,11 +57,11 @@ def _describe(verdict: str, one: Comparison) -> str:
         f"  ours   {one.ours}",
         f"  theirs {one.theirs}",
     ]
-    return "\n".join([*lines, *(f"  lacking, for one: {list(output)}" for output in outside[:1])])
+    return "\n".join([*lines, *(f"  for example, it lacks {list(output)}" for output in outside[:1])])
 
 
-def _ask_theirs(question: AnyQuestion) -> Answer:
-    """Returns the answer of OpenVINO, as the adapter of the conformance kit asks it."""
+def _infer_theirs(question: AnyQuestion) -> Answer:
+    """Returns the answer of OpenVINO through the adapter of the conformance suite."""
     asked = AskedQuestion(
         operation="reshape",
         data=None if question.data is None else _write_dims(question.data),

@@ -1,8 +1,8 @@
-"""Questions about shapes, each compared with brute force and sent over the wire and back.
+"""Shape queries that are compared with brute force, and sent over the wire and back.
 
-Each accepted instance of a question must lie inside the answer, with the symbols and equalities that the answer has,
-and be a view of the data where the answer says so (sound); where all instances can be tried, each end of the answer
-must be reached by one (tight). Whatever is raised that is no rejection is a violation.
+The answer is sound if it contains each accepted instance of a query, with the symbols and equalities of the answer, and
+if the instance is a view of the data where the answer promises one. If all instances can be tried, each end of the
+answer must be reached by one (tight). An exception that is not a rejection is a violation.
 """
 
 from random import Random
@@ -20,11 +20,11 @@ from verification.prove.wide_questions import Wide
 from verification.tasks import Tally, Task
 
 BATCH = 500
-_ITEMS = 8  # of a batch that is sent
+_ITEMS = 8  # in each batch that is sent
 
 
 def choose_request(random: Random) -> tuple[str, ShapeRequest]:
-    """Returns a small question, all of which is asked, and the name of its style."""
+    """Returns a small query with all its options, and the name of its style."""
     name = random.choice(list(STYLES))
     question = choose_question(random, STYLES[name])
     rank = len(question.data) if question.data is not None else random.randint(0, 3)
@@ -33,18 +33,18 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
 
 
 def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
-    """Returns what became of one question, its instances, and what is wrong, if anything."""
+    """Returns the outcome of one query, its instances, and what is wrong, if anything."""
     found = find_accepted(request.question, random)
     try:
-        answer = ask(request)
-    except Exception as error:  # noqa: BLE001, whatever it is, it is to be shown
+        answer = infer(request)
+    except Exception as error:  # noqa: BLE001, every exception is reported
         return "crashed", found, repr(error)
     inference = None if answer is None else ShapeAnswer(answer.dims, answer.equalities)
     problem = check_soundness(found, inference) or _check_view(request, answer, found)
     if problem:
         return "unsound", found, problem
     if not found.complete:
-        return "sound, not all tried", found, ""
+        return "sound, not all instances tried", found, ""
     if not is_exact(request.question):
         return "sound", found, ""
     problem = check_tightness(found, inference)
@@ -53,8 +53,8 @@ def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
     return "rejected" if answer is None else "sound and tight", found, ""
 
 
-def ask(request: ShapeRequest) -> ShapeAnswer | None:
-    """Returns the product's answer, None where it is a rejection."""
+def infer(request: ShapeRequest) -> ShapeAnswer | None:
+    """Returns the product's answer, or None for a rejection."""
     try:
         return answer_question(request)
     except InvalidRequestError:
@@ -66,14 +66,14 @@ def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found)
     if strides is None or answer is None:
         return ""
     if answer.view is None:
-        return "nothing is said of a view"
+        return "the view is missing"
     if are_known(data) and are_known(answer.dims) and not is_decided(answer.view, data, strides, answer.dims):
-        return "what is known of the view is not said"
+        return "the answer omits a known view"
     return check_view(found, answer.view, strides)
 
 
 def run_task(task: Task) -> Tally:
-    """Asks the questions of one task, and sends them in batches."""
+    """Runs the queries of one task, and sends them in batches."""
     seed, number, questions = task
     random, tally = Random(seed), Tally(questions)
     for begin in range(0, questions, _ITEMS):

@@ -1,4 +1,4 @@
-"""Questions small enough to try their instances one by one."""
+"""Queries that are small enough to try their instances one by one."""
 
 from dataclasses import dataclass
 from random import Random
@@ -14,16 +14,16 @@ _NAMES = "NMK"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a question is made of.
+    """The parameters of random queries.
 
     Attributes:
-        rank: the most dims of the data, and the most items.
-        named: how many of the dims that are no numbers have a name.
-        products: how many of the named ones are expressions.
-        open: how many of the intervals have no upper end.
-        unknown: how many of the items are unknown.
-        expected: how often there is an expected shape.
-        rankless: how often the rank of the data is unknown.
+        rank: the maximum rank of the data and number of items.
+        named: the share of symbols among the unknown dimensions.
+        products: the share of expressions among the symbols.
+        open: the share of intervals without an upper end.
+        unknown: the share of unknown items.
+        expected: the share of queries with an expected shape.
+        rankless: the share of queries whose data has an unknown rank.
     """
 
     rank: int = 3
@@ -49,7 +49,7 @@ STYLES = {
 
 
 def choose_question(random: Random, style: Style) -> AnyQuestion:
-    """Returns a random question."""
+    """Returns a random query."""
     data = None if random.random() < style.rankless else _choose_dims(random, style)
     target: list[AnyDim] | None = [_choose_item(random, style) for _ in range(random.randint(0, style.rank))]
     expected = [_choose_dim(random, style) for _ in target or ()] if random.random() < style.expected else None

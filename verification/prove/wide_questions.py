@@ -1,6 +1,6 @@
-"""Questions as wide as the contract: every field, every number that an s64 holds, every name that is text.
+"""Queries over the whole range of the protobuf definition: every field, every s64, and every text as a name.
 
-Four of five are lawful as far as a look at each field tells, so that the rules see them; others break a rule somewhere.
+In four of five queries, each field by itself is valid, so the rules process them. The others break a rule somewhere.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ _RARE = 0.04
 
 
 class Wide:
-    """Chooses questions."""
+    """Chooses queries."""
 
     def __init__(self, random: Random) -> None:
-        """Chooses as `random` says."""
+        """Takes all decisions from `random`."""
         self._random = random
         self._is_lawful = True
 
@@ -51,7 +51,7 @@ class Wide:
         return BatchItem(ShapeRequest(question, random.random() < 0.5, strides), data_from)
 
     def choose_strides(self, data: Sequence[AnyDim] | None, rank: int) -> tuple[int, ...]:
-        """Returns strides: dense ones in some order, with gaps, broadcast, or any numbers."""
+        """Returns strides: dense ones in some order, with gaps, with a broadcast, or any numbers."""
         random = self._random
         if not self._is_lawful and random.random() < 0.3:
             rank = max(0, rank + random.choice((-1, 1)))

@@ -7,5 +7,5 @@ require (
 	tensor-reshape.internal/protos v0.0.0
 )
 
-// The stubs are made from the contract, beside this file: no module of that name can be fetched from anywhere.
+// The stubs are generated into ./protos, because no module of that name can be downloaded.
 replace tensor-reshape.internal/protos => ./protos

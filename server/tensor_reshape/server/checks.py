@@ -1,10 +1,11 @@
 """The checks of `serve --check-config`, which find every fault that would prevent a start.
 
 - Each file, identity and address is checked separately, so one fault does not hide another fault.
-- The check also creates a whole server on another address, without starting it. The creation finds further faults, for
-  example a method in the authorization file that does not exist. The creation stops at the first of these faults.
-- All addresses are bound at the same time for a moment. If another server already listens on an address, the check
-  reports a fault.
+- The check also creates a whole server on a spare address, without starting the server. Creating the server finds
+  further faults, for example a method in the authorization file that does not exist. Only the first of these further
+  faults is reported.
+- For a moment, the check binds all configured addresses at the same time. If another server already listens on an
+  address, the check reports a fault.
 - The check leaves no files or sockets, and clients cannot connect.
 """
 
@@ -21,7 +22,7 @@ from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
-_SPARE_ADDRESS = "127.0.0.1:0"  # not a unix socket, because its file would remain
+_SPARE_ADDRESS = "127.0.0.1:0"  # a unix socket would leave its file in the file system
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:

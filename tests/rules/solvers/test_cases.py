@@ -31,7 +31,7 @@ SPLIT: dict[tuple[Operation, str | None, str], Ends] = {
     # elements
     (RESHAPE, "N:1.. 4", "N M 2"): [(1, None), (2, 2), (2, 2)],  # a factor of both sides cancels
     # empty
-    (RESHAPE, "0 3", "? 5"): [(0, 0), (5, 5)],  # an item that copies a 0
+    (RESHAPE, "0 3", "? 5"): [(0, 0), (5, 5)],  # the item copies a 0
     (RESHAPE, "0 6", "0 ?"): [(0, 0), (1, None)],  # a 0 would copy a dim that is not 0
     (RESHAPE, "2 0", "? 5"): [(0, 0), (5, 5)],  # an unknown item is 0 only as the -1
     # inferred

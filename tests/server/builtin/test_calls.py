@@ -1,4 +1,4 @@
-"""Calls of health and reflection answer truly whatever comes, and hold no thread."""
+"""Calls of health and reflection respond correctly in every situation, and occupy no thread."""
 
 import logging
 import threading
@@ -22,14 +22,14 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
 
 HEALTH_LIST = "/grpc.health.v1.Health/List"
-# The oldest of the health package that is admitted has no List, and then no server has.
+# The oldest supported release of the health package has no List method, and then the servers have none.
 LISTS = (HEALTH_LIST,) if hasattr(health_pb2, "HealthListRequest") else ()
 METHODS = (HEALTH_CHECK, *LISTS, HEALTH_WATCH, REFLECTION)
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
 CANCELLED = {"1", "RST"}
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 MAX_BYTES = 4096
-GRACE_SECONDS = 15.0  # after which the calls would be cancelled
+GRACE_SECONDS = 15.0  # after this time, the calls would be cancelled
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 
 
@@ -46,7 +46,7 @@ def connection(runner: Runner) -> Iterator[Connection]:
 
 
 def ask(connection: Connection, path: str, message: bytes) -> tuple[End, bytes]:
-    """Makes a call with one message, and returns its end and what came before that."""
+    """Makes a call with one message, and returns its outcome and the earlier responses."""
     stream = connection.open(path)
     connection.send_data(stream, grpc_message(message), end=True)
     return connection.await_end(stream), connection.bodies.get(stream, b"")
@@ -86,7 +86,9 @@ def test_message_above_the_server_limit_is_logged(path: str, caplog: pytest.LogC
     config = Config(listen=(ANY_PORT,), max_message_bytes=MAX_BYTES, drain_seconds=0)
     with caplog.at_level(logging.INFO), run_runner(config) as runner, Connection(runner.addresses[0]) as connection:
         end, _ = ask(connection, path, bytes(MAX_BYTES + 1))
-        assert connection.call(HEALTH_CHECK, b"").is_ok  # the core has told the client first; this is served after it
+        assert connection.call(
+            HEALTH_CHECK, b""
+        ).is_ok  # the core has sent the outcome to the client; this call is processed after it
     assert end.status == RESOURCE_EXHAUSTED
     logged = [(one.message, vars(one).get("reason")) for one in caplog.records if hasattr(one, "method")]
     assert logged == [("rejected", Reason.MESSAGE_TOO_LARGE)]
@@ -128,7 +130,7 @@ def test_calls_waiting_for_a_message_hold_no_thread(connection: Connection):
         connection.open(HEALTH_CHECK)
         connection.open(REFLECTION)
         watch(connection)
-    assert threading.active_count() <= before  # those of servers of other tests may still be ending
+    assert threading.active_count() <= before  # threads of servers of other tests may still be ending
 
 
 def test_stopping_server_notifies_watches_and_ends_waiting_calls(connection: Connection, runner: Runner):
@@ -141,7 +143,7 @@ def test_stopping_server_notifies_watches_and_ends_waiting_calls(connection: Con
 
 
 class HoldingGate:
-    """Holds the thread that receives calls, at the first call of which it is asked."""
+    """Blocks the thread that receives calls, at the first call that reaches the gate."""
 
     def __init__(self) -> None:
         self.held, self.released = threading.Event(), threading.Event()

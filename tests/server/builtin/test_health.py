@@ -1,4 +1,4 @@
-"""What the server says of itself, and to whom: without a socket."""
+"""The health responses of the server, without a socket."""
 
 from collections import Counter
 from functools import partial
@@ -34,7 +34,7 @@ def test_check_of_an_unknown_service_is_not_found():
     assert caught.value.status.code.name == "NOT_FOUND"
 
 
-# The oldest of the health package that is admitted has no List, and then no server has.
+# The oldest supported release of the health package has no List method, and then the servers have none.
 METHODS = ["check", "open_watch", *(["list"] if hasattr(health_pb2, "HealthListRequest") else [])]
 
 

@@ -1,4 +1,4 @@
-"""What a reflection message is answered with: without a socket."""
+"""The responses to reflection messages, without a socket."""
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -22,7 +22,7 @@ PRIVATE_FILE.service.add(name="Oracle").method.add(
 
 @pytest.fixture(scope="module")
 def reflection() -> Reflection:
-    """Knows services of the default pool, and one of a pool that nobody else knows."""
+    """Reflection with services of the default pool, and one of a separate pool."""
     pool = DescriptorPool()
     pool.AddSerializedFile(PRIVATE_FILE.SerializeToString())
     contract = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
@@ -34,7 +34,7 @@ def ask(reflection: Reflection, request: Request) -> Response:
 
 
 def find_files(reflection: Reflection, symbol: str) -> dict[str, FileDescriptorProto]:
-    """Returns the files that a tool gets which asks for a symbol, by their names."""
+    """Returns the files for a requested symbol by their names."""
     answered = ask(reflection, Request(file_containing_symbol=symbol)).file_descriptor_response
     files = map(FileDescriptorProto.FromString, answered.file_descriptor_proto)
     return {file.name: file for file in files}

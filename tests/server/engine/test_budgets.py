@@ -1,4 +1,4 @@
-"""The two pools, and what one call may take of them."""
+"""The two memory pools, and the maximum memory of one call."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def budget() -> Budget:
 
 @pytest.fixture
 def life() -> Lifecycle:
-    """A call of one connection, which has nothing of the budget."""
+    """A call of a connection that holds no memory."""
     life = Caller(make(1)).life
     life.source, life.reading, life.counted = ONE, 0, (0, 0)
     return life

@@ -1,6 +1,6 @@
-"""Over a real socket, observers see the events of a call in their order, whatever it comes to.
+"""Observers see the events of calls over a real socket in order, for every outcome.
 
-Left out is SENT: when the transport has taken an answer, and when the next message has come, is up to the transport.
+SENT is omitted, because its time depends on the transport.
 """
 
 import threading
@@ -40,7 +40,7 @@ from tensor_reshape.server.service.methods import Backend
 
 @dataclass(eq=False)
 class Recorder:
-    """An observer that awaits the ends of calls."""
+    """An observer that waits for the ends of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)
     events: dict[int, list[Event]] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Recorder:
             self.news.notify_all()
 
     def await_event(self, event: Event) -> None:
-        """Awaits that the one call there is has come so far."""
+        """Waits until the only call has reached this event."""
         with self.news:
             assert self.news.wait_for(lambda: any(event in events for events in self.events.values()), SECONDS)
 
     def await_end(self) -> tuple[CallRecord, str]:
-        """Awaits the end of the one call there is, and returns what was seen of it."""
+        """Waits for the end of the only call, and returns its observed events."""
         with self.news:
             assert self.news.wait_for(lambda: self.done, SECONDS), self.events
             return self.done.pop()
@@ -70,7 +70,7 @@ class Recorder:
 
 @dataclass
 class Served:
-    """A server, and what watches it."""
+    """A server and its observers."""
 
     address: str
     recorder: Recorder

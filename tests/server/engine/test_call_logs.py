@@ -1,4 +1,4 @@
-"""The lines of the log on calls, one for each that ends badly, and a sample of all."""
+"""Log lines about calls: one for each failed call, and a sample of all calls."""
 
 import logging
 import random
@@ -33,7 +33,7 @@ BAD = pack(b"\xff")
 
 
 class Lines(logging.Handler):
-    """Keeps the lines on calls."""
+    """Keeps the log lines about calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Lines(logging.Handler):
             self.news.notify_all()
 
     def await_line(self, *messages: str) -> dict[str, Any]:
-        """Awaits the first line with one of these messages, and returns what it says."""
+        """Waits for the first line with one of these messages, and returns its fields."""
         with self.news:
             assert self.news.wait_for(lambda: self.find(*messages), SECONDS), self.records
         return self.find(*messages)[0]
@@ -83,7 +83,7 @@ def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str,
     assert line["peer"].startswith("ipv4:127.0.0.1:")
     # The messages of other errors contain values of the request.
     assert line.get("detail", "").startswith("the call has made no progress for ") == (case.reason == Reason.STALLED)
-    # It may be given up sooner while others wait.
+    # The call may be aborted earlier if others wait.
     assert (0 if case.ends else STALL_SECONDS / 2) <= line["seconds"] < SECONDS
     assert len(lines.records) == 1
 

@@ -1,4 +1,4 @@
-"""What follows from an event is done call by call, and a bug in one call keeps no other from its effect."""
+"""The effects of an event are performed for each call, and a bug in one call does not prevent those of other calls."""
 
 import logging
 from typing import Any
@@ -17,7 +17,7 @@ ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION, State.RECEIVIN
 
 
 class Recorder(Caller):
-    """A call that keeps the names of what was done for it, and fails to do one of them."""
+    """A call that records the names of its effects, and raises an exception in one of them."""
 
     def __init__(self, fails_at: str = "") -> None:
         self.done: list[str] = []

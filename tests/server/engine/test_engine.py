@@ -1,4 +1,4 @@
-"""The engine by itself: what calls hold, who may receive, who waits, and who is rejected."""
+"""The engine without a server: memory of calls, receiving, waiting and rejected calls."""
 
 import json
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_arriving_messages_do_not_block_responses():
     arrived, *silent = call_all(engine, range(10))
     arrived.arrive()
     assert (sum(caller.reads for caller in silent), arrived.work().works) == (3, 1)
-    assert sum(caller.reads for caller in silent) == 4  # its message is accounted to its answer now
+    assert sum(caller.reads for caller in silent) == 4  # the memory of its message now belongs to its response
 
 
 def test_work_without_memory_waits_and_keeps_its_message():
@@ -157,7 +157,7 @@ def test_held_and_reserved_bytes_count_with_the_message():
     caller.reserve(500)
     assert engine.used_bytes == MESSAGE + 500
     caller.arrive(20).respond(20)
-    assert engine.used_bytes == MESSAGE + 500  # its answers are within what it holds
+    assert engine.used_bytes == MESSAGE + 500  # the responses are within the memory that the call holds
     caller.reserve(0)
     assert engine.used_bytes == MESSAGE + COST_FACTOR * 20
     caller.leave()
@@ -256,7 +256,7 @@ def test_grown_connection_does_not_block_other_calls():
     working, waiting, growing = (Caller(engine, PEER) for _ in range(3))
     working.arrive().work()
     waiting.arrive().work()
-    growing.reserve(2 * MESSAGE + 100)  # with what waits, it is more than half of the pool
+    growing.reserve(2 * MESSAGE + 100)  # together with the waiting memory, more than half of the pool
     Caller(engine, name_peer(1, port=2)).arrive().work(100)
     working.leave()
     outcomes = [json.loads(line)["outcome"] for line in engine.lines if "START_WORK" in line]

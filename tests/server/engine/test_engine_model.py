@@ -1,4 +1,4 @@
-"""Whatever calls do and in whatever order: the budget is what they have, is never exceeded, and comes back."""
+"""For any events of calls in any order, the budget is the memory of all calls, is never exceeded, and is returned."""
 
 from collections import defaultdict
 
@@ -26,16 +26,16 @@ picks = st.integers(0, 2**16)
 
 
 class ModelCall:
-    """One call, and what it must have.
+    """One call, and its expected memory.
 
     Attributes:
         state: "new", "waiting to read", "reading", "arrived", "waiting to work", "granted", "sending", "ended",
             "abandoned" or "left".
-        arrived: the size of the message that has arrived and is not answered yet.
-        reading: what it has for that message, or for the one that it receives.
-        reserved: what it has for the work, or for the answer of a unary call.
-        outbox: the sizes of its answers on their way.
-        claimed: whether what it has of messages is in the working pool.
+        arrived: the size of the message that has arrived and has no response yet.
+        reading: the memory for that message, or for the message that it receives.
+        reserved: the memory for the work, or for the response of a unary call.
+        outbox: the sizes of responses that are being sent.
+        claimed: whether the memory of its messages is in the processing pool.
     """
 
     def __init__(self, peer: str) -> None:
@@ -81,14 +81,16 @@ class ModelCall:
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """Does to the real budget what calls do, and keeps the same account plainly. No time passes."""
+    """Makes calls on a real engine, and calculates the expected memory independently. No time passes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.config = Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET, max_calls=MAX_CALLS)
         self.engine = RecordedEngine(self.config)
         self.calls: list[ModelCall] = []
-        self.order: dict[tuple[str, str], list[ModelCall]] = defaultdict(list)  # of those that wait, by peer and wish
+        self.order: dict[tuple[str, str], list[ModelCall]] = defaultdict(
+            list
+        )  # waiting calls, by peer and by what they wait for
 
     @rule(peer=peers)
     def enter(self, peer: str) -> None:
@@ -114,7 +116,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pick_from("arrived"))
     @rule(pick=picks)
     def answer(self, pick: int) -> None:
-        """Answers a stream's message with as much, where that has room."""
+        """Sends a response of the same size to a stream's message, if there is memory for it."""
         call = self.choose("arrived", pick)
         if not (call.claimed or self.engine.fits(call.life, call.arrived)):
             return
@@ -140,7 +142,7 @@ class EngineMachine(RuleBasedStateMachine):
     def work(self, pick: int) -> None:
         call = self.choose("arrived", pick)
         if call.reserved:
-            return  # it works already
+            return  # the call already works
         call.reading = call.arrived
         self.wait(call, "waiting to work")
         perform(self.engine.request_work(call.life))
@@ -155,7 +157,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pick_from("arrived"))
     @rule(pick=picks, size=st.integers(1, MESSAGE))
     def end(self, pick: int, size: int) -> None:
-        """Ends a unary call with its answer."""
+        """Ends a unary call with its response."""
         call = self.choose("arrived", pick)
         cost = COST_FACTOR * max(size, call.arrived)
         if call.outbox or (not call.claimed and cost > MESSAGE):
@@ -182,7 +184,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(pick=picks, again=st.booleans())
     def leave(self, pick: int, again: bool) -> None:
-        """Ends a call for gRPC; one that a thread works on is over when that thread says so."""
+        """Ends a call for gRPC. If a thread works on the call, the call is over after the thread has finished."""
         call = self.calls[pick % len(self.calls)]
         if call.state == "abandoned":
             self.calls.remove(call)
@@ -200,7 +202,7 @@ class EngineMachine(RuleBasedStateMachine):
             perform(self.engine.release(call.life))
 
     def rest(self, call: ModelCall) -> None:
-        """Has a stream ask for its next message when it may."""
+        """Lets a stream request its next message, if allowed."""
         call.state = "sending"
         if len(call.outbox) < READ_BELOW_UNSENT:
             self.wait(call, "waiting to read")
@@ -221,7 +223,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.order[call.peer, state].append(call)
 
     @invariant()
-    def the_budget_is_what_the_calls_have(self) -> None:
+    def the_budget_equals_the_memory_of_the_calls(self) -> None:
         receiving, working = self.engine._receiving, self.engine._working
         assert receiving.used == sum(call.receiving for call in self.calls) <= LIMIT
         assert working.used == sum(call.working for call in self.calls)
@@ -229,7 +231,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_claim_never_makes_the_budget_overflow(self) -> None:
-        # What is held by a lone call, or kept of a small message, may lie above the pool's limit; a claim must not add.
+        # The memory of a single call, or of a small message, may exceed the pool's limit, but a claim must not add to
+        # it.
         working = self.engine._working
         assert working.used <= max(
             LIMIT + sum(min(call.kept, MESSAGE) for call in self.calls),
@@ -237,7 +240,7 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     @invariant()
-    def within_a_connection_who_came_first_is_first(self) -> None:
+    def calls_of_a_connection_keep_their_order(self) -> None:
         for (_, state), calls in self.order.items():
             calls[:] = [call for call in calls if call.state != "left"]
             served = [call.state != state for call in calls]
@@ -245,12 +248,12 @@ class EngineMachine(RuleBasedStateMachine):
             calls[:] = [call for call in calls if call.state == state]
 
     @invariant()
-    def nobody_waits_for_room_that_is_there(self) -> None:
+    def no_call_waits_for_free_memory(self) -> None:
         for pool in (self.engine._receiving, self.engine._working):
             assert pool.grant() is None
 
     @invariant()
-    def an_address_that_waits_with_nothing_finds_the_pool_full(self) -> None:
+    def an_address_without_memory_waits_only_for_a_full_pool(self) -> None:
         for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._working, WORK)):
             assert not pool.newcomers or pool.used + size > LIMIT
 

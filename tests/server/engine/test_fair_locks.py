@@ -1,4 +1,4 @@
-"""Threads that take turns: one at a time, in the order of arrival, slice by slice; each lock for itself."""
+"""Threads that take turns, one at a time, in the order of arrival, slice by slice. Locks are independent."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ TIMEOUT = 20.0
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> FairLock:
-    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice ends at once
     return FairLock()
 
 
@@ -28,7 +28,7 @@ def start(run: Callable[[], object]) -> threading.Thread:
 
 
 def work_in_turns(turns: FairLock, **slices: int) -> str:
-    """Has threads come one after another, and work so many slices each; returns whose slice came after whose."""
+    """Starts threads one after another, each with this number of slices; returns the order of the slices' threads."""
     steps: SimpleQueue[str] = SimpleQueue()
 
     def work(name: str) -> None:
@@ -41,7 +41,7 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         threads = []
         for count, name in enumerate(slices, 1):
             threads.append(start(partial(work, name)))
-            await_waiting(turns, lambda count=count: count)
+            await_waiting(turns, count)
     for thread in threads:
         thread.join(TIMEOUT)
     return "".join(steps.get(timeout=TIMEOUT) for _ in range(sum(slices.values())))
@@ -69,7 +69,7 @@ def test_fair_lock_keeps_the_turn_until_the_slice_ends(monkeypatch: pytest.Monke
 
     with turns:
         thread = start(take)
-        await_waiting(turns, lambda: 1)
+        await_waiting(turns, 1)
         turns.give_way()
         assert not done.is_set()
     thread.join(TIMEOUT)

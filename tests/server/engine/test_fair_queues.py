@@ -1,4 +1,4 @@
-"""Queues in which addresses take turns, and the connections of each."""
+"""Queues in which addresses take turns, and for each address its connections."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A pool by itself: who gets room, who waits, and whose turn is next."""
+"""A pool without an engine: granted memory, waiting claims, and their order."""
 
 import pytest
 
@@ -21,7 +21,7 @@ class Wishes:
         self.granted: list[str] = []
 
     def take(self, **sizes: int) -> "Wishes":
-        """Has the first connections of addresses take room, which there is."""
+        """Takes available memory for the first connection of each address."""
         for address, size in sizes.items():
             self.pool.change(at(address), size)
         return self
@@ -47,11 +47,11 @@ class Wishes:
 @pytest.mark.parametrize(
     ("taken", "address", "most"),
     [
-        ({"a": 10, "b": 10}, "a", 55),  # all together leave the reserve free
+        ({"a": 10, "b": 10}, "a", 55),  # together they leave the reserve free
         ({"a": 60, "b": 10}, "a", 5),
-        ({"a": 75}, "a", 0),  # more than its fair part, which is a half
-        ({"a": 75}, "b", 25),  # who has nothing may have all that is left
-        ({"a": 60, "b": 20}, "b", 13),  # its fair part, a third
+        ({"a": 75}, "a", 0),  # more than its fair share, which is a half
+        ({"a": 75}, "b", 25),  # an address without memory may have all the rest
+        ({"a": 60, "b": 20}, "b", 13),  # its fair share, a third
         ({"a": 60, "b": 33}, "b", 0),
         ({"a": 40, "b": 30, "c": 5}, "c", 20),  # a quarter
         ({"a": 99}, "b", 1),
@@ -102,7 +102,7 @@ def test_grants_alternate_between_addresses():
     for name in ("first", "second"):
         wishes.claim(at("one"), 20, name)
     wishes.free(at("running"), 100)
-    assert wishes.granted == ["many1", "first", "many2"]  # of the rest, a quarter is for others
+    assert wishes.granted == ["many1", "first", "many2"]  # a quarter of the rest is for others
 
 
 def test_grants_alternate_between_connections_of_an_address():
@@ -122,14 +122,14 @@ def test_address_without_holdings_is_granted_first():
     assert wishes.granted == ["new1", "a1"]
 
 
-def test_newcomer_is_granted_while_others_cannot_be():
+def test_new_address_is_granted_while_others_cannot_be():
     wishes = Wishes().take(a=35, b=20, c=20)
     wishes.claim(at("b"), 10)
     wishes.claim(at("new"), 10)
     assert wishes.granted == ["new1"]
 
 
-def test_small_claims_do_not_overtake_a_newcomer():
+def test_small_claims_do_not_overtake_a_new_address():
     wishes = Wishes().take(a=30, b=30)
     wishes.claim(at("new"), 60)
     wishes.claim(at("a"), 5)
@@ -169,7 +169,7 @@ def test_claims_above_a_share_do_not_delay_other_connections():
 
 
 def grow_above_share() -> tuple[Wishes, Claim[str]]:
-    """Has a connection wait with two claims, and grow so that the first is above its share."""
+    """Makes two claims of a connection, which then grows so that the first claim is above its share."""
     wishes = Wishes().take(a=20, b=45)
     first = wishes.claim(at("a"), 15, "first")
     wishes.claim(at("a"), 1, "second")
@@ -193,7 +193,7 @@ def test_held_back_claim_can_be_withdrawn():
     wishes, first = grow_above_share()
     wishes.grant()
     wishes.withdraw(first)
-    assert wishes.granted == ["second"]  # which is smaller, and within the share
+    assert wishes.granted == ["second"]  # the second claim is smaller, and within the share
 
 
 def test_clients_behind_one_proxy_have_separate_shares():
@@ -239,7 +239,9 @@ def test_withdrawing_a_claim_lets_the_next_one_be_granted():
     wishes = Wishes().take(a=SHARE, b=60)
     first = wishes.claim(at("a"), 30, "first")
     wishes.claim(at("a"), 20, "second")
-    wishes.pool.change(at("c"), 30)  # so there is no room for the first when the connection has nothing any more
+    wishes.pool.change(
+        at("c"), 30
+    )  # so there is no memory for the first claim, although the connection then holds none
     wishes.free(at("a"), SHARE)
     wishes.free(at("c"), 10)
     assert wishes.granted == []
@@ -273,7 +275,7 @@ def test_pool_keeps_no_source_without_holdings():
     assert (pool.used, pool._addresses, pool._connections, pool.waiting.queues, pool._newcomers) == (0, {}, {}, {}, {})
 
 
-def test_newcomer_is_granted_among_many_waiting_addresses():
+def test_new_address_is_granted_among_many_waiting_ones():
     pool = FairPool[str](4 * MAX_EXAMINED, MAX_EXAMINED, 4 * MAX_EXAMINED)
     for number in range(MAX_EXAMINED):
         pool.change(at(str(number)), 3)

@@ -1,4 +1,4 @@
-"""Gates: who is asked about which call, what they are told, and what their callers are."""
+"""Gates: the calls that reach each gate, its information about them, and the identities of their callers."""
 
 import logging
 import threading
@@ -28,12 +28,12 @@ from tensor_reshape.server.service.methods import Backend
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 PROBE = next(iter(build_probes(bool)))
-TOLD = ("told", "at the end")
+TRAILING = ("added", "at the end")
 REJECTED = LimitError.of(Reason.SERVER_BUSY, "not you")
 
 
 class Book:
-    """A gate that keeps who came and went, and rejects those who say so."""
+    """A gate that records admitted and ended calls, and rejects calls whose metadata requests it."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -47,7 +47,7 @@ class Book:
             message = "a secret"
             raise RuntimeError(message)
         info.identity = str(*info.find_values("name"))
-        info.trailing = (TOLD,)
+        info.trailing = (TRAILING,)
         with self.news:
             self.admitted.append(info)
 
@@ -57,7 +57,7 @@ class Book:
             self.news.notify_all()
 
     def await_empty(self) -> None:
-        """Awaits that all who came have gone."""
+        """Waits until all admitted calls have ended."""
         with self.news:
             assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), SECONDS)
         assert len(self.left) == len(self.admitted)
@@ -65,7 +65,7 @@ class Book:
 
 @dataclass
 class Watcher:
-    """An observer that keeps the infos of calls, and how these ended."""
+    """An observer that keeps the infos and the outcomes of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)
     ended: list[tuple[CallInfo, str]] = field(default_factory=list)
@@ -126,7 +126,7 @@ MESSAGES = {RESHAPE: [GOOD], STREAM: [begin(), chunk(0, SIX)]}
 def call(
     channel: grpc.Channel, path: str, metadata: Sequence[tuple[str, str]] = (), messages: Sequence[bytes] | None = None
 ) -> tuple[str, dict[str, str | bytes]]:
-    """Makes a call, and returns the code that it ends with, and the trailing metadata."""
+    """Makes a call, and returns its status code and trailing metadata."""
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
     made = method(
         iter(MESSAGES.get(path, [b""]) if messages is None else messages), timeout=SECONDS, metadata=tuple(metadata)
@@ -175,7 +175,7 @@ def test_gate_metadata_is_sent_with_every_status(
     channel: grpc.Channel, path: str, messages: list[bytes] | None, result: str
 ):
     code, trailing = call(channel, path, messages=messages)
-    assert (code, trailing.get(TOLD[0])) == (result, TOLD[1])
+    assert (code, trailing.get(TRAILING[0])) == (result, TRAILING[1])
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
@@ -220,7 +220,7 @@ def test_reflection_passes_the_gates(guarded: Guarded, channel: grpc.Channel):
 
 
 class Closed:
-    """A gate that admits nobody."""
+    """A gate that rejects every call."""
 
     def admit(self, info: CallInfo) -> None:
         del info
@@ -270,7 +270,7 @@ def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path
         "tls_key": files.server_key,
         "tls_client_ca": files.authority,
     }
-    # Reflection is off where clients show certificates.
+    # Reflection is off if clients use certificates.
     with guard(**settings, reflection=True) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
         messages = [b"\x3a\x00"] if path == REFLECTION else None
         assert call(channel, path, messages=messages)[0] == "OK"

@@ -1,4 +1,4 @@
-"""The life of a call by itself: every event in every state, and what is held."""
+"""The life cycle of a call without an engine: every event in every state, and the held memory."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ from tensor_reshape.server.engine.lifecycle import (
 E, S = Event, State
 METHOD = "/a.service/Method"
 
-# Every move, written once more by hand: a state, and what each of its events leads to. What is not here is a bug.
+# All transitions, independent of the implementation: for each state, the next state of each event. Others are bugs.
 MOVES: dict[State, dict[State, set[Event]]] = {
     S.NEW: {S.NEW: {E.ENTER}, S.WAITING: {E.REQUEST}, S.ENDING: {E.END}, S.ABORTED: {E.ABORT}, S.DONE: {E.OVER}},
     S.WAITING: {
@@ -75,7 +75,7 @@ MOVES: dict[State, dict[State, set[Event]]] = {
 
 
 class Notes:
-    """A journal that keeps the moves."""
+    """A journal that records the transitions."""
 
     def __init__(self) -> None:
         self.moves: list[tuple[State, Event, State]] = []
@@ -108,7 +108,7 @@ def test_transitions_match_the_documented_table(state: State, event: Event):
 
 
 def reach(start: State, without: Iterable[Event] = ()) -> set[State]:
-    """Returns the states that a call can come to."""
+    """Returns the reachable states of a call."""
     found, left = {start}, [start]
     while left:
         new = {after for event, after in TRANSITIONS[left.pop()].items() if event not in without} - found

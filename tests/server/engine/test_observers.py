@@ -1,4 +1,4 @@
-"""What observers are told of calls, and that they harm none."""
+"""The events that observers receive. An observer cannot harm a call."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
 
 class Recorder:
-    """An observer that keeps the events, and the records."""
+    """An observer that records the events and the call records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -31,7 +31,7 @@ class Recorder:
 
 
 class Watched:
-    """An engine whose calls are observed."""
+    """An engine with observed calls."""
 
     def __init__(self, *observers: Observer, max_calls: int = 1024) -> None:
         self.journal = ObserverJournal(observers)
@@ -97,7 +97,7 @@ def test_client_gone_before_the_status_counts_as_cancelled(
     if ended:
         caller.end(5)
     watched.perform(watched.engine.release(caller.life, gone=gone))
-    caller.end(5)  # of the thread that worked on it
+    caller.end(5)  # from the thread that worked on the call
     assert (recorder.records[0].result, recorder.records[0].state) == (result, State.DONE)
     assert recorder.records[0].response_messages == ended
 
@@ -129,7 +129,7 @@ def test_observer_exception_is_logged_and_isolated(recorder: Recorder, caplog: p
 
 
 class Meddler(Recorder):
-    """An observer that calls the engine: it would wait for ever if a lock were held."""
+    """An observer that calls the engine, which would deadlock if a lock were held."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,12 +146,12 @@ def test_observer_runs_without_the_lock():
     watched = Watched(meddler)
     meddler.caller = watched.call()
     meddler.caller.arrive(10)
-    watched.perform(())  # as with any effects, it is told first
+    watched.perform(())  # like all effects, these reach the observer first
     assert meddler.events == [*BEGINS, Event.ARRIVE, Event.END]
 
 
 class Slow(Recorder):
-    """An observer that is held up by the first event until it is told to go on."""
+    """An observer that blocks at the first event until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def test_no_observers_means_no_journal():
 
 
 class Notes:
-    """A journal that keeps its own name and what happened."""
+    """A journal that records its name and the events."""
 
     def __init__(self, name: str, notes: list[str]) -> None:
         self._name, self._notes = name, notes

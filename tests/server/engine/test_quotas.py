@@ -1,4 +1,4 @@
-"""What one caller may have, and who a caller is."""
+"""The quota of one caller, and the definition of a caller."""
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
         (("unix:",), ("unix:/path",), True),
         ((ONE, "ann"), (OTHER, "ann"), True),
         ((ONE, "ann"), (ONE, "bob"), False),
-        ((ONE,), (OTHER, find_caller(make_info(ONE))), False),  # no identity is taken for a host
+        ((ONE,), (OTHER, find_caller(make_info(ONE))), False),  # an identity is never equal to a host
     ],
 )
 def test_caller_is_an_identity_host_network_or_unix_socket(one: tuple[str, ...], other: tuple[str, ...], same: bool):

@@ -1,4 +1,4 @@
-"""Whose a call is: by the name of its connection, and by the word of a proxy."""
+"""The source of a call: the name of its connection, and the forwarded address of a proxy."""
 
 import socket
 from contextlib import suppress
@@ -49,7 +49,7 @@ def test_unix_socket_clients_have_one_address(peer: str, shared: bool):
 
 
 def find_host(scope: str) -> str:
-    """Returns an address of this machine that means something in this scope of IPv6."""
+    """Returns an address of this machine in this scope of IPv6."""
     with suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text().splitlines():
             digits, _, _, found, _, interface = line.split()

@@ -1,4 +1,4 @@
-"""Who is given up, and when; the clock is set by hand."""
+"""The calls that are aborted, and when. The test sets the clock."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a call ends with when it does not end with a response."""
+"""The status of a call that ends without a response."""
 
 import grpc
 import numpy as np

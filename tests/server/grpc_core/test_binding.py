@@ -1,4 +1,4 @@
-"""Which grpcio the seam can be used with."""
+"""The supported releases of grpcio, and the private names that the server needs."""
 
 import sys
 from importlib.metadata import requires

@@ -1,4 +1,4 @@
-"""One call of gRPC's core: what its caller sees, and what it hears of its caller."""
+"""One call of gRPC's core: what its caller receives, and the events that the server receives."""
 
 import logging
 import struct
@@ -9,7 +9,7 @@ from queue import Empty
 import grpc
 import pytest
 
-from core_calls import METHOD, SECONDS, CoreServer, ToldCall, run_core
+from core_calls import METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection, frame, grpc_message
 from http2 import Kind as Frame
 from tensor_reshape.wire.status import Status
@@ -31,11 +31,11 @@ def connection(served: CoreServer) -> Iterator[Connection]:
         yield connection
 
 
-def begin(served: CoreServer, connection: Connection, **headers: str) -> tuple[ToldCall, int]:
+def begin(served: CoreServer, connection: Connection, **headers: str) -> tuple[ManualCall, int]:
     """Begins a call; returns it and its stream."""
     stream = connection.open(METHOD, headers=[(name.replace("_", "-"), value) for name, value in headers.items()])
     call = served.calls.get(timeout=SECONDS)
-    assert isinstance(call, ToldCall)
+    assert isinstance(call, ManualCall)
     return call, stream
 
 
@@ -120,9 +120,9 @@ def test_cancelled_call_ends_at_once(served: CoreServer, connection: Connection)
         call.overs.get(timeout=0.1)
 
 
-STATES: dict[str, Callable[[ToldCall], None]] = {
-    "idle": ToldCall.watch,
-    "receiving": ToldCall.receive,
+STATES: dict[str, Callable[[ManualCall], None]] = {
+    "idle": ManualCall.watch,
+    "receiving": ManualCall.receive,
     "sending": lambda call: call.send_now(b"message"),
     "ending": lambda call: call.finish(response=b"answer"),
 }
@@ -135,7 +135,7 @@ LEAVES: dict[str, Callable[[Connection, int], None]] = {
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_disconnect_is_noticed_in_every_state(
-    served: CoreServer, state: Callable[[ToldCall], None], leave: Callable[[Connection, int], None]
+    served: CoreServer, state: Callable[[ManualCall], None], leave: Callable[[Connection, int], None]
 ):
     with Connection(served.address, initial_window=0) as connection:
         call, stream = begin(served, connection)
@@ -181,8 +181,8 @@ def test_head_is_made_once(served: CoreServer, connection: Connection):
     assert call.info.find_values("name") == ["value"]
 
 
-class FailingCall(ToldCall):
-    """A call of which some methods fail; it echoes a message, and ends."""
+class FailingCall(ManualCall):
+    """A call with some methods that fail; it echoes a message and ends."""
 
     failing: frozenset[str] = frozenset()
 

@@ -1,4 +1,4 @@
-"""Whether the seam can serve is found out by a real call."""
+"""A probe with a real call checks whether gRPC's core can serve."""
 
 from collections.abc import Iterator
 from functools import wraps
@@ -15,7 +15,7 @@ from tensor_reshape.server.grpc_core.servers import Server
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """Nothing is known of the process, before and after."""
+    """Clears the cached result of the process before and after the test."""
     find_obstacle.cache_clear()
     yield
     find_obstacle.cache_clear()

@@ -1,4 +1,4 @@
-"""The thread that receives calls: whose turn it is, what nobody serves, and how a server stops."""
+"""The thread that receives calls: fair turns, unknown methods, and the shutdown of a server."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from certificates import issue_certificates
-from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ToldCall, run_core
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
 from tensor_reshape.server.grpc_core import servers
 from tensor_reshape.server.grpc_core.calls import Call
@@ -22,7 +22,7 @@ CANCELLED = {"1", "RST"}
 
 
 class HeldServer:
-    """Holds the thread of a server while it begins its first call; keeps who was served, in this order."""
+    """Blocks the thread of a server while it begins its first call, and records the order of the calls."""
 
     def __init__(self, served: CoreServer) -> None:
         self.begun: list[str] = []
@@ -33,17 +33,17 @@ class HeldServer:
         self.begun.append(dict(new.metadata)["name"])
         self.held.set()
         assert self.released.wait(SECONDS)
-        call = ToldCall(METHOD, new)
+        call = ManualCall(METHOD, new)
         call.finish()
         return call
 
 
 def crowd(connection: Connection, address: str, name: str, count: int) -> None:
-    """Begins calls, and awaits that the server has them."""
+    """Begins calls, and waits until the server has received them."""
     for _ in range(count):
         connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
     assert connection.ping()
-    assert connection.ping()  # the core has told of what it has read before it reads on
+    assert connection.ping()  # the core reports earlier frames before it reads more
 
 
 @pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 2), ("aaa", QUEUE_AFTER + 3)])
@@ -83,13 +83,13 @@ def test_unknown_method_is_reported(caplog: pytest.LogCaptureFixture):
     names = SimpleQueue[str]()
     with run_core() as served, Connection(served.address) as connection:
         served.server.on_unknown = names.put
-        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # what the test has it answered with
+        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # the response that the test has set
         assert names.get_nowait() == "/no/Such"
     assert not caplog.records
 
 
-class UnbegunCall(ToldCall):
-    """A call that fails as it is begun, when the core receives a message for it."""
+class UnbegunCall(ManualCall):
+    """A call that fails at its beginning, when the core receives a message for it."""
 
     def begin(self) -> None:
         self.receive()
@@ -111,7 +111,7 @@ def test_call_that_cannot_begin_affects_no_other(kind: Callable[[str, Any], Call
 
 def test_receiving_thread_turns_without_calls():
     with run_core() as served:
-        assert not served.server.wait(1.5)  # it makes one a second
+        assert not served.server.wait(1.5)  # the method makes one call a second
         assert served.server.turns
 
 
@@ -126,7 +126,7 @@ def test_idle_server_stops_at_once_and_frees_its_port():
 
 
 def test_unstarted_server_stops_and_frees_its_port():
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     served.server.stop()
     assert served.server.wait(SECONDS)
     with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
@@ -174,7 +174,7 @@ def test_calls_arrive_over_tls(tmp_path: Path):
     client = grpc.ssl_channel_credentials(
         files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
     )
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     port = served.server.add_port(ANY_PORT, server)
     served.server.start()
     with grpc.secure_channel(f"127.0.0.1:{port}", client) as channel:
@@ -191,14 +191,14 @@ def test_calls_arrive_over_tls(tmp_path: Path):
 def test_call_without_a_source_delays_no_other(monkeypatch: pytest.MonkeyPatch):
     with run_core() as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
-            patch.setattr(servers, "NewCall", fail_to_tell)
+            patch.setattr(servers, "NewCall", fail_to_make_a_call)
             assert not connection.await_end(connection.open(METHOD)).is_ok
         stream = connection.open(METHOD, end=True)
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(stream).is_ok
 
 
-def fail_to_tell(_event: object) -> None:
+def fail_to_make_a_call(_event: object) -> None:
     raise ValueError
 
 
@@ -207,9 +207,9 @@ def test_server_has_stopped_receiving_after_its_thread_has_ended(monkeypatch: py
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
     def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
-        raise KeyboardInterrupt  # an Exception would be that call's alone
+        raise KeyboardInterrupt  # an Exception would affect only that call
 
-    served = CoreServer(ToldCall, [])
+    served = CoreServer(ManualCall, [])
     served.make = fail
     served.server.start()
     with Connection(served.address) as connection:

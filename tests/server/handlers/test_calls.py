@@ -1,4 +1,4 @@
-"""Calls of the service on gRPC's core: callers who go, bugs in the engine, and what is left to threads."""
+"""Calls of the service on gRPC's core: disconnected callers, bugs in the engine, and work on threads."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ from tensor_reshape.server.service.works import Work
 CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
 MIB = 1024 * 1024
 NARROW = Config(max_message_bytes=MIB, memory_budget_bytes=8 * MIB)
-"""Room for a connection to receive two messages at once: its third call waits."""
+"""Memory for two messages of a connection at the same time, so its third call waits."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_response_is_sent_before_the_client_half_closes(connection: Connection):
 
 @contextmanager
 def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
-    """Opens three calls, the last of which waits for room."""
+    """Opens three calls, the last of which waits for memory."""
     with serve_engine(build_core_server, NARROW) as served, Connection(served.address) as connection:
         streams = [connection.open(UNARY) for _ in range(3)]
         served.watcher.await_event(Event.REQUEST, 3)
@@ -188,7 +188,7 @@ def test_call_that_cannot_be_rejected_is_cancelled(monkeypatch: pytest.MonkeyPat
 
 
 class HeldPool(ThreadPoolExecutor):
-    """Keeps what it is given until the test does it; or has no threads to be had."""
+    """Keeps submitted work until the test runs it, or has no free threads."""
 
     def __init__(self, *, has_threads: bool = True) -> None:
         super().__init__(1)
@@ -227,10 +227,10 @@ def test_finished_call_is_freed_before_its_thread_runs(path: str):
         served.watcher.await_event(Event.GRANT)
         cancel(connection, stream)
         served.check_nothing_is_held()
-        assert connection.call(path, b"message").is_ok  # the thread that receives calls has gone on since
+        assert connection.call(path, b"message").is_ok  # the thread that receives calls has continued
         (life,) = pool.lives
         assert not isinstance(life.served, ServiceCall)
-        pool.kept.pop()()  # nothing is left to be done
+        pool.kept.pop()()  # the kept work does nothing
 
 
 def test_disconnect_during_work_frees_everything():

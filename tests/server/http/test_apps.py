@@ -1,4 +1,4 @@
-"""The answer to each path of the application, and the requests that it rejects: without a server."""
+"""The response to each path of the application, and the rejected requests, without a server."""
 
 from collections.abc import AsyncIterator
 

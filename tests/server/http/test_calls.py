@@ -1,4 +1,4 @@
-"""Calls over HTTP have the life of gRPC calls, in a server in this process."""
+"""Calls over HTTP have the life cycle of gRPC calls, in a server in this process."""
 
 import socket
 import threading
@@ -27,7 +27,7 @@ CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, shutd
 
 
 class Watcher:
-    """An observer that keeps the last record of each call, and its events with the states they led to."""
+    """An observer that keeps the last record of each call, and its events with the resulting states."""
 
     def __init__(self) -> None:
         self.lives = dict[str, list[tuple[Event, State]]]()
@@ -41,7 +41,7 @@ class Watcher:
             self._news.notify_all()
 
     def await_any(self, request_id: str, *wanted: Event | State) -> CallRecord:
-        """Awaits one of some events or states of a call."""
+        """Waits for one of some events or states of a call."""
 
         def has_come() -> bool:
             return any({*moment} & {*wanted} for moment in self.lives.get(request_id, ()))
@@ -52,7 +52,7 @@ class Watcher:
 
 
 class Turnstile:
-    """A gate that keeps the infos that it sees, and admits them unless it has a rejection."""
+    """A gate that keeps the infos of calls, and admits them unless it has a rejection."""
 
     def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
         self.rejection = rejection
@@ -179,7 +179,7 @@ def test_unread_response_closes_the_connection():
     with run(replace(CONFIG, stall_timeout_seconds=0.2), watcher=watcher) as (runner, address):
         gateway = runner._extra_listeners._gateway
         assert gateway is not None
-        for listener in gateway.port._listeners:  # so that the system takes no more of an answer than a few kilobytes
+        for listener in gateway.port._listeners:  # so that the system accepts only a few kilobytes of a response
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         with connect(address) as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -191,7 +191,9 @@ def test_unread_response_closes_the_connection():
 
 def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
     watcher = Watcher()
-    config = replace(CONFIG, stall_timeout_seconds=1.0, max_message_bytes=2**20)  # so more have room than threads
+    config = replace(
+        CONFIG, stall_timeout_seconds=1.0, max_message_bytes=2**20
+    )  # so more calls have memory than threads
     with run_slow(config, watcher) as (address, turns), ExitStack() as stack:
         connections = {f"{number}": stack.enter_context(connect(address)) for number in range(9)}
         for name, connection in connections.items():

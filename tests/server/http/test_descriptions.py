@@ -1,4 +1,4 @@
-"""The OpenAPI document describes what the methods take and give."""
+"""The OpenAPI document describes the inputs and outputs of the methods."""
 
 import json
 from pathlib import Path
@@ -26,17 +26,17 @@ METHODS = {method.name: method for method in build_json_methods(ReshapeService(D
 
 
 def find_faults(document: object, name: str) -> list[str]:
-    """Returns where a value of JSON differs from its description."""
-    # Here, because each process imports all test files, to find their tests, and this takes two seconds.
+    """Returns the differences of a JSON value from its description."""
+    # Imported here, because each process imports all test files to find their tests, and this import takes two seconds.
     from jsonschema import Draft202012Validator  # noqa: PLC0415
 
     schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
 
-@pytest.mark.repository  # 4 seconds for a file that is generated; the tests below read the same document
+@pytest.mark.repository  # takes 4 seconds for a generated file, and the tests below read the same document
 def test_document_is_valid_openapi():
-    from openapi_spec_validator import validate  # noqa: PLC0415 - as above
+    from openapi_spec_validator import validate  # noqa: PLC0415 - see above
 
     validate(DOCUMENT)
 

@@ -1,4 +1,4 @@
-"""Methods whose messages are JSON answer as the methods that they call."""
+"""Methods with JSON messages have the same results as the methods that they call."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def read_json_answer(body: bytes) -> reshape_pb2.InferShapeResponse:
 def describe(
     methods: Mapping[str, Method], message: bytes, read: Callable[[bytes], reshape_pb2.InferShapeResponse]
 ) -> object:
-    """Returns the answer to a question, or the parts of its rejection."""
+    """Returns the result of a query, or the parts of its rejection."""
     try:
         return read(methods[INFER_PATH].respond(message, lambda: False))
     except ReshapeError as rejection:
@@ -117,7 +117,7 @@ def test_malformed_query_is_rejected():
 
 DIM = '{"question":{"shape":{"dims":[{},%s]}}}'
 PLACE = "question.shape.dims[1]"
-LOOSE = "question.shape.dims"  # if protobuf does not name the path
+LOOSE = "question.shape.dims"  # for releases of protobuf that do not name the path
 INVALID_ITEMS = [
     ('{"a":1}', "", 'has no field named "a"'),
     ("5", "", "is not a JSON object"),

@@ -45,7 +45,7 @@ class Waiting:
 
 
 async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application whose response no socket takes at once."""
+    """An application whose response never fits into the socket buffer at once."""
     await build_response(bytes(LARGE_BYTES))(scope, receive, send)
 
 
@@ -92,7 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def make_contexts(files: Certificates) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Returns the server's, and a client's."""
+    """Returns the server's socket and a client's socket."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server, files.server_key)
     return context, ssl.create_default_context(cafile=str(files.authority))
@@ -177,7 +177,7 @@ def test_connection_sends_without_delay_and_switches_threads_fast():
             assert sys.getswitchinterval() < before
             (served,) = port._connections._open
             accepted = served.transport.get_extra_info("socket")
-            # Without it, the body of a response waits for the acknowledgement of its headers.
+            # Without this option, the body of a response waits for the acknowledgement of its headers.
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         port.drain()
         port.end()
@@ -192,14 +192,14 @@ def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certi
     ):
         assert ask_now(idle) == (200, b"1")
         port.drain()
-        await_that(lambda: port.is_idle, seconds=20.0)  # asyncio alone would wait 30
+        await_that(lambda: port.is_idle, seconds=20.0)  # asyncio by itself would wait 30 seconds
 
 
 def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ports, "UNREAD_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
-        assert deaf.recv(1, socket.MSG_PEEK)  # before it is admitted the port is idle too
+        assert deaf.recv(1, socket.MSG_PEEK)  # before the connection is admitted, the port is idle, too
         await_that(lambda: port.is_idle)
         assert len(receive_all(deaf)) < LARGE_BYTES
 
@@ -220,7 +220,7 @@ def test_failed_connection_frees_its_slot():
 
 
 def test_address_is_taken_until_the_port_ends():
-    port = make_port(Waiting())  # which is never started
+    port = make_port(Waiting())  # this port is never started
     with pytest.raises(ConfigError, match="cannot listen on"):
         make_port(Waiting(), address=port.address)
     port.end()

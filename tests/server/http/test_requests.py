@@ -1,4 +1,4 @@
-"""Headers over HTTP are read as the metadata of calls."""
+"""HTTP headers are converted to the metadata of calls."""
 
 from starlette.requests import Request
 

@@ -1,4 +1,4 @@
-"""The counts of calls agree with the records that observers get."""
+"""The counters of calls agree with the records of observers."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ RESULTS = (
 
 
 class Counted:
-    """An engine whose calls are counted, and observed."""
+    """An engine with counters and an observer."""
 
     def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
         self.counters = SharedCounters(methods or (METHOD,))
@@ -53,7 +53,7 @@ class Counted:
         return self.counters.cells[family][labels][0]
 
     def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
-        """Returns how many values a histogram has, and their sum."""
+        """Returns the number of values in a histogram, and their sum."""
         *counts, total = self.counters.cells[family][split_method(method)]
         return sum(counts), total
 
@@ -129,7 +129,7 @@ class Watcher:
 
 
 def move_somehow(caller: Caller, rng: random.Random) -> None:
-    """Moves a call by an event; an event that is illegal in its state does nothing."""
+    """Sends an event to a call. An event that is illegal in its state has no effect."""
     engine, life = caller.engine, caller.life
     moves: tuple[Callable[[], object], ...] = (
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
@@ -154,7 +154,7 @@ def test_counts_equal_those_of_observers_for_random_events(seed: int):
         for _ in range(rng.randrange(20)):
             move_somehow(caller, rng)
         caller.leave()
-        caller.end().leave()  # of a thread that worked on it
+        caller.end().leave()  # the end of the thread that worked on the call
     results = [result.code for result in watcher.results]
     assert {labels[-1]: count for labels, count in counted.list_codes().items()} == {
         code: results.count(code) for code in set(results)

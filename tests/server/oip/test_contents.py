@@ -1,4 +1,4 @@
-"""Elements as numbers: where they are looked for, and which are rejected."""
+"""Elements as numbers: the fields that contain them, and rejected numbers."""
 
 import struct
 
@@ -15,7 +15,7 @@ REQUEST = find_class("ModelInferRequest")
 
 
 def build(datatype: str, **contents: object) -> InferMessage:
-    return REQUEST(inputs=[{"datatype": datatype, "contents": contents}]).inputs[0]  # type: ignore[attr-defined] # of the pool
+    return REQUEST(inputs=[{"datatype": datatype, "contents": contents}]).inputs[0]  # type: ignore[attr-defined] # a message class from a pool
 
 
 def pack(datatype: str, **contents: object) -> bytes:
@@ -67,6 +67,6 @@ def test_forty_thousand_numbers_are_packed():
 def test_unknown_fields_of_a_request_are_not_answered():
     source = build("INT8", int_contents=[1])
     source.contents.MergeFromString(b"\x23" * 97 + b"\x24" * 97)
-    tensor = find_class("ModelInferResponse")().outputs.add()  # type: ignore[attr-defined] # of the pool
+    tensor = find_class("ModelInferResponse")().outputs.add()  # type: ignore[attr-defined] # a message class from a pool
     fill_contents(tensor, source, TensorView(DataType.I8, (1,), None, memoryview(b"\1")))
     assert tensor.contents.SerializeToString() == b"\x12\x01\x01"

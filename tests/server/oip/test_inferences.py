@@ -1,4 +1,4 @@
-"""ModelInfer answers as the native call, in each form of the request; a stream answers each message by itself."""
+"""ModelInfer has the results of the native call for each form of the request. A stream handles messages separately."""
 
 import logging
 import struct
@@ -25,11 +25,11 @@ from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 
 STREAMED = find_class("ModelStreamInferResponse")
-NAN = struct.pack("<I", 0x7F800001)  # one that signals: a number of Python would make another of it
+NAN = struct.pack("<I", 0x7F800001)  # a signalling NaN, which a Python float would change
 
 
 class Outcome(NamedTuple):
-    """The comparable part of an answer or a rejection."""
+    """The comparable part of a response or a rejection."""
 
     text: str
     shape: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ def make(limits: Limits = DEFAULT_LIMITS) -> Inference:
     return Inference(ReshapeService(limits), SharedMemory(None), limits)
 
 
-KEPT = make()  # its caches know what it has been asked
+KEPT = make()  # its caches keep the requests of all examples
 
 
 def ask(inference: Inference, raw: bytes) -> Outcome:
@@ -56,7 +56,7 @@ def ask(inference: Inference, raw: bytes) -> Outcome:
 
 def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -> InferMessage:
     question = call.question
-    # What a tensor holds of it: numbers that its type has not are others there.
+    # The form of the numbers in a tensor. A number that the type does not have becomes another one.
     target = question.target if shape is None else build_array(shape).tolist()
     request = build_request(
         question.operation.name,
@@ -117,7 +117,7 @@ def test_signaling_nan_among_numbers_keeps_its_bits():
     assert NAN in response.outputs[0].contents.SerializeToString()
 
 
-def test_shape_is_asked_for_without_data():
+def test_shape_is_inferred_without_data():
     rows: list[tuple[list[int], str, list[int]]] = [
         ([2, 3], "[3,-1]", [3, 2]),
         ([-1, 4], "[2,-1]", [2, -1]),
@@ -135,7 +135,7 @@ def test_shape_is_asked_for_without_data():
 def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
     service = ReshapeService(DEFAULT_LIMITS)
     inference = Inference(service, SharedMemory(None), DEFAULT_LIMITS)
-    for target in ([3, -1], [-1]):  # the one is known whole, the other is found after the first was the last
+    for target in ([3, -1], [-1]):  # two targets, so the second one is not the last request
         found = [ask(inference, build_question([2, 3], str(target), id=name).SerializeToString()) for name in "aab"]
         assert [outcome.request_id for outcome in found] == ["a", "a", "b"]
         assert len({outcome.payload for outcome in found}) == 1
@@ -151,7 +151,7 @@ def test_repeated_question_that_takes_a_search_is_answered_at_once():
     assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (False, answer)
 
 
-def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
+def test_shape_is_inferred_by_the_rules_of_the_named_operation():
     texts = []
     for operation in ("reshape", "static_reshape"):
         request = build_question([4, 0, 2], "[-1,0]", special_zero=True)
@@ -182,12 +182,12 @@ def test_work_of_a_request_follows_from_its_model_and_its_form():
     requests = (build_request(), LARGE, build_request("infer_shape"), NUMBERS)
     works = [find_work(request.SerializeToString()) for request in requests]
     assert works == [Work.TENSORS, Work.TENSORS, Work.QUERIES, Work.NUMBERS]
-    # A group, or many fields, are parsed one message at a time.
+    # Requests with a group, or with many fields, are parsed one at a time.
     assert [find_work(raw) for raw in (b"\x3b\x3c", b"\x3a\x00" * 200)] == [Work.NUMBERS] * 2
 
 
 def test_too_many_numbers_are_rejected():
-    limits = Limits(max_output_bytes=2**20)  # of which a 64th
+    limits = Limits(max_output_bytes=2**20)  # the header limit is a 64th of this
     with pytest.raises(LimitError) as caught:
         make(limits).respond(build_typed_request([1] * 2**17).SerializeToString())
     assert caught.value.reason is Reason.HEADER_TOO_LARGE
@@ -204,7 +204,7 @@ def stream(raw: bytes, service: ReshapeService | None = None) -> InferMessage:
 def test_rejection_on_a_stream_has_the_id_and_the_reason():
     plain = build_request(id="seven", target="[4]").SerializeToString()
     long = build_typed_request([1] * 9000, id="seven", target="[5]").SerializeToString()
-    for raw in (plain, long, long + b"\x7b\x7c"):  # the last with a group
+    for raw in (plain, long, long + b"\x7b\x7c"):  # the last one has a group
         response = stream(raw)
         assert "elements" in response.error_message
         assert response.infer_response.id == "seven"

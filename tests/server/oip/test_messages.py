@@ -1,4 +1,4 @@
-"""The messages of the protocol are in a pool of their own: the default pool does not have them."""
+"""The messages of the protocol are in a separate pool, so the default pool does not have them."""
 
 import gc
 import weakref
@@ -31,7 +31,7 @@ def test_classes_are_never_collected():
 
 
 def build_all() -> Iterator[Message]:
-    """Yields a message of each class that a message of a method can have in it."""
+    """Yields one message of each class that occurs in the messages of a method."""
     waiting = [kind for method in SERVICE.methods for kind in (method.input_type, method.output_type)]
     seen = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""The metadata of the models is true: requests written by the metadata alone are answered."""
+"""The metadata of the models is correct: requests that follow only the metadata succeed."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The methods, as calls are served by them."""
+"""The methods as they serve calls."""
 
 import pytest
 

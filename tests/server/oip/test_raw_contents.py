@@ -1,4 +1,4 @@
-"""Where raw contents are found in a message, and which messages are left to the generated class."""
+"""The position of raw contents in a message, and messages that the generated class must parse."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_odd_encodings_are_left_to_the_generated_class():
     assert [name for name, more in odd.items() if split_message(RAW + more, MAX_HEADER_BYTES) is not None] == []
 
 
-def test_bytes_beside_raw_contents_are_limited():
+def test_bytes_other_than_raw_contents_are_limited():
     with pytest.raises(LimitError) as caught:
         split_message(b"\x0a\x7f" + bytes(127), 100)
     assert caught.value.reason is Reason.HEADER_TOO_LARGE

@@ -1,4 +1,4 @@
-"""Shared memory: `test_methods` has what its methods reject, and `e2e/test_shared_memory` what they answer."""
+"""Shared memory methods. `test_methods` tests their rejections, and `e2e/test_shared_memory` their responses."""
 
 from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory

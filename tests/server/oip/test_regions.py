@@ -1,4 +1,4 @@
-"""Where a tensor lies, by the parameters of a request."""
+"""The region of a tensor, from the parameters of a request."""
 
 from pathlib import Path
 from struct import pack, unpack
@@ -20,7 +20,7 @@ ONE = {"string_param": "one"}
 
 
 def find(**parameters: Any) -> Location | None:
-    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message of the pool
+    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message class from a pool
     return find_location(output.parameters, "outputs[0]", DEFAULT_LIMITS)
 
 
@@ -77,7 +77,7 @@ def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: P
     with pytest.raises(ReshapeError) as unknown:
         inference.respond(request.SerializeToString())
     memory.register("one", Region("file", 0, len(SIX)))
-    parameters[OFFSET].uint64_param = 2**63  # which no signed number holds
+    parameters[OFFSET].uint64_param = 2**63  # above the largest signed number
     with pytest.raises(ReshapeError) as beyond:
         inference.respond(request.SerializeToString())
     assert (unknown.value.reason, beyond.value.reason) == (Reason.REGION_UNKNOWN, Reason.REGION_OUT_OF_RANGE)

@@ -1,4 +1,4 @@
-"""Requests that are read, and requests that are rejected: each with the reason, the field and the values."""
+"""Valid requests, and rejected requests with the reason, the field and the values of each."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def read_whole(request: InferMessage) -> InferCall:
 
 
 def build(**fields: Any) -> InferMessage:
-    """Returns a request whose target is an input."""
+    """Returns a request whose requested shape is an input."""
     return build_request(target=None, **{"inputs": [DATA, SHAPE], "raw_input_contents": [SIX, TARGET], **fields})
 
 

@@ -1,4 +1,4 @@
-"""A cached response is found for requests that differ only in their elements and their id."""
+"""A cached response is used for requests that differ only in their elements and their id."""
 
 from tensor_reshape.server.oip.response_caches import ResponseCache, Spans
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Responses are written as the generated class would write them, and read by it."""
+"""Responses have the same bytes as those of the generated class, which can parse them."""
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE

@@ -24,7 +24,7 @@ INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, SIZE + 2))
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A directory with one file, `seen`, beside one that is not to be reached, `hidden`."""
+    """A directory with one file, `seen`, next to one that must not be reachable, `hidden`."""
     (tmp_path / "hidden").write_bytes(CONTENT)
     folder = tmp_path / "regions"
     folder.mkdir()
@@ -34,7 +34,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def regions(directory: Path) -> SharedMemory:
-    """A region `all` of the whole file, and one `part` in its midst."""
+    """A region `all` of the whole file, and a region `part` in the middle of it."""
     made = SharedMemory(directory)
     made.register("all", Region("/seen", 0, SIZE))
     made.register("part", Region("seen", 1000, 100))
@@ -48,7 +48,7 @@ def catch_reason(ask: Callable[[], object]) -> str:
 
 
 def reject_region(directory: Path, name: str, *region: str | int) -> str:
-    """Returns the reason for which a region is not registered."""
+    """Returns the reason why a region is rejected."""
     return catch_reason(lambda: SharedMemory(directory).register(name, Region(*region)))  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_bytes_beyond_a_region_are_neither_read_nor_written(
 
 
 def replace(make: Callable[[Path, Path], None]) -> Callable[[Path], None]:
-    """Makes something else in the place of a file, which may lead to the hidden one."""
+    """Replaces a file by something else, which may lead to the hidden file."""
 
     def change(file: Path) -> None:
         file.unlink()

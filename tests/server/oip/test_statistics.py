@@ -13,7 +13,7 @@ def test_responses_and_rejections_are_counted_separately():
         assert measured.count_response("response") == "response"
     with pytest.raises(ValueError, match="rejected"), statistics.measure("reshape"):
         raise ValueError("rejected")  # noqa: EM101 - any exception
-    with statistics.measure("reshape"):  # the request is left to another thread
+    with statistics.measure("reshape"):  # another thread processes the request
         pass
     count = statistics.read("reshape")
     assert (count.successes, count.failures) == (1, 1)

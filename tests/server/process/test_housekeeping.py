@@ -27,7 +27,7 @@ def look_at(memory: MemoryReturner, used: list[int]) -> list[bool]:
 
 @pytest.fixture
 def heavy() -> MemoryReturner:
-    """A returner whose process has grown."""
+    """A memory returner whose process has grown."""
     memory = MemoryReturner(QUIET_BYTES)
     memory._base -= 2 * KEPT_BYTES
     return memory
@@ -59,7 +59,7 @@ def test_process_without_growth_returns_no_memory():
 
 
 class Duty:
-    """Something to do, and when it was done."""
+    """A task that records its times."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -71,7 +71,7 @@ class Duty:
             self._news.notify_all()
 
     def await_count(self, count: int) -> list[float]:
-        """Returns the seconds between so many times."""
+        """Returns the seconds between `count` times."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.times) >= count, 60)
         return [after - before for before, after in pairwise(self.times[:count])]

@@ -19,7 +19,7 @@ def make_record(message: str, level: int = logging.INFO, **more: object) -> logg
 
 
 class Log:
-    """A handler that writes to a pipe, which is read after `read`."""
+    """A handler that writes to a pipe, which is read only after `read`."""
 
     def __init__(self, max_lines: int) -> None:
         self.reader, writer = os.pipe()

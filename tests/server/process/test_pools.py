@@ -17,7 +17,7 @@ def count_threads(name: str) -> int:
 
 
 def meet(pool: Pool, count: int) -> None:
-    """Has so many threads work at the same time."""
+    """Runs this number of threads at the same time."""
     met = threading.Barrier(count)
     for future in [pool.submit(met.wait, WAIT_SECONDS) for _ in range(count)]:
         future.result(WAIT_SECONDS)
@@ -63,7 +63,7 @@ def test_cancelled_work_does_not_run():
     with Pool(1, "cancelled") as pool:
         met, done = threading.Barrier(2), list[int]()
         pool.submit(lambda: [met.wait(WAIT_SECONDS) for _ in range(2)])
-        met.wait(WAIT_SECONDS)  # it has begun, and what is submitted now waits
+        met.wait(WAIT_SECONDS)  # the first work has begun, so the next one waits
         assert pool.submit(done.append, 1).cancel()
         met.wait(WAIT_SECONDS)
         pool.submit(done.append, 2).result(WAIT_SECONDS)

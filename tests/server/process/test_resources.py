@@ -50,7 +50,7 @@ def test_cgroup_limit_supports_version_1(tmp_path: Path):
 
 
 def test_available_memory_depends_on_the_address_space_limit():
-    # The limit is set by the process itself: what runs between a fork and an exec, grpcio may abort.
+    # The process sets the limit itself, because grpcio may abort code that runs between fork and exec.
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB}));"
         "from tensor_reshape.server.process.resources import *; "

@@ -1,4 +1,4 @@
-"""A replica of a Ray Serve deployment answers as the server does, through the context of Ray Serve."""
+"""A replica of a Ray Serve deployment has the same responses as the server, through the context of Ray Serve."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ SECRET = "not for callers"
 
 @dataclass
 class Told:
-    """The status of a call, in the form of Ray Serve's context."""
+    """The status of a call, as Ray Serve's context stores it."""
 
     code: grpc.StatusCode | None = None
     details: str = ""
@@ -45,7 +45,7 @@ class Told:
 
 
 class LongSession:
-    """A stream whose message lasts until other calls have run."""
+    """A stream whose message is processed until other calls have run."""
 
     is_between_tensors = True
 
@@ -88,7 +88,7 @@ def test_replica_has_every_api_method_by_its_short_name():
 
 async def test_replica_responds_like_the_server(replica: ReshapeReplica):
     told, request = Told(), build_static_request()
-    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
+    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # Ray Serve sets the attribute by name
     methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
     assert answer.SerializeToString() == methods[STATIC_RESHAPE].respond(request, lambda: False)
     assert told == Told()
@@ -130,14 +130,14 @@ async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
 
 def test_limits_of_an_application_are_those_of_a_server():
     assert read_limits({"max_message_bytes": 4096}) == Config(max_message_bytes=4096).limits
-    with pytest.raises(ValueError, match=r"Remove max_calls, workers$"):  # which would have no effect
+    with pytest.raises(ValueError, match=r"Remove max_calls, workers$"):  # these flags would have no effect
         read_limits({"max_message_bytes": 4096, "workers": 2, "max_calls": 3})
 
 
 async def test_long_message_of_a_stream_does_not_block_other_calls(replica: ReshapeReplica):
     session = LongSession()
     replica._streams = {STREAM_RESHAPE.path: StreamMethod(STREAM_RESHAPE.path, lambda _take: session)}
-    asyncio.get_running_loop().call_soon(session.others_ran.set)  # on the loop, which must not be held up
+    asyncio.get_running_loop().call_soon(session.others_ran.set)  # runs on the event loop, which must not be blocked
     messages = replica.answer_stream(STREAM_RESHAPE.path, send(b"long"), Told())
     assert [message.raw async for message in messages] == [b"done"]
 

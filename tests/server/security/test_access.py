@@ -21,7 +21,7 @@ MUTUAL = ("tls_certificate", "tls_key", "tls_client_ca")
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Files of a server, by the names of their settings."""
+    """The files of a server by the names of their settings."""
     issued = issue_certificates(tmp_path)
     (tmp_path / "tokens").write_text(f"ci:{TOKEN}")
     (tmp_path / "authorization").write_text(
@@ -44,7 +44,7 @@ def open_access(files: dict[str, Path], *names: str, **more: Any) -> Access:
 def ask(
     access: Access, token: str | None = None, tls: Mapping[str, Sequence[bytes]] | None = None, method: str = INFER
 ) -> str | Reason:
-    """Returns the identity that a call has behind the gate, or the reason for which it is rejected."""
+    """Returns the identity of an admitted call, or the reason of its rejection."""
     metadata = [] if token is None else [("authorization", f"Bearer {token}")]
     info = CallInfo(method, metadata, "ipv4:127.0.0.1:1", lambda: tls or {})
     (gate,) = access.gates

@@ -12,7 +12,7 @@ from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 
 class Counted:
-    """Reads files, and counts how often."""
+    """Reads files, and counts the reads."""
 
     def __init__(self, *paths: Path) -> None:
         self._paths = paths
@@ -62,7 +62,7 @@ def test_file_with_kept_size_and_time_is_read_again(path: Path):
     assert reloaded.value == [b"two"]
 
     before = path.stat().st_ctime_ns
-    while path.stat().st_ctime_ns == before:  # until the clock by which the system notes changes has gone on
+    while path.stat().st_ctime_ns == before:  # until the clock of the file system has advanced
         path.write_bytes(b"six")
         os.utime(path, ns=times)
     reloaded.reload_if_changed()
@@ -80,7 +80,8 @@ def test_pipe_is_not_read_as_a_file(path: Path):
 
 
 def test_symbolic_link_with_a_new_target_is_followed(tmp_path: Path):
-    # As Kubernetes mounts secrets: cert.pem -> ..data/cert.pem, ..data -> ..2026_1, and that link alone is replaced.
+    # Kubernetes mounts secrets as cert.pem -> ..data/cert.pem and ..data -> ..2026_1, and replaces only the second
+    # link.
     for version in ("1", "2"):
         (tmp_path / f"..{version}").mkdir()
         (tmp_path / f"..{version}" / "file").write_text(version)
@@ -116,7 +117,7 @@ def test_files_that_change_during_reading_are_read_next_time(tmp_path: Path):
 
     def load() -> list[str]:
         contents = [path.read_text() for path in paths]
-        if contents == ["22", "1"]:  # the second is replaced just now
+        if contents == ["22", "1"]:  # the second file is being replaced
             paths[1].write_text("22")
         return contents
 

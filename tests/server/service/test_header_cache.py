@@ -1,4 +1,4 @@
-"""The cache of earlier requests never changes an answer."""
+"""The cache of earlier requests never changes a response."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ I32 = tensor_pb2.DATA_TYPE_I32
 
 
 def build_request(operation: Operation, size: int = 24, **tensor: object) -> bytes:
-    """Flattens `size` bytes of f32."""
+    """Returns a request that flattens `size` bytes of f32."""
     fields = {"dims": [size // 4], "data": bytes(size), **tensor}
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, **fields)  # type: ignore[arg-type]
     if operation is STATIC_RESHAPE:

@@ -1,4 +1,4 @@
-"""InferShape and BatchInferShape over serialized messages: at once, in turns, or given up."""
+"""InferShape and BatchInferShape over serialized messages: processed at once, in turns, or aborted."""
 
 import logging
 import threading
@@ -44,7 +44,9 @@ class RecordedLock(FairLock):
 
     def give_way(self) -> None:
         self.names.append(threading.current_thread().name)
-        await_waiting(self, lambda: sum(thread.is_alive() for thread in self.threads) - 1)
+        pause = threading.Event()
+        while len(self._waiting) < sum(thread.is_alive() for thread in self.threads) - 1:
+            pause.wait(0.001)
         super().give_way()
 
 
@@ -93,7 +95,7 @@ def test_batches_take_turns_after_each_item(shared: ReshapeService, lock: Record
     with lock:
         for count, thread in enumerate(lock.threads, 1):
             thread.start()
-            await_waiting(lock, lambda count=count: count)
+            await_waiting(lock, count)
     for thread in lock.threads:
         thread.join(TIMEOUT)
     assert len(lock.names) >= 3 * 4

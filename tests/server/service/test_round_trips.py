@@ -1,4 +1,4 @@
-"""Questions over the wire and back: the answers are those of `infer_locally`, alone and in batches with links."""
+"""Queries over the wire and back have the answers of `infer_locally`, alone and in batches with references."""
 
 from random import Random
 

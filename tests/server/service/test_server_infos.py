@@ -1,4 +1,4 @@
-"""ServerInfo over serialized messages: one answer, written once."""
+"""ServerInfo over serialized messages: one response, which is encoded once."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_server_info_describes_the_server():
     answer = METHOD.respond_light(b"")
     assert answer is not None
     assert decode_server_info(answer) == describe_server(Config(), CORE)
-    assert METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field, of a newer client
+    assert METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field of a newer client
 
 
 def test_malformed_or_long_request_is_rejected():

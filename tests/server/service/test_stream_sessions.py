@@ -1,4 +1,4 @@
-"""One stream as a state machine: messages in, answers out, and every rejection."""
+"""One stream as a state machine: its messages, its responses, and every rejection."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -47,7 +47,7 @@ STRIDED = begin((3, 2), (6,), (1, 3))
 
 
 class Session:
-    """A session, and the sizes that it has asked to hold."""
+    """A session, and the sizes that it has requested to hold."""
 
     def __init__(self, limits: Limits = LIMITS, hold: Callable[[int], None] | None = None) -> None:
         self.held: list[int] = []
@@ -57,7 +57,7 @@ class Session:
         return [answer for message in messages for answer in self.session.receive(message)]
 
     def reject(self, *messages: bytes) -> ReshapeError:
-        """Sends all but the last message, then expects the last to be rejected."""
+        """Sends messages, the last of which must be rejected."""
         self.send(*messages[:-1])
         with pytest.raises(ReshapeError) as caught:
             self.send(messages[-1])
@@ -76,7 +76,7 @@ def read_accept(raw: bytes) -> tuple[int, ...]:
 
 
 def read_chunks(answers: list[bytes]) -> bytes:
-    """Returns the bytes of chunks that follow each other."""
+    """Returns the contents of consecutive chunks."""
     joined = b""
     for message in map(decode_stream_response, answers):
         assert isinstance(message, Chunk)
@@ -116,7 +116,7 @@ def test_empty_tensor_has_no_chunks(session: Session):
     session.session.finish()
 
 
-# Dims and strides that are not nested: of elements that lie apart, and of two that share a place.
+# Dims and strides that are not nested: elements with gaps, and two elements at the same position.
 ADMITTED, OVERLAPPING = ((3, 5), (5, 3)), ((3, 4), (3, 2))
 
 

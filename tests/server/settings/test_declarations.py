@@ -1,8 +1,9 @@
 """Declarations of settings."""
 
 from dataclasses import dataclass
+from math import inf, nan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tensor_reshape.server.settings.declarations import Declaration, list_settings
 
@@ -38,6 +39,23 @@ def test_settings_have_the_order_types_and_defaults_of_the_fields():
 def test_flag_and_variable_are_derived_from_the_field_name():
     setting = SETTINGS["max_items"]
     assert (setting.flag, setting.variable) == ("--max-items", "TENSOR_RESHAPE_MAX_ITEMS")
+
+
+def test_settings_accept_their_bounds_and_nothing_beyond():
+    accepted: dict[str, list[Any]] = {
+        "max_items": [1, 9],
+        "stall_timeout_seconds": [0.5, inf],
+        "serving": ["fast", "safe"],
+    }
+    rejected: dict[str, list[Any]] = {
+        "max_items": [0, 10],
+        "stall_timeout_seconds": [0.4, nan],
+        "serving": ["slow"],
+    }
+    assert {
+        name: [one for one in values if SETTINGS[name].admits(one)] for name, values in accepted.items()
+    } == accepted
+    assert [one for name, values in rejected.items() for one in values if SETTINGS[name].admits(one)] == []
 
 
 def test_bounds_are_described_in_words():

@@ -1,4 +1,4 @@
-"""The start of tracing, and the faults of its configuration. Each run imports OpenTelemetry in its own process."""
+"""The start of tracing, and errors in its configuration. Each run imports OpenTelemetry in a separate process."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ REJECTION = "ConfigError: --tracing cannot start with OpenTelemetry's environmen
 
 
 def run(program: str, **variables: str) -> str:
-    """Runs a program; returns what it printed, and then its errors."""
+    """Runs a program; returns its output, and then its errors."""
     command = [sys.executable, "-c", program]
     outcome = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     return outcome.stdout + outcome.stderr
@@ -33,7 +33,9 @@ def test_tracing_is_rejected_in_an_instrumented_process():
 
 def test_invalid_variable_raises_config_error():
     assert f"{REJECTION}: " in run(START, OTEL_BSP_MAX_QUEUE_SIZE="0").splitlines()[-1]
-    start = "from tensor_reshape.server.watchers import start_tracing; start_tracing()"  # the next is read at import
+    start = (
+        "from tensor_reshape.server.watchers import start_tracing; start_tracing()"  # an import reads the next variable
+    )
     assert f"{REJECTION}: OTEL" in run(start, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many").splitlines()[-1]
 
 

@@ -22,7 +22,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 METHOD = "/tensor_reshape.v1.ReshapeService/StaticReshape"
 OUTPUT = encode_response_header(DataType.U8, (2, 1, 3), 6) + bytes(6)
-ANSWERS = {  # by method, each of rank 3
+ANSWERS = {  # responses by method, each of rank 3
     "StaticReshape": OUTPUT,
     "DynamicReshape": OUTPUT,
     "Reshape": OUTPUT,

@@ -1,4 +1,4 @@
-"""Which engine is to read the connections, by what is asked for, the addresses, and the environment."""
+"""The choice of the I/O engine by the setting, the addresses and the environment."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Addresses that are bound, and those that are rejected because somebody else has them."""
+"""Addresses that can be bound, and addresses that are rejected because another program uses them."""
 
 import socket
 from collections.abc import Iterator

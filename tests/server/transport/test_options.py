@@ -1,4 +1,4 @@
-"""What gRPC's core is told of connections."""
+"""The options of gRPC's core for connections."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES, build_options
 
-STOCK_PING_MS = 10_000  # a stock client that is told to ping more often pings this often (gRFC A8)
-CALLERS = 64  # of one connection: each may have a call that has not been freed beside the one that is open
+STOCK_PING_MS = 10_000  # the shortest ping interval of a stock client (gRFC A8)
+CALLERS = 64  # callers of one connection; each may have a call that is not freed yet, and an open one
 
 
 def build(config: Config | None = None, *, shares: bool = False) -> dict[str, int]:

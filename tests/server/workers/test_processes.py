@@ -15,7 +15,7 @@ from worker_slots import ORDER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
-# Each sends bytes by the descriptor of its first argument.
+# Each program sends bytes on the descriptor of its first argument.
 SEND = "import os, pickle, sys; send = lambda message: os.write(int(sys.argv[1]), message); "
 READ_ORDER = SEND + "send(str(pickle.load(sys.stdin.buffer).number).encode())"
 READ_HURRY = SEND + "source = open(0, 'rb', 0, closefd=False); pickle.load(source); send(source.read(1))"
@@ -56,7 +56,7 @@ def test_ended_process_has_exit_code_and_last_message(monkeypatch: pytest.Monkey
     with run(monkeypatch, END) as process:
         await_end(process)
         assert (process.find_exit_code(), process.read_messages(), process.read_messages()) == (3, b"bye", b"")
-        process.hurry()  # neither is an error
+        process.hurry()  # neither call is an error
         process.send_signal(signal.SIGTERM)
 
 

@@ -6,7 +6,7 @@ from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJE
 from tensor_reshape.server.workers.slots import BACK_OFF_SECONDS, HANG_SECONDS, STABLE_SECONDS, START_SECONDS, State
 from worker_slots import TICK, Room
 
-STOP_SECONDS = 1 + 8 + STOP_MARGIN_SECONDS  # of the order in `worker_slots`
+STOP_SECONDS = 1 + 8 + STOP_MARGIN_SECONDS  # for the order in `worker_slots`
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def room() -> Room:
 
 
 def kill(room: Room, seconds: float) -> None:
-    """Checks that the worker is killed after so long, and not before."""
+    """Checks that the worker is killed after these seconds, and not earlier."""
     before = list(room.process.actions)
     room.wait(seconds - 2 * TICK)
     assert room.process.actions == before
@@ -34,7 +34,7 @@ def test_worker_with_heartbeats_is_not_killed(room: Room):
 
 def test_worker_without_heartbeats_is_killed(room: Room):
     kill(room, HANG_SECONDS)
-    room.send(LEAVING + BEAT)  # what it had sent before
+    room.send(LEAVING + BEAT)  # the messages before the stop
     room.wait(10 * HANG_SECONDS)
     assert (room.process.actions, room.slot.serves, room.slot.hangs) == (["SIGKILL"], False, 1)
 
@@ -74,7 +74,7 @@ def test_leaving_worker_finishes_calls_and_is_replaced(sent: bytes):
     room.send(BEAT)
     assert not room.slot.serves
     room.wait(1)
-    room.send(LEAVING)  # which does not begin the time again
+    room.send(LEAVING)  # does not restart the time
     kill(room, STOP_SECONDS - 1)
     room.exit()
     room.slot.advance(BACK_OFF_SECONDS[0])
@@ -114,7 +114,7 @@ def test_hurried_worker_is_killed_after_the_margin(room: Room):
     room.slot.stop()
     room.slot.hurry()
     room.wait(STOP_MARGIN_SECONDS / 2)
-    room.slot.hurry()  # which does not begin the margin again
+    room.slot.hurry()  # does not restart the margin
     assert room.process.actions == ["SIGTERM", "hurry", "hurry"]
     kill(room, STOP_MARGIN_SECONDS / 2)
 
@@ -128,7 +128,7 @@ def test_early_ends_increase_the_restart_delay():
         assert len(room.processes) == count
         room.wait(4 * TICK)
         assert len(room.processes) == count + 1
-    room.beat(STABLE_SECONDS)  # after which the next one comes at once
+    room.beat(STABLE_SECONDS)  # after this time, the next worker starts at once
     room.exit()
     room.slot.advance(0)
     assert len(room.processes) == count + 2

@@ -24,13 +24,13 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StandIn(WorkerProcess):
-    """A real process that sends made-up messages. One that beats lives until a signal, others end at once."""
+    """A real process that sends given messages. With a heartbeat, it runs until a signal. Others end at once."""
 
     def __init__(self, sent: bytes) -> None:
         self._process = subprocess.Popen(["sleep", "60"] if sent == BEAT else ["true"])
         self.pid = self._process.pid
         self._sent = sent
-        if sent != BEAT:  # it has ended, and nobody has waited for it, when the supervisor looks
+        if sent != BEAT:  # when the supervisor checks, the process has ended, but no one has waited for it
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def read_messages(self) -> bytes:
@@ -41,7 +41,7 @@ class StandIn(WorkerProcess):
 
 
 def make_slot(*sent: bytes) -> Slot:
-    """Makes a slot whose workers send these messages, one after the other."""
+    """Makes a slot whose workers send these messages one after the other."""
     left = iter(sent)
     return Slot(ORDER, lambda _: StandIn(next(left)))
 
@@ -64,7 +64,7 @@ def kill(slot: Slot, number: signal.Signals = signal.SIGKILL) -> None:
 
 @contextmanager
 def stop_at(message: str) -> Iterator[None]:
-    """Sends this process SIGTERM when a message is logged."""
+    """Sends this process SIGTERM when a certain message is logged."""
 
     def stop(record: logging.LogRecord) -> bool:
         if record.getMessage() == message:

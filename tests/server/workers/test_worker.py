@@ -22,7 +22,7 @@ END_SECONDS = 60
 
 @contextmanager
 def run_worker(address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
-    """Runs a worker; yields it and the port that is held for it unless another address is given."""
+    """Runs a worker. Yields it, and the port that is reserved for it unless another address is given."""
     held, sockets = hold("127.0.0.1:0")
     order = Order(
         number=1,
@@ -39,7 +39,7 @@ def run_worker(address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
 
 
 def await_message(process: WorkerProcess, message: bytes) -> bytes:
-    """Awaits a message, and returns what came until then."""
+    """Waits for a message, and returns all messages until then."""
     read = b""
     while message not in read:
         assert select.select([process._messages], [], [], END_SECONDS)[0], read
@@ -48,7 +48,7 @@ def await_message(process: WorkerProcess, message: bytes) -> bytes:
 
 
 def await_end(process: WorkerProcess) -> int:
-    """Returns the exit code; the process can still be waited for."""
+    """Returns the exit code, without reaping the process."""
     descriptor = os.pidfd_open(process.pid)
     try:
         assert select.select([descriptor], [], [], END_SECONDS)[0]

@@ -1,9 +1,11 @@
 """Reads and writes headers of .safetensors files.
 
-A file contains eight bytes with a length, JSON of that length, and then the elements of all tensors.
+A .safetensors file begins with a length of eight bytes and JSON of that length, followed by the elements of all
+tensors.
 
-The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. The header
-is short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
+The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This module
+therefore reads the short header itself, and leaves the elements in the file. The tests compare reading and writing with
+the library.
 """
 
 import json
@@ -37,10 +39,10 @@ _METADATA = "__metadata__"
 
 
 def read_safetensors(file: IO[bytes], member: str) -> Placement:
-    """Returns the position of a tensor.
+    """Returns the position of a tensor in a file.
 
     Raises:
-        ValueError: the file is not in this format, or does not have the tensor.
+        ValueError: the file is not a .safetensors file, or does not have the tensor.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
@@ -58,7 +60,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
     """Returns the header of a file with one tensor.
 
     Raises:
-        ValueError: the format does not have the type.
+        ValueError: the format does not support the data type.
     """
     if data_type not in NAMES:
         message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"

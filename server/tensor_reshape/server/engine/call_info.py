@@ -1,13 +1,15 @@
 """`CallInfo` has the facts about a call: its method, client, metadata and trailing metadata.
 
-Most of these facts are known before the message of the call arrives. The first bytes of the response are added later,
-for observers that report the call when it is over.
+Most of these facts are known before the request message arrives. The first bytes of the response are added to the
+`CallInfo` later, for observers that report the call when it is over.
 
-- gRPC's core, the fallback server and the HTTP port use the same class.
+- The server on gRPC's core, the fallback server and the HTTP port all use the class `CallInfo`.
 - The method, the peer name and a certificate that TLS has verified can be trusted. Everything else is untrusted input
-  from the client. Check such values before you use them, and never write them unchecked to a log, label or span.
-- A call has a `CallInfo` only if a gate or an observer needs the facts, or if the call fails.
-- The TLS properties are read and the request id is made on first use, because both take time and few calls need them.
+  from the client. Check values from the client before you use them, and never write them unchecked to a log, label or
+  span.
+- A call has a `CallInfo` only if a gate or an observer needs one, or if the call fails.
+- The TLS properties are read on first use, and the request id is made on first use. Each takes time, and few calls need
+  it.
 """
 
 import secrets
@@ -23,12 +25,12 @@ ReadTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
 """Returns gRPC's `auth_context`, which has TLS properties of the client, such as `x509_subject_alternative_name`."""
 
 MAX_RESPONSE_BYTES = 1024
-"""The number of bytes of the response that are kept.
+"""The number of bytes at the beginning of a response that are kept.
 
 They are enough for the header of a tensor of the largest rank, which has 64 dims of 10 bytes.
 """
 
-_GENERATED_BYTES = 8  # the length of a generated request id
+_GENERATED_BYTES = 8  # the length of a generated request id in bytes
 
 
 class CallInfo:
@@ -42,7 +44,7 @@ class CallInfo:
         metadata: the metadata that the client sent.
         read_tls: a function that returns the TLS properties of the client. Any thread may call it. The properties
             contain no identity if the client has no certificate.
-        identity: the authenticated identity of the caller. It is empty unless a gate has set it.
+        identity: the authenticated identity of the caller. It is empty unless a gate has set an identity.
         trailing: the trailing metadata, which is sent with a good status and with an error. Gates may add pairs.
         is_logged: whether the rejection or failure of the call has already been logged.
         gates_to_leave: the `leave` methods of the gates that have admitted the call and are not yet informed of its
@@ -71,7 +73,8 @@ class CallInfo:
         self.peer = peer
         self.read_tls = read_tls
         self.address = self.identity = ""
-        self._request_ids: dict[str, str] = {}  # contains the request id after its first use; otherwise empty
+        # This dict contains the request id after the first use of the id, and is empty before.
+        self._request_ids: dict[str, str] = {}
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.gates_to_leave: list[Callable[[CallInfo], None]] = []
@@ -83,16 +86,20 @@ class CallInfo:
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # The new value is the old value and the id. Two threads that run this at the same time assign equal values, so
-        # the id is added only once.
+        # The new trailing metadata consists of the old trailing metadata and the request id. Two threads that run this
+        # code at the same time assign equal values, so the request id is added only once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Reports the end of the call to the gates that have admitted the call. A second call does nothing."""
+        """Reports the end of the call to the gates that have admitted the call.
+
+        Calling this method again does nothing.
+        """
         try:
-            # `pop` is atomic, so two threads that run this at the same time never get the same item.
+            # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
+            # list.
             leave = self.gates_to_leave.pop()
         except IndexError:
             return
@@ -109,7 +116,8 @@ class CallInfo:
         """
         if REQUEST_ID_KEY not in self._request_ids:
             found = find_request_id(self.metadata) or secrets.token_hex(_GENERATED_BYTES)
-            # Two threads may run this at the same time. `setdefault` is atomic, so both use the same id.
+            # Two threads may make a request id for the same call at the same time. `dict.setdefault` is atomic, so both
+            # threads use the same request id.
             self._request_ids.setdefault(REQUEST_ID_KEY, found)
         return self._request_ids[REQUEST_ID_KEY]
 

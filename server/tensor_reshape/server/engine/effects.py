@@ -1,4 +1,7 @@
-"""The effects of events, as data. The engine returns them, and `perform` calls the handlers that carry them out."""
+"""The effects of call events, as data.
+
+The engine returns effects, and `perform` calls the handlers that carry them out.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +30,10 @@ class Kind(Enum):
     FORGET = "forget"
 
     def __init__(self, method: str) -> None:
-        """Keeps the name of the method in an attribute, because reading `Enum.value` would run a Python function."""
+        """Keeps the name of the method in an attribute.
+
+        Reading `Enum.value` would run a Python function, which takes time.
+        """
         self.method = method
 
 
@@ -68,7 +74,7 @@ def build_perform(deliver: Callable[[], None] | None) -> Perform:
 
 
 def perform(effects: Iterable[Effect]) -> None:
-    """Performs effects; see `Perform`. Effects for a call that was already forgotten are skipped."""
+    """Performs effects (see `Perform`). Effects for a call are skipped after its FORGET effect."""
     for kind, life, arguments in effects:
         try:
             if kind is _FORGET:
@@ -76,7 +82,8 @@ def perform(effects: Iterable[Effect]) -> None:
             elif life.served is not None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
-            # This call makes no more progress, so its stall timeout will end it. The other effects must still happen.
+            # After an error, the affected call makes no progress, so its stall timeout will end it. The effects for
+            # other calls must still be performed.
             _LOGGER.exception("bug")
 
 

@@ -1,15 +1,15 @@
-"""Observers of calls, for metrics, access logs and traces.
+"""Observers, which receive the events of calls for metrics, access logs and traces.
 
-- An observer gets the events of every admitted or rejected call, in their order.
-- The order is the same for every transport, except in two cases. The transports differ in the time at which a response
-  counts as sent. If a client disconnects while the server waits for its message, some transports report HALF_CLOSE and
-  END before OVER.
+- An observer receives the events of every admitted or rejected call, in the order of the events.
+- The order of the events is the same for every transport, except in two cases. The transports differ in the time at
+  which they report that a response was sent. If a client disconnects while the server waits for a message, some
+  transports report HALF_CLOSE and END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
 - Health and reflection calls are not observed, because their engines have no journal.
-- An observer is called without the engine's lock, by one thread at a time. It must not block, because this thread can
-  be the one that receives calls.
+- Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
+  block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
-- Without observers the engine has no journal, and an event costs only the check for a journal.
+- Without observers the engine has no journal, and an event only costs the check whether there is a journal.
 """
 
 import logging
@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CallRecord:
-    """The facts about one call at the time of an event.
+    """The facts about one call at the time when an event is reported.
 
     Attributes:
         info: the facts that are known before the message arrives.
@@ -87,20 +87,25 @@ class ObserverJournal:
     def __init__(self, observers: Sequence[Observer]) -> None:
         """Reports each event to `observers`, in the order of this sequence."""
         self._observers = tuple(observers)
-        self._moves: deque[_Move] = deque()  # the events to report; one queue for all calls keeps them in order
-        self._reporting = threading.Lock()  # held by the thread that reports; no thread waits for it
-        self._records: dict[Lifecycle, CallRecord] = {}  # records of running calls; used only while reporting
+        self._moves: deque[_Move] = deque()  # the events of all calls that are not reported yet, in their order
+        # The thread that reports events holds this lock, and other threads never wait for it.
+        self._reporting = threading.Lock()
+        # The records of running calls, which only the reporting thread uses.
+        self._records: dict[Lifecycle, CallRecord] = {}
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Records an event. Skips late events, which do not change a call because its end is already decided."""
+        """Records an event.
+
+        Skips events that arrive after the end of the call is decided, because they do not change the call.
+        """
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
         self._moves.append(_Move(life, event, life.source.connection, life.state, size, result, time.monotonic()))
 
     def deliver(self) -> None:
         """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
-        # The loop checks for events again after the lock is released. Another thread may have recorded an event just
-        # before, and did not report it because the lock was held.
+        # After this loop has released the lock, it checks again for recorded events. Another thread may have recorded
+        # an event just before, and may not have reported the event because the lock was held.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
@@ -114,13 +119,14 @@ class ObserverJournal:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # the bug of an observer must not affect the call
+                _LOGGER.exception("bug")  # a bug of an observer must not affect the call
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            info = move.life.info or CallInfo(method, ())  # never None: see `Engine.needs_info`
+            # Observed calls always have a `CallInfo` (see `Engine.needs_info`).
+            info = move.life.info or CallInfo(method, ())
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
@@ -140,7 +146,8 @@ def _count(record: CallRecord, move: _Move) -> None:
     if move.event is Event.ARRIVE:
         record.request_messages += 1
         record.request_bytes += move.size
-    # END has the size of a unary call's response. If the client is gone, END leads to DONE, and no response is sent.
+    # The event END has the size of a unary call's response. If the client has disconnected, END leads to the state
+    # DONE, and no response is sent.
     elif move.event is Event.SENT or (move.event is Event.END and move.size and move.after is State.ENDING):
         record.response_messages += 1
         record.response_bytes += move.size

@@ -1,4 +1,4 @@
-"""A service: a set of methods, and the objects that all of their calls share."""
+"""The class `Service`, a set of gRPC methods and the objects that the calls of these methods share."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor

@@ -1,4 +1,4 @@
-"""The explorer's answers as a method: a query in, JSON out."""
+"""The explorer's responses as a method, with a query as input and JSON as output."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The explorer on a server's port for HTTP: its answers are calls like all others."""
+"""The explorer on a server's HTTP port. Its queries are calls like all others."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ QUESTION = "?data=2%2C3&shape=-1&special_zero=true"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that demands a token, and logs each call."""
+    """A server that requires a token, and logs each call."""
     tokens: Path = tmp_path_factory.mktemp("explorer") / "tokens"
     tokens.write_text(f"ali:{TOKEN}\n")
     flags = ("--http-listen", "127.0.0.1:0", "--token-file", str(tokens), "--access-log", "1")
