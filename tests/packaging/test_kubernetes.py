@@ -17,6 +17,7 @@ from manifests import (
     OVERLAYS,
     PROBES,
     TLS_FOLDER,
+    TOKENS_FOLDER,
     Manifest,
     find,
     find_container,
@@ -54,11 +55,12 @@ every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
 @pytest.fixture(scope="module")
 def tls_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of a Secret of cert-manager."""
+    """A folder with the files of a Secret of cert-manager, and a list of tokens."""
     folder = tmp_path_factory.mktemp("tls")
     files = issue_certificates(folder)
     for path, name in ((files.server, "tls.crt"), (files.server_key, "tls.key"), (files.authority, "ca.crt")):
         path.rename(folder / name)
+    (folder / "tokens").write_text(f"batch:{'0' * 64}\n")
     return folder
 
 
@@ -220,16 +222,16 @@ def test_tokens_overlay_mounts_the_secret_of_the_page(tls_folder: Path):
     spec, container = find_pod("tokens")["spec"], find_container("tokens")
     (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tokens"]
     (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "tokens"]
-    assert (mount["readOnly"], "subPath" in mount, volume["secret"]["defaultMode"]) == (True, False, 0o440)
+    assert (mount["mountPath"], mount["readOnly"], "subPath" in mount) == (TOKENS_FOLDER, True, False)
+    assert volume["secret"] == {"secretName": "tensor-reshape-tokens", "defaultMode": 0o440}
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
     config = read_config("tokens", tls_folder)
-    assert (str(config.token_file), config.authenticates) == (f"{mount['mountPath']}/tokens", True)
+    assert (config.token_file, config.authenticates) == (tls_folder / "tokens", True)
     assert read_config("production", tls_folder).token_file is None
     (command,) = [
         line for line in PAGE.read_text().splitlines() if "create secret generic tensor-reshape-tokens" in line
     ]
-    assert volume["secret"]["secretName"] == "tensor-reshape-tokens"
-    assert command.endswith("--namespace tensor-reshape --from-file=tokens")  # the file is called as the key
+    assert command.endswith("--namespace tensor-reshape --from-file=tokens")  # the key of the Secret is the name of the file
 
 
 def test_token_commands_of_the_page_make_valid_tokens(tmp_path: Path):
