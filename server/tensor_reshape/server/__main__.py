@@ -68,7 +68,7 @@ class SettingOption(click.Option):
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as error:
-            if not ctx.params.get(_CHECK):  # click parses the eager option --check-config first
+            if not ctx.params.get(_CHECK):  # click has already parsed --check-config, because this option is eager
                 raise
             ctx.meta.setdefault(_FAULTS, []).append(error.format_message())
             value = ctx.params[str(self.name)] = self.type_cast_value(ctx, self.get_default(ctx))
@@ -85,8 +85,8 @@ def _build_option(setting: Setting) -> click.Option:
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
         multiple=setting.is_repeatable,
-        # If the default of a setting depends on the system, this argument is None, which differs from every configured
-        # value.
+        # If the default of a setting depends on the system, the option has the default None, which differs from every
+        # configured value.
         default=None if declared.system_default else default,
         show_default=declared.system_default or True,
         metavar=declared.metavar or None,

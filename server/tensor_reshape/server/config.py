@@ -102,7 +102,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(
                 -self.max_calls // self.workers
-            ),  # the share is rounded up, because each worker must admit at least one call
+            ),  # a worker's share is rounded up, because each worker must admit at least one call
         )
 
     @property

@@ -105,7 +105,7 @@ class FallbackCall:
                 message = self.life.outbox.popleft()
                 yield message
                 self._perform(self._engine.sent(self.life, len(message)))
-            self.wait()  # waits until there is memory for the next message
+            self.wait()  # the call waits until there is memory for its next message
         self._engine.message_received(self.life, None)
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
@@ -120,11 +120,12 @@ class FallbackCall:
         if raw is None:
             self._engine.message_received(self.life, None)
             raise reject_empty_call()
-        self.report_message(b"")  # reports an empty message, because the received message needs no reserved memory
+        # The engine gets an empty message, because the received message needs no reserved memory.
+        self.report_message(b"")
         changed = threading.Event()
         with closing(method.open(raw)) as watch:
             watch.begin(changed.set, self._source)
-            # Releases the memory that was reserved for the request message.
+            # This request releases the memory that was reserved for the request message.
             self._perform(self._engine.request_work(self.life, 0))
             self.wait()
             if not self._engine.begin_work(self.life):
@@ -132,7 +133,8 @@ class FallbackCall:
             self._context.add_callback(changed.set)
             try:
                 while True:
-                    # Cleared before the check, so that a status change during the check sets the event again.
+                    # The event is cleared before the check, so that a status change during the check sets the event
+                    # again.
                     changed.clear()
                     latest = watch.find_update() if self._context.is_active() else None
                     if latest is not None:

@@ -1,6 +1,6 @@
 """Log records about the start of a server, with its addresses and main settings.
 
-The supervisor of workers uses this module, so the module imports neither grpc nor protobuf.
+The supervisor process uses this module, so the module imports neither grpc nor protobuf.
 """
 
 import logging
@@ -24,7 +24,7 @@ def announce(
 ) -> None:
     """Logs a record for each address, with its bound port, and one record with the main settings.
 
-    If the server is the fallback server, a warning precedes these records.
+    If the fallback server is used, a warning precedes these records.
 
     Args:
         addresses: the addresses for calls.

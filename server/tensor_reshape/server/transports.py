@@ -1,4 +1,4 @@
-"""Chooses the server that receives calls, which is the server on gRPC's core or, if necessary, the fallback server."""
+"""Chooses the server class, which is the server on gRPC's core or, if necessary, the fallback server."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -43,7 +43,7 @@ class Server(Protocol):
         """Cancels the running calls of a stopping server."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the calls of a stopping server. Returns whether all calls have ended."""
+        """Waits up to `seconds` for the calls of a stopping server. Returns whether all calls have ended."""
 
 
 def choose_serving() -> str:

@@ -94,7 +94,7 @@ class Health:
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
         """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
         responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
-        if hasattr(health_pb2, "HealthListRequest"):  # missing in older versions of grpcio-health-checking
+        if hasattr(health_pb2, "HealthListRequest"):  # older versions of grpcio-health-checking lack the List method
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
         watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
         return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
@@ -179,7 +179,8 @@ class Health:
             try:
                 notify()
             except Exception:
-                _LOGGER.exception("bug")  # an error must not prevent the notification of other watches
+                # An error of one health watch must not prevent the notification of other watches.
+                _LOGGER.exception("bug")
 
 
 def _is_known(raw: bytes) -> bool:

@@ -26,8 +26,10 @@ Normally a request message arrives microseconds after the headers of its call.
 """
 
 _MAX_CALLS = 8192  # the limit includes health watches, because clients keep a watch open for each connection
-_SILENT_SECONDS = 0.1  # the timeout of a call that waits for its request message while other calls wait for memory
-_WAIT_SECONDS = 5.0  # the timeout of a call that waits for memory, because health probes have timeouts of a few seconds
+# The timeout in seconds of a call that waits for its request message while other calls wait for memory.
+_SILENT_SECONDS = 0.1
+# The timeout in seconds of a call that waits for memory, because health probes also only wait a few seconds.
+_WAIT_SECONDS = 5.0
 
 Respond = Callable[[bytes], bytes]
 """Returns the response to a message, or raises a `ReshapeError` or a `statuses.StatusError`."""

@@ -56,8 +56,8 @@ class Budget:
         """Updates the counts of the pools after the holdings of a call have changed."""
         receiving, working = life.holdings
         counted_receiving, counted_working = life.counted
-        # Most calls use only one of the two memory pools. The code skips the unused pool to save time, because the code
-        # runs twice for every call.
+        # Most calls use only one of the two memory pools. This method runs twice for every call, so it skips the unused
+        # pool to save time.
         if receiving != counted_receiving:
             self.receiving.change(life.source, receiving - counted_receiving)
         if working != counted_working:

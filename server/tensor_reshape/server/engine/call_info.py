@@ -86,8 +86,8 @@ class CallInfo:
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # The new trailing metadata is the old trailing metadata and the request id. Two threads that run this code at
-        # the same time assign equal values, so the request id is added only once.
+        # The new trailing metadata consists of the old trailing metadata and the request id. Two threads that run this
+        # code at the same time assign equal values, so the request id is added only once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
@@ -98,7 +98,8 @@ class CallInfo:
         Calling this method again does nothing.
         """
         try:
-            # `pop` is atomic, so two threads that run this code at the same time never get the same gate.
+            # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
+            # list.
             leave = self.gates_to_leave.pop()
         except IndexError:
             return
@@ -115,8 +116,8 @@ class CallInfo:
         """
         if REQUEST_ID_KEY not in self._request_ids:
             found = find_request_id(self.metadata) or secrets.token_hex(_GENERATED_BYTES)
-            # Two threads may run this code at the same time. `setdefault` is atomic, so both threads use the same
-            # request id.
+            # Two threads may make a request id for the same call at the same time. `dict.setdefault` is atomic, so both
+            # threads use the same request id.
             self._request_ids.setdefault(REQUEST_ID_KEY, found)
         return self._request_ids[REQUEST_ID_KEY]
 

@@ -86,7 +86,7 @@ class AccessLog:
             "request_bytes": record.request_bytes,
             "response_messages": record.response_messages,
             "response_bytes": record.response_bytes,
-            "sampled": self._rate,  # each line of the sample stands for 1 / rate calls
+            "sampled": self._rate,  # each line of the access log stands for 1 / rate calls
         }
         _LOGGER.info("call", extra=values)
 

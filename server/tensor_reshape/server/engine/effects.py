@@ -82,8 +82,8 @@ def perform(effects: Iterable[Effect]) -> None:
             elif life.served is not None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
-            # After this error, the call makes no progress, so its stall timeout will end it. The effects for other
-            # calls must still be performed.
+            # After an error, the affected call makes no progress, so its stall timeout will end it. The effects for
+            # other calls must still be performed.
             _LOGGER.exception("bug")
 
 

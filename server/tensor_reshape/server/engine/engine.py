@@ -93,7 +93,7 @@ class Engine:
         self._gates = gates or Gates()
         self.needs_info = bool(journals or self._gates)
         self._clock = clock
-        self._lock = threading.Lock()  # guards `_lives`, `_slots`, the memory pools and the state of calls
+        self._lock = threading.Lock()  # it guards `_lives`, `_slots`, the memory pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
@@ -133,9 +133,9 @@ class Engine:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
         with self._lock:
-            if life.state is _DONE:  # the call ended before it was entered, and FORGET reports its end to the gates
+            if life.state is _DONE:  # the call is already over, and FORGET reports this to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = self.journals  # set before a rejection, because the journals must record the rejection
+            life.journals = self.journals  # the journals must also record a call that is rejected below
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
@@ -196,7 +196,7 @@ class Engine:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
-            # If the state is DONE, the client has disconnected, and the working thread no longer uses the call.
+            # If the state is DONE, the client has disconnected, and no thread works on the call any longer.
             return self._release(life) if life.state is _DONE else ()
 
     def begin_work(self, life: Lifecycle) -> bool:
@@ -270,7 +270,7 @@ class Engine:
             has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client had already disconnected
+                return EndDecision(is_first=False, effects=self._release(life))  # the client has already disconnected
             if before is not _WORKING:
                 return EndDecision(is_first=has_moved, effects=())
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
@@ -336,7 +336,7 @@ class Engine:
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, life.max_message_bytes, life)
-        return self._grant()  # the new claim may get memory at once, because addresses that hold nothing come first
+        return self._grant()  # the call may get memory at once, because clients that hold no memory come first
 
     def _start_read(self, life: Lifecycle) -> Effect:
         """Records the memory that the receive pool has given to a call."""
@@ -373,7 +373,7 @@ class Engine:
             return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
-            claim.owner.claim, claim.owner.since = None, self._clock()  # now the call waits for a worker thread
+            claim.owner.claim, claim.owner.since = None, self._clock()  # the call now waits for a thread
             effects.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
             life = claim.owner

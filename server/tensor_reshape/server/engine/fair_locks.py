@@ -68,11 +68,12 @@ class FairLock:
     def __init__(self) -> None:
         """Starts unlocked."""
         self._lock = threading.Lock()  # this lock guards `_waiting` and `_taken`
-        # Each waiting thread has its own lock, which is released when it is the turn of this thread. The locks are in
-        # the order in which the threads arrived.
+        # Each thread that waits for the fair lock blocks on a lock of its own, which is released when it is the
+        # thread's turn. The deque contains these locks in the order in which the threads arrived.
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False  # whether a thread holds the fair lock, also while it passes to the next thread
-        # The end of the time slice, by `time.monotonic`. Only the thread that holds the fair lock uses this value.
+        self._taken = False  # whether the fair lock is held, also while it passes from one thread to the next
+        # The end of the current time slice, in seconds of `time.monotonic`. Only the thread that holds the fair lock
+        # uses this value.
         self._until = 0.0
 
     def __enter__(self) -> None:

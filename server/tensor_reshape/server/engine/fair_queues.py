@@ -28,7 +28,8 @@ class FairQueue(Generic[Item]):
 
     def __init__(self) -> None:
         """Starts empty."""
-        # Each address in `queues` has at least one connection, and each connection has at least one item.
+        # Each client address in `queues` has at least one connection, and each of these connections has at least one
+        # queued item.
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
 
     def push(self, source: Source, item: Item) -> None:

@@ -75,12 +75,14 @@ class FairPool(Generic[Owner]):
         self._ceiling = limit - reserve
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
-        self._addresses: dict[str, int] = {}  # the number of bytes or slots that each address holds
-        # This dict maps connections to what they hold. It is empty if the pool has no connection share.
+        self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address holds
+        # This dict contains the number of bytes or slots that each connection holds. The dict is empty if the pool does
+        # not limit connections.
         self._connections: dict[Source, int] = {}
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        self._newcomers: OrderedDict[str, None] = OrderedDict()  # the waiting addresses that hold nothing, oldest first
+        # The waiting client addresses that hold nothing, oldest first.
+        self._newcomers: OrderedDict[str, None] = OrderedDict()
 
     @property
     def newcomers(self) -> int:
@@ -117,8 +119,8 @@ class FairPool(Generic[Owner]):
         """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
         if self.waiting.queues and self.is_waited_for:
             return False
-        # This check is a fast path for the usual case, in which most of the pool is free. The check runs twice for
-        # every call.
+        # In the usual case, most of the pool is free, and this check is sufficient. It saves time, because this method
+        # runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -129,9 +131,9 @@ class FairPool(Generic[Owner]):
         """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
-        # The code for addresses is repeated for connections. A common function would cost time, because this code runs
-        # five times for every call. An address or connection that holds nothing is removed, because a client can open
-        # any number of connections one after another.
+        # The same code is repeated for the address and for the connection. A common function would cost time, because
+        # this method runs five times for every call. An address or connection that holds nothing is removed from its
+        # dict, because a client can open any number of connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -161,8 +163,8 @@ class FairPool(Generic[Owner]):
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
-        # While addresses that hold nothing wait, only the claims of these addresses are examined. Otherwise smaller
-        # claims of other addresses could overtake them again and again.
+        # While client addresses that hold nothing wait, only their requests for memory are examined. Otherwise smaller
+        # requests of other addresses could overtake them again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             claim = self.waiting.find(address, self._is_within_share)
             if claim is not None and self.fits(claim.source, claim.size):

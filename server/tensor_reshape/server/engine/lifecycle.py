@@ -57,10 +57,7 @@ class State(Enum):
     """A message is arriving or is processed at once. The call holds memory for the largest allowed message."""
 
     WORKING = auto()
-    """A message is processed, or the client watches a status.
-
-    The call holds the memory of RECEIVING or QUEUED.
-    """
+    """A message is processed, or the client watches a status. The call holds the memory of RECEIVING or QUEUED."""
 
     QUEUED = auto()
     """The message needs long work, which first waits for memory and then for a worker thread.
@@ -106,10 +103,7 @@ class Event(Enum):
     """The call gets the memory and begins to read (the thread that requested the memory, or a thread that freed it)."""
 
     ARRIVE = auto()
-    """A message has arrived.
-
-    In a small unary call, the response is ready, too (the thread that got the message).
-    """
+    """A message has arrived. In a small unary call, the response is ready, too (the thread that got the message)."""
 
     HALF_CLOSE = auto()
     """The client half-closed the call instead of sending a message (the thread that waited for the message)."""
@@ -165,7 +159,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # WORKING has no transition for ABORT, because a call on which the server works makes progress.
+    # The state WORKING has no transition for the event ABORT, because a call on which the server works makes progress.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.RESPOND: State.SENDING,
@@ -173,7 +167,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
-    # If a queued call is over before a worker thread begins, BEGIN_WORK does not change the state.
+    # If a queued call is over before a worker thread begins, the event BEGIN_WORK does not change the state.
     State.QUEUED: {
         Event.GRANT: State.QUEUED,
         Event.BEGIN_WORK: State.WORKING,
@@ -186,7 +180,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # The first ABORT sends an error. If the client does not receive this error, a second ABORT cancels the call.
+    # The first event ABORT sends an error. If the client does not receive this error, a second ABORT cancels the call.
     State.ABORTED: {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
@@ -309,7 +303,7 @@ class Lifecycle:
         claim: the claim for memory for which the call waits. Only a call that is WAITING or QUEUED has one.
     """
 
-    # These defaults are class attributes, so that a call that is rejected at once does not have to set them.
+    # These default values are class attributes, so that a call that is rejected at once does not have to set them.
     source = _NO_SOURCE
     max_message_bytes = 0
     info: CallInfo | None = None

@@ -88,7 +88,8 @@ class ObserverJournal:
         """Reports each event to `observers`, in the order of this sequence."""
         self._observers = tuple(observers)
         self._moves: deque[_Move] = deque()  # the events of all calls that are not reported yet, in their order
-        self._reporting = threading.Lock()  # the thread that reports events holds this lock, for which no thread waits
+        # The thread that reports events holds this lock, and other threads never wait for it.
+        self._reporting = threading.Lock()
         # The records of running calls, which only the reporting thread uses.
         self._records: dict[Lifecycle, CallRecord] = {}
 
@@ -103,8 +104,8 @@ class ObserverJournal:
 
     def deliver(self) -> None:
         """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
-        # After it has released the lock, the loop checks again for events. Another thread may have recorded an event
-        # just before, and may not have reported it because the lock was held.
+        # After this loop has released the lock, it checks again for recorded events. Another thread may have recorded
+        # an event just before, and may not have reported the event because the lock was held.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:

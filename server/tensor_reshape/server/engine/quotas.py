@@ -31,8 +31,8 @@ BURST_SECONDS = 1.0
 MAX_CALLERS = 8192
 """The maximum number of remembered callers without a running call."""
 
-# For each new caller, this number of old callers is examined and perhaps removed. The number is more than one, so that
-# old callers can be removed faster than new callers are added.
+# When a new caller is added, this number of old callers is examined and perhaps removed. The number is more than one,
+# so that old callers can be removed faster than new callers are added.
 _EXAMINED_CALLERS = 2
 _UNIX = "unix"  # the name of the single caller for all clients of unix sockets
 
@@ -62,7 +62,7 @@ class CallerQuotas:
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards the callers, and is only held while calls are counted
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the callers in the order of their latest calls
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the callers, sorted by the time of their latest call
 
     def __len__(self) -> int:
         """The number of remembered callers."""
@@ -83,7 +83,7 @@ class CallerQuotas:
     def leave(self, info: CallInfo) -> None:
         """Records the end of a call; see `gates.Gate`."""
         with self._lock:
-            # The caller of a running call is never forgotten, so `_callers` contains it.
+            # `_callers` contains the caller, because the caller of a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
 
     def _take(self, caller: _Caller) -> LimitError | None:

@@ -26,7 +26,8 @@ from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
-_RLock = type(threading.RLock())  # this class is faster to call than the function `threading.RLock`
+# Calling the class of reentrant locks is faster than calling the function `threading.RLock`.
+_RLock = type(threading.RLock())
 _NO_FLAGS = 0
 _OK_CODE = 0
 

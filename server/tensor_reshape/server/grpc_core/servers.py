@@ -44,8 +44,9 @@ Queueing a call needs one more poll, which takes a tenth of the time of a small 
 calls, because watches and idle streams stay open as long as the connections of their clients.
 """
 
-# If events are always pending, a queued call begins after this number of events of running calls. A small call has two
-# events, so calls begin at the rate at which other calls end. If no event is pending, a queued call begins at once.
+# While events are always pending, the next queued call begins after this number of events of running calls. A small
+# call has two events, so calls begin at the rate at which other calls end. If no event is pending, a queued call begins
+# at once.
 _EVENTS_PER_CALL = 2
 
 _LOGGER = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class Server:
         """
         self.turns = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
-        # GRPC's core represents method paths as bytes.
+        # The core of gRPC represents method paths as bytes.
         self._routes = {name.encode(): route for name, route in routes.items()}
         self._unknown = unknown
         self._find_source = find_source
@@ -97,7 +98,7 @@ class Server:
         self._thread = threading.Thread(target=self._serve, name="serve", daemon=True)
         self._over = threading.Event()
         self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
-        self._is_stopping = False  # while it is True, the server requests no more calls from the core
+        self._is_stopping = False  # if this flag is True, the server requests no more calls
         # Only the receiving thread uses the following attributes.
         self._calls: set[Call] = set()  # the calls that have begun and are not over
         self._queue: FairQueue[NewCall] = FairQueue()
@@ -163,7 +164,7 @@ class Server:
     def _serve(self) -> None:
         poll = self._completions.poll
         waiting = self._queue.queues
-        # The event is not kept in a variable, because the event may hold the last reference to a call, which must be
+        # The event is not kept in a variable, because it may hold the last reference to a finished call, which must be
         # freed at once.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
             self.turns += 1
@@ -175,7 +176,7 @@ class Server:
     def _process(self, event: Any) -> bool:
         """Processes an event. Returns whether more events can follow."""
         tag = event.tag
-        # An event of a running call, which is checked first because most events are of this kind.
+        # Events of running calls are checked first, because most events are of this kind.
         if type(tag) is MethodType:
             if tag(event):
                 self._calls.discard(tag.__self__)

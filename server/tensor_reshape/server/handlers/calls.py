@@ -37,7 +37,7 @@ _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # a handler that has a bug can
 class ServiceCall(Call):
     """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
 
-    # Default values are class attributes, because most calls never set the instance attributes.
+    # The default values are class attributes, because most calls never set these attributes.
     _work = _TENSORS  # the kind of work that the received message needs
     # The status of a successful call with trailing metadata, or None without trailing metadata.
     _good: Status | None = None
@@ -68,7 +68,7 @@ class ServiceCall(Call):
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
-                self.watch()  # while the call waits for memory, only this operation reports a disconnect
+                self.watch()  # the call needs this operation to detect a disconnect
             self._perform(effects)
         except ReshapeError as error:
             self._reject(error)
@@ -200,7 +200,7 @@ class UnaryCall(ServiceCall):
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
-            self.watch()  # from now on, only this operation reports a disconnect
+            self.watch()  # the call needs this operation to detect a disconnect
             self._perform(self._engine.request_work(self._life))
 
     def _respond_light(self, raw: bytes | None) -> bytes | None:
@@ -234,8 +234,8 @@ class StreamCall(ServiceCall):
         ServiceCall.__init__(self, service, stream, new)
         # If `_reserve` were a method, the handler and its session would form a reference cycle.
         self._session = stream.open(partial(_reserve, service, self._life))
-        # While the stream has not ended, this attribute is None. Afterwards it is a tuple with the status to send after
-        # the last response. The status None means OK.
+        # While the stream has not ended, the attribute `_last` is None. When the stream has ended, the attribute
+        # `_last` is a tuple with the status to send after the last response. The status None means OK.
         self._last: tuple[Status | None] | None = None
 
     def begin(self) -> None:
@@ -280,7 +280,7 @@ class StreamCall(ServiceCall):
         """Sends the next response, or the status after the last response (see `ServedCall`)."""
         with self.lock:
             if self.is_sending or not self.is_active:
-                return  # `on_sent` will call `start_send` again
+                return  # `on_sent` will call `start_send` again when the current message is sent
             if self._life.outbox:
                 self.send(self._life.outbox.popleft())
             elif self._last:
@@ -329,8 +329,8 @@ class WatchCall(ServiceCall):
             self._reject(error)
             return
         self._watch = watch
-        self.watch()  # from now on, only this operation reports a disconnect
-        # Frees the memory that was reserved for the request message.
+        self.watch()  # the call needs this operation to detect a disconnect
+        # This request frees the memory that was reserved for the request message.
         self._perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:

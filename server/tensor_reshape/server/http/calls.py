@@ -70,7 +70,7 @@ class HttpCall:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
-            self._message = None  # dropped last, because a thread that has just started needs the message
+            self._message = None  # the message is dropped last, because a thread that has just started needs it
 
     def start_read(self) -> None:
         """Wakes the task of the call when memory is available (see `ServedCall`)."""
@@ -175,7 +175,7 @@ class HttpCall:
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
-        if ended.is_first:  # no earlier event has decided the end of the call
+        if ended.is_first:  # the call has not already been aborted or ended
             self._log(failure.result, failure.field)
         return build_rejection(failure)
 
@@ -185,7 +185,7 @@ class HttpCall:
 
     def _do(self, action: Callable[[], object]) -> None:
         """Runs an action on the thread of the event loop. Any thread may call this method."""
-        with suppress(RuntimeError):  # raised if the event loop has stopped
+        with suppress(RuntimeError):  # the event loop raises RuntimeError if it has stopped
             self._loop.call_soon_threadsafe(action)
 
     def _log(self, result: CallResult, field: str = "") -> None:

@@ -94,7 +94,7 @@ class Connection(H11Protocol):
         else:
             transport.pause_reading()  # `start_tls` resumes reading
             handshake = self.loop.create_task(self._start_tls(transport, self._find_context))
-            # Uvicorn's set of tasks keeps a reference to the task, which prevents its garbage collection.
+            # The set of tasks in uvicorn keeps a reference to the task, which prevents its garbage collection.
             self.tasks.add(handshake)
             handshake.add_done_callback(self.tasks.discard)
 
@@ -118,7 +118,7 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # Makes `flow.drain` wait until the operating system has accepted the whole response.
+        # With these limits, `flow.drain` waits until the operating system has accepted the whole response.
         transport.set_write_buffer_limits(1, 0)
         self.certificate = read_certificate(transport)
         early, self._early_data = self._early_data, None
@@ -137,7 +137,7 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         del exc
         if self._early_data is None:
-            # None instead of `exc`, because uvicorn would leave its idle timer running for an exception.
+            # The argument is not `exc`, because uvicorn would leave its idle timer running after an exception.
             super().connection_lost(None)
         self._remove()
 

@@ -101,7 +101,7 @@ class HttpPort:
         """Closes the port and ends all running calls."""
         self._server.should_exit = self._server.force_exit = True
         if self._loop is not None and self._thread is not None:
-            with suppress(RuntimeError):  # raised if the event loop has ended
+            with suppress(RuntimeError):  # the event loop raises RuntimeError if it has ended
                 self._loop.call_soon_threadsafe(self._connections.close)
             self._thread.join()
         for listener in self._listeners:

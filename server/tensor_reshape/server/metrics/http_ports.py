@@ -1,8 +1,8 @@
 """The HTTP port for Prometheus, which runs prometheus_client's handler on the HTTP server of the standard library.
 
-The port has no encryption and no authentication. The number of connections is not limited, and each connection has a
-thread. Therefore, use an address that only a trusted network can reach. The server closes a connection that sends
-nothing for `SILENT_SECONDS`.
+The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
+connection has a thread. Therefore, use an address that only a trusted network can reach. The server closes a connection
+that sends nothing for `SILENT_SECONDS`.
 """
 
 import logging
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from tensor_reshape.server.transport.listeners import take
 
 SILENT_SECONDS = 2.0
-"""Seconds that the server waits for the next part of a request, or to send a part of a response."""
+"""Seconds that the metrics port waits to receive a part of a request or to send a part of a response."""
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ def build_info_method(info: ServerInfo) -> Method:
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:
-        # The request has no fields. Parsing rejects invalid bytes, but accepts unknown fields of newer clients.
+        # A ServerInfo request has no fields. Parsing it rejects invalid bytes, but accepts unknown fields of newer
+        # clients.
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response
 

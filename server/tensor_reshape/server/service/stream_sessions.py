@@ -1,8 +1,8 @@
 """A StreamReshape call as a state machine, which turns request messages into response messages without I/O.
 
-The chunks of a dense tensor are forwarded one by one and not kept. The chunks of a tensor with strides are collected,
-and its elements are gathered when all chunks have arrived. Only then is the tensor searched for overlapping elements.
-Therefore the cost of a header is limited by its size, whatever its strides are.
+The chunks of a dense tensor are sent back one by one and not kept. The chunks of a tensor with strides are collected,
+and its elements are put into row-major order when all chunks have arrived. Only then does the session check whether
+elements overlap. Therefore the cost of a header depends only on its size, whatever its strides are.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _NO_BYTES = memoryview(b"")
 
 
 class StreamSession:
-    """The state of one call, which receives tensors one after another.
+    """The state of one StreamReshape call, which receives tensors one after another.
 
     Attributes:
         collected: the received bytes of the current tensor if it has strides; otherwise None.
@@ -41,14 +41,15 @@ class StreamSession:
         Args:
             limits: the limits of requests and responses.
             hold: a function that reserves bytes of the server's memory budget or raises LimitError. Each reservation
-                replaces the last one.
+                replaces the previous reservation.
         """
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last one
-        self._output: TensorView | None = None  # the shape and type of the output, without its bytes
+        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last tensor
+        self._output: TensorView | None = None  # the shape and data type of the output tensor, without its bytes
         self._size = 0  # the size of the tensor in bytes, according to its header
-        self._received = 0  # the number of bytes received; equal to `_size` between two tensors
+        # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
+        self._received = 0
         self._found: Chunk | None = None  # a chunk that `estimate` has parsed and `receive` has not used yet
         self.collected: bytearray | None = None
 
@@ -59,7 +60,7 @@ class StreamSession:
             ReshapeError: the error that ends the stream.
         """
         found, self._found = self._found, None
-        # If the message is a large chunk, `estimate` has already parsed it.
+        # If the message is a large chunk, `estimate` has already parsed the chunk.
         message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
@@ -69,7 +70,8 @@ class StreamSession:
     def estimate(self, raw: bytes) -> Estimate:
         """Returns the estimated cost of a message.
 
-        A chunk of a tensor with strides needs no more memory, because its memory was reserved with the header.
+        A chunk of a tensor with strides needs no more memory, because memory for the tensor was reserved when its
+        header arrived.
         """
         if self.collected is not None:
             return Estimate(takes_long=True, needed_bytes=0)
@@ -87,7 +89,7 @@ class StreamSession:
         """Handles the end of the client's messages.
 
         Raises:
-            InvalidRequestError: DATA_SIZE_MISMATCH, because a tensor is incomplete.
+            InvalidRequestError: DATA_SIZE_MISMATCH if the last tensor is incomplete.
         """
         if self._received != self._size:
             raise self._reject_size(self._received, "ended after")
@@ -112,9 +114,9 @@ class StreamSession:
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
-        check_volume(data.dims, data.strides or (), "data")  # `_gather` checks for overlaps when all bytes have arrived
-        # Memory for the received bytes, and three times for the output: the gathered bytes, the response messages, and
-        # the transport's copies of these messages.
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` later checks whether elements overlap
+        # The reserved memory holds the received bytes and three copies of the output. These are the output in row-major
+        # order, the response messages, and the transport's copies of these messages.
         self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()

@@ -1,11 +1,13 @@
-"""One span for each call. A span is created when its call is over, so that running calls need no memory for spans.
+"""One span for each call.
+
+The span of a call is created when the call is over, so that running calls need no memory for spans.
 
 - Attributes that begin with `rpc.` follow OpenTelemetry's conventions for gRPC. Other attributes of a span begin with
   `tensor_reshape.`.
-- If the metadata of the call contain a W3C Trace Context, the client's span is the parent of the new span.
+- If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
   id. Invalid values are omitted, and the limit for metadata also limits the length of both values.
-- The sampling decision comes first. If a call is not sampled, its attributes are not read.
+- The decision about sampling comes first. If a call is not sampled, the attributes for its span are not computed.
 """
 
 import time
@@ -25,7 +27,8 @@ from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
-# OpenTelemetry's conventions count these codes as failures of the server, and other codes as failures of the client.
+# OpenTelemetry's conventions count these status codes as failures of the server, and other error codes as failures of
+# the client.
 _FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StaticReshape": find_output_rank,
@@ -39,10 +42,10 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class _MetadataGetter(Getter[Metadata]):
-    """Lets OpenTelemetry read the metadata of a call like the headers of a request."""
+    """Lets OpenTelemetry read the metadata of a call like HTTP headers."""
 
     def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the values of a name, or None if the name is missing."""
+        """Returns the metadata values of a name, or None if the name is missing."""
         return [value for name, value in carrier if name == key and isinstance(value, str)] or None
 
     def keys(self, carrier: Metadata) -> list[str]:
@@ -57,7 +60,7 @@ class SpanObserver:
     """An `Observer` that creates a span for each finished call."""
 
     def __init__(self, tracer: Tracer) -> None:
-        """Creates spans with `tracer`. The tracer must queue its spans, because `observe` must not block."""
+        """Uses `tracer` to create spans. The tracer must queue its spans, because `observe` must not block."""
         self._tracer = tracer
 
     def observe(self, record: CallRecord, event: Event) -> None:
@@ -71,7 +74,8 @@ class SpanObserver:
         service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            # The parent must not come from the context of this thread, because the thread serves calls of all clients.
+            # The parent span must not come from the context of this thread, because the thread serves calls of all
+            # clients.
             _PROPAGATOR.extract(record.info.metadata, Context(), _GETTER),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
