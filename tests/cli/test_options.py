@@ -8,12 +8,12 @@ from server_processes import ServerProcess
 HUGE = (str(2**63), str(-(2**70)), "1" + "0" * 5000)
 
 
-def test_environment_names_the_server(server: ServerProcess):
+def test_environment_variable_sets_the_server_address(server: ServerProcess):
     outcome = run_command("health", env={"TENSOR_RESHAPE_SERVER": server.address})
     assert (outcome.code, outcome.text) == (0, "SERVING")
 
 
-def test_health_uses_the_variables_of_the_server(server: ServerProcess):
+def test_health_command_uses_the_address_variables_of_the_server(server: ServerProcess):
     port = server.address.rpartition(":")[2]
     for variables in (
         {"TENSOR_RESHAPE_LISTEN": f"0.0.0.0:{port} unix:/none"},

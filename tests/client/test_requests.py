@@ -71,14 +71,14 @@ def test_shape_item_above_i32_is_rejected(item: int):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_plan_builds_the_request_of_its_operation(operation: Operation):
+def test_reshape_call_builds_the_request_of_its_operation(operation: Operation):
     call = plan(operation).build_inline()
     read = decode_reshape_request(operation, call.request)
     assert call.method == OPERATION_METHODS[operation].path
     assert (list(read.question.target), read.data.dims, bytes(read.data.payload)) == ([3, 2], (6,), SIX.tobytes())
 
 
-def test_shape_array_keeps_its_type_and_lists_use_the_widest():
+def test_target_array_keeps_its_dtype_and_lists_use_the_widest():
     views = (
         plan().shape,
         plan(DYNAMIC_RESHAPE).shape,
@@ -95,25 +95,25 @@ def test_different_strides_make_different_requests():
     assert [decode_reshape_request(STATIC_RESHAPE, call.request).data.strides for call in requests] == [None, (1, 2)]
 
 
-def test_calls_decode_their_responses():
+def test_reshape_call_decodes_its_response():
     response = encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes())))
     output = plan().build_inline().decode(response)
     np.testing.assert_array_equal(output, SIX.reshape(3, 2), strict=True)
     assert not output.flags.writeable
 
 
-def test_view_sends_the_same_query_without_data():
+def test_view_transfer_sends_a_shape_query_without_data():
     question = decode_infer_request(plan().build_infer().request).question
     assert (question.operation, question.data, question.target) == (STATIC_RESHAPE, [6], [3, 2])
 
 
-def test_query_is_sent_unchanged():
+def test_infer_shape_request_contains_all_query_options():
     call = build_infer_shape(["N", 4], [-1], special_zero=True, more={"operation": "reshape", "explain": True})
     request = decode_infer_request(call.request)
     assert (request.question.operation, request.explain, request.question.special_zero) == (RESHAPE, True, True)
 
 
-def test_unsendable_query_gets_its_error_in_place():
+def test_batch_returns_an_error_in_place_of_an_unencodable_query():
     queries = [
         ShapeQuery(data_shape=[6], shape=["6"], special_zero=False),
         ShapeQuery(data_shape=[6], shape=["1.5"], special_zero=False),

@@ -25,7 +25,7 @@ def test_inferred_shape_survives_json():
     assert UNRANKED.to_json() == {"shape": None}
 
 
-def test_an_inferred_shape_is_a_sequence():
+def test_inferred_shape_behaves_like_a_sequence():
     assert isinstance(KNOWN, Sequence)
     assert (len(MIXED), list(MIXED)) == (5, [N, FOUR_C, Dim(Interval(2, 8)), None, 7])
     assert (MIXED[0], MIXED[-1], KNOWN[:1]) == (N, 7, (2,))
@@ -43,7 +43,7 @@ def test_an_inferred_shape_equals_the_same_dims_only():
 
 
 @pytest.mark.parametrize("dims", [(), (2, 3), (N, None)], ids=str)
-def test_inferred_shape_hash_equals_the_tuple(dims: tuple[AnyDim, ...]):
+def test_inferred_shape_has_the_hash_of_its_tuple(dims: tuple[AnyDim, ...]):
     assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # the shape is equal to the key
     assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
 
@@ -55,7 +55,7 @@ def test_inferred_shape_prints_in_usual_notation():
     assert [repr(shape) for shape in shapes] == [f"InferredShape({text})" for text in texts]
 
 
-def test_known_raises_for_partial_shapes():
+def test_inferred_shape_known_raises_for_partial_shapes():
     assert KNOWN.known == np.zeros(KNOWN.known).shape == (2, 3)
     for shape in (MIXED, UNRANKED):
         with pytest.raises(ValueError, match="not fully known"):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its
 
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
-def test_shortest_program_of_each_page_prints_its_comments(
+def test_documented_client_programs_print_the_output_in_their_comments(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
     text = (ROOT / program.page).read_text()

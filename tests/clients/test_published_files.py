@@ -17,7 +17,7 @@ def run(command: list[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-def test_grpc_js_calls_with_the_files_of_the_package(
+def test_grpc_js_client_works_with_the_published_proto_files(
     find_program: Callable[[str], Program], server: ServerProcess, tmp_path: Path
 ):
     grpc_js = find_program("grpc_js")  # if it can be installed, npm exists

@@ -93,6 +93,6 @@ MESSAGES = {
 }
 
 
-def test_servers_reject_a_request_for_each_reason_with_its_message():
+def test_each_error_reason_can_be_provoked_on_a_server():
     with run_servers() as servers:
         assert {reason: provoke(reason, servers) for reason in Reason} == MESSAGES

@@ -49,7 +49,7 @@ def test_restarted_and_killed_replicas_lose_no_call(has_tls: bool):
 
 
 @pytest.mark.measured
-def test_busy_server_gets_few_retries_and_serves_all_later():
+def test_overloaded_server_gets_few_retries_and_recovers():
     figures = run_flood(CLIENTS, calls_per_second=20, busy_seconds=2)
     assert 0 < figures.retries <= CLIENTS * RETRIES
     assert figures.lost_after == []

@@ -94,7 +94,7 @@ STANDSTILLS: dict[str, list[bytes]] = {
 }
 
 
-def test_stalled_stream_is_aborted():
+def test_stream_without_progress_is_aborted():
     with open_scene(STALL_SECONDS) as scene, ThreadPoolExecutor() as pool:
 
         def stand_still(messages: list[bytes]) -> None:
@@ -119,7 +119,7 @@ def is_answered(stream: RawStream) -> bool:
     return False
 
 
-def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
+def test_stream_below_the_minimum_rate_is_aborted():
     pause, part, number = threading.Event(), bytes(TRICKLE_BYTES_PER_SECOND), 0
     with open_scene(PATIENT_SECONDS) as scene, open_stream(scene.channel, begin((6 * len(part),))) as slow:
         slow.accept()
@@ -137,7 +137,7 @@ def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
         slow.finish()
 
 
-def test_client_that_never_reads_is_aborted():
+def test_call_of_a_client_that_never_reads_is_aborted():
     payload = bytes(MIB)
     with open_scene(STALL_SECONDS) as scene, open_stream(scene.channel, begin((64 * MIB,))) as stream:
         stream.accept()  # before the stream can stall

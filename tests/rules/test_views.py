@@ -111,7 +111,7 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
 }
 
 
-def test_view_is_decided_from_partial_shapes():
+def test_view_possibility_is_decided_for_partial_shapes():
     found = {row: ask(write_question(RESHAPE, row[0], row[2], True), row[1]) for row in VIEWS}
     assert found == VIEWS
 

@@ -68,17 +68,17 @@ def test_reflection_hides_other_imported_files(reflection: Reflection):
     assert ask(reflection, request).error_response.error_code == 5
 
 
-def test_reflection_v1_equals_v1alpha(reflection: Reflection):
+def test_reflection_v1_and_v1alpha_return_equal_responses(reflection: Reflection):
     (new,), (old,) = (find_files(reflection, f"{version}.ServerReflection").values() for version in (V1, V1ALPHA))
     assert (new.name, new.package, new.options.deprecated) == ("grpc/reflection/v1/reflection.proto", V1, False)
     assert str(old.message_type).replace(V1ALPHA, V1) == str(new.message_type)
     assert str(old.service).replace(V1ALPHA, V1) == str(new.service)
 
 
-def test_unknown_symbol_is_not_found(reflection: Reflection):
+def test_reflection_of_an_unknown_symbol_is_not_found(reflection: Reflection):
     assert ask(reflection, Request(file_containing_symbol="a.B")).error_response.error_code == 5
 
 
-def test_malformed_message_is_rejected(reflection: Reflection):
+def test_malformed_reflection_message_is_rejected(reflection: Reflection):
     with pytest.raises(ReshapeError):
         reflection.respond(b"\xff")

@@ -266,5 +266,5 @@ class EngineMachine(RuleBasedStateMachine):
         assert replay(self.engine.lines, self.config) == self.engine.lines
 
 
-def test_pools_match_the_holdings_of_calls_in_random_runs():
+def test_memory_pools_match_the_memory_of_calls_for_random_events():
     run_state_machine_as_test(EngineMachine, settings=settings(examples(150), stateful_step_count=60))
