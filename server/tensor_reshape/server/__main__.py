@@ -136,7 +136,10 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on a line and exits with status 1. Without faults, prints that the configuration is valid."""
+    """Prints each fault on a line and exits with status 1.
+
+    If nothing is wrong, prints that the configuration is valid.
+    """
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
         values["io_engine"] = _set_engine(values)

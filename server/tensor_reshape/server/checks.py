@@ -26,7 +26,7 @@ _SPARE_ADDRESS = "127.0.0.1:0"  # a unix socket would leave its file in the file
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:
-    """Yields faults in files, addresses and other resources of the system. A fault may be yielded twice.
+    """Yields faults in files, addresses and other resources of the system. The same fault may be yielded twice.
 
     Args:
         settings: the values of the settings. Each value must be within the bounds of its setting.

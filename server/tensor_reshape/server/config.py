@@ -50,10 +50,10 @@ _MAX_PORT = 65535
 
 
 class ConfigError(TensorReshapeError):
-    """The configuration is invalid, or the system cannot serve it.
+    """The configuration is invalid, or a server cannot run with it on this system.
 
     Attributes:
-        faults: the texts of all faults, one line each.
+        faults: the texts of all faults. Each text is one line.
     """
 
     def __init__(self, *faults: str) -> None:
@@ -75,7 +75,10 @@ class TlsFiles:
 # first, so the base classes of `Config` are in reverse order.
 @dataclass(frozen=True, kw_only=True)
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
-    """The settings of one server. The declaration of a field describes its meaning and its valid values."""
+    """The settings of one server.
+
+    The declaration of each field describes the meaning and the valid values of a setting.
+    """
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the values are invalid or conflict."""
@@ -181,7 +184,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot {action} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields combinations of settings that would admit other callers than the operator intends."""
+        """Yields combinations of settings that would admit callers that the operator does not want to admit."""
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
         if any(identity.startswith("token:") for identity in self.allow_identity):
@@ -241,7 +244,7 @@ def _is_proxy(address: str) -> bool:
 def _can_be_looked_up(host: str) -> bool:
     """Returns whether `getaddrinfo` accepts the host.
 
-    For a host that it does not accept, `getaddrinfo` raises UnicodeError instead of OSError.
+    For some invalid host names, `getaddrinfo` raises UnicodeError instead of OSError.
     """
     try:
         host.encode("idna")

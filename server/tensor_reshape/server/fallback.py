@@ -46,7 +46,7 @@ class FallbackCall:
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
 
     def enter(self) -> None:
-        """Adds the call to the engine and waits for a reservation of memory. The message has already arrived.
+        """Adds the call to the engine and waits for a memory reservation. The message of the call has already arrived.
 
         Raises:
             ReshapeError: a gate or the engine rejects the call.

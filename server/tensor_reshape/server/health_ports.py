@@ -64,11 +64,11 @@ class HealthPort:
         self._server.start()
 
     def update(self, now: float, turns: int | None) -> None:
-        """Updates the reported status. Call this method many times a second, on one thread.
+        """Updates the reported status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
-            turns: the number of turns of the thread that receives calls, or None if it is unknown.
+            turns: the number of loop iterations of the thread that receives calls, or None if this number is unknown.
         """
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now

@@ -84,7 +84,7 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        `config.io_engine` has no effect here, because gRPC selects its engine when grpc is imported.
+        The setting `config.io_engine` has no effect here, because gRPC selects its I/O engine when grpc is imported.
 
         Args:
             config: the configuration.
@@ -212,7 +212,7 @@ class Runner:
             pool.shutdown(wait=False)
 
     def _end_open_calls(self) -> None:
-        """Ends calls that would not end on their own within the grace period, such as health watches.
+        """Ends calls that never end on their own, such as health watches, so that they do not use up the grace period.
 
         If the client of a health watch does not read the last message, the watch still stays open for the whole grace
         period.

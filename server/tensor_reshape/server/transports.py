@@ -47,7 +47,7 @@ class Server(Protocol):
 
 
 def choose_serving() -> str:
-    """Returns CORE or PUBLIC, the gRPC interface of this process."""
+    """Returns the gRPC interface that this process uses, which is CORE or PUBLIC."""
     return PUBLIC if find_obstacle() else CORE
 
 

@@ -46,7 +46,7 @@ class Reflection:
         """Returns the response to a message.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
         """
         request = parse_message(reflection_pb2.ServerReflectionRequest, raw)
         (response,) = self._servicer.ServerReflectionInfo(iter((request,)), None)

@@ -39,17 +39,17 @@ class CallInfo:
     Attributes:
         method: the full path of the method, which is always a method of this server.
         peer: gRPC's name of the connection, or an empty text until the connection is known.
-        address: the address of the client. If a trusted proxy forwarded the call, this is not the proxy's address (see
-            `sources`). The address is empty until the call is entered.
+        address: the address of the client. If a trusted proxy forwarded the call, this is the address of the proxy's
+            client (see `sources`). The address is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: a function that returns the TLS properties of the client. Any thread may call it. The properties
-            contain no identity if the client has no certificate.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. The
+            properties contain no identity if the client has no certificate.
         identity: the authenticated identity of the caller. The identity is empty unless an admission check (gate) has
             set it.
-        trailing: the trailing metadata, which is sent with a good status and with an error. Gates may add pairs.
-        is_logged: whether the rejection or failure of the call has already been logged.
-        gates_to_leave: the `leave` methods of the gates that have admitted the call and are not yet informed of its
-            end.
+        trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
+            may add pairs of a name and a value.
+        is_logged: whether the error of the call has already been logged.
+        gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """

@@ -61,7 +61,7 @@ Perform: TypeAlias = Callable[[Iterable[Effect]], None]
 def build_perform(deliver: Callable[[], None] | None) -> Perform:
     """Returns a function that calls `deliver` and then performs effects.
 
-    `deliver` reports the recorded events to observers. If there are no observers, `deliver` must be None.
+    `deliver` reports the recorded events to observers. Without observers, `deliver` must be None.
     """
     if deliver is None:
         return perform
@@ -74,7 +74,10 @@ def build_perform(deliver: Callable[[], None] | None) -> Perform:
 
 
 def perform(effects: Iterable[Effect]) -> None:
-    """Performs effects (see `Perform`). Effects for a call are skipped after its FORGET effect."""
+    """Performs effects (see `Perform`).
+
+    After the effect FORGET of a call, further effects for this call are skipped.
+    """
     for kind, life, arguments in effects:
         try:
             if kind is _FORGET:

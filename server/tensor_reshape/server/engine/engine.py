@@ -62,7 +62,7 @@ class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
-        journals: the journals that record the events of each call. A change applies to calls that begin later.
+        journals: the journals that record the events of each call. A change affects only calls that begin later.
         max_calls: the number of calls that may run at the same time.
         needs_info: whether calls need a `CallInfo`, because a gate or a journal of the constructor reads it.
     """
@@ -82,7 +82,7 @@ class Engine:
             journals: the journals that record the events of each call.
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
-            timeouts: the timeouts of calls without progress. By default, they follow from `config`.
+            timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -210,7 +210,7 @@ class Engine:
 
         Args:
             life: the call.
-            responses: the response messages. `sent` must follow for each of them.
+            responses: the response messages. For each response, the method `sent` must be called later.
             moved: the bytes that the message has added to an unfinished tensor, or None if the tensor is complete.
         """
         size = sum(map(len, responses))
@@ -246,7 +246,7 @@ class Engine:
         """Reserves `size` bytes for a stream in addition to its messages. 0 frees this reservation.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         with self._lock:
             if life not in self._lives:
@@ -264,7 +264,7 @@ class Engine:
         Args:
             life: the call.
             result: the status.
-            size: the size of a unary call's response in bytes. Memory for it stays reserved until the call is over.
+            size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
@@ -369,7 +369,7 @@ class Engine:
         return Effect(Kind.START_WORK, life)
 
     def _grant(self) -> Effects:
-        """Gives memory to waiting calls. The processing pool comes first, because its calls free the receive pool."""
+        """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
         if not any(self._waiting):  # usually no call waits for memory, and this code runs twice for every call
             return ()
         effects: list[Effect] = []

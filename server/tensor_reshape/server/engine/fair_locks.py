@@ -40,7 +40,7 @@ class _FastSwitches:
         self._interval = 0.0  # the original switch interval, which is restored when the last user ends
 
     def begin(self) -> None:
-        """Adds a user. The user must call `end` later."""
+        """Adds a user. The user of the short switch interval must call `end` later."""
         with self._lock:
             if not self._users:
                 self._interval = sys.getswitchinterval()
@@ -77,7 +77,7 @@ class FairLock:
         self._until = 0.0
 
     def __enter__(self) -> None:
-        """Waits for the turn of this thread."""
+        """Waits until it is the turn of this thread."""
         with self._lock:
             if self._taken:
                 gate = threading.Lock()

@@ -91,12 +91,12 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether only the reserved part of the pool is free."""
+        """Whether only the reserved part of the pool (or less) is free."""
         return self.used >= self._ceiling
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a claim waits that does not exceed the connection share."""
+        """Whether at least one claim waits that does not exceed the connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def is_greedy(self, address: str) -> bool:

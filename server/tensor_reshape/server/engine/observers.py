@@ -39,9 +39,9 @@ class CallRecord:
         since: the time at which this state began, as returned by `time.monotonic`.
         seconds: the time that the call has spent in each earlier state.
         request_messages: the number of received messages.
-        request_bytes: the size of these messages.
+        request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
-        response_bytes: the size of these messages.
+        response_bytes: the total size of the response messages in bytes.
         result: the result of the call, or None until the result is decided.
     """
 
@@ -65,7 +65,8 @@ class Observer(Protocol):
     def observe(self, record: CallRecord, event: Event) -> None:
         """Handles an event of a call.
 
-        All events of a call share one `CallRecord`, which later events change. Read it only inside this method.
+        All events of a call share one `CallRecord`, which later events change. Read a `CallRecord` only inside this
+        method.
         """
 
 

@@ -47,7 +47,7 @@ class _Caller:
 
 
 class CallerQuotas:
-    """The quotas of all callers. Any thread may use them."""
+    """The quotas of all callers. Any thread may use this object."""
 
     def __init__(self, max_calls: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts without callers.
@@ -72,7 +72,7 @@ class CallerQuotas:
         """Counts a call for its caller, or rejects the call (see `gates.Gate`).
 
         Raises:
-            LimitError: QUOTA_EXCEEDED.
+            LimitError: the reason is QUOTA_EXCEEDED.
         """
         name = find_caller(info)
         with self._lock:
@@ -97,7 +97,7 @@ class CallerQuotas:
         return None
 
     def _find(self, name: str) -> _Caller:
-        """Returns a caller with its current number of tokens. A new caller gets a full bucket."""
+        """Returns a caller with its current number of tokens. A new caller gets a full token bucket."""
         now = self._clock()
         caller = self._callers.get(name)
         if caller is None:

@@ -72,7 +72,7 @@ def find_stalled(
         lives: all calls.
         timeouts: the timeouts.
         now: the current time by the engine's clock.
-        newcomers: the number of addresses that hold nothing and wait for memory to receive a message.
+        newcomers: the number of client addresses that hold no memory and wait for memory to receive a message.
         is_greedy: a function that returns whether an address holds more than its fair share of a resource that other
             addresses wait for.
     """
@@ -90,14 +90,14 @@ def find_stalled(
 
 
 def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls to abort for waiting addresses that hold nothing.
+    """Returns the calls to abort so that waiting client addresses that hold no memory get some.
 
     A silent call holds memory and only waits for its client. Silent calls of the addresses with the most silent calls
     are aborted first.
 
     Args:
         lives: all calls.
-        wanted: the number of waiting addresses that hold nothing.
+        wanted: the number of waiting client addresses that hold no memory.
         before: only calls whose last progress was before this time are chosen. Calls with later progress are not
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """

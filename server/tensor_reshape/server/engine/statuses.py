@@ -32,7 +32,7 @@ class Failure(NamedTuple):
     Attributes:
         status: the status for the client.
         result: the result for observers.
-        field: the name of the field at fault. It is empty if the error concerns no field.
+        field: the name of the field at fault. The name is empty if the error concerns no field.
     """
 
     status: Status

@@ -187,7 +187,7 @@ class Call(ABC):
         """
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Handles the end of sending a message of `size` bytes. From now on, the next message can be sent."""
+        """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
 
     @abstractmethod
     def on_over(self) -> None:

@@ -62,11 +62,11 @@ class _Tag(Enum):
 
 
 class Server:
-    """A server of gRPC's core. Bind it with `add_port`, and then call `start`.
+    """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
 
     Attributes:
-        turns: the number of events that the receiving thread has processed. A second without events also counts as an
-            event. Only the receiving thread changes this number.
+        turns: the number of events that the receiving thread has processed. Each second without events also counts as
+            an event. Only the receiving thread changes this number.
         on_unknown: a function that is called with the name of a method without a route. The function must not raise an
             exception.
     """

@@ -168,7 +168,10 @@ class ServiceCall(Call):
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Calls the method `work` of a handler. Does nothing if the call is over, because the handler was then dropped."""
+    """Calls the method `work` of a handler.
+
+    If the call is over, its handler was already dropped, and this function does nothing.
+    """
     call = life.served
     if isinstance(call, ServiceCall):
         call.work()
@@ -241,7 +244,7 @@ class StreamCall(ServiceCall):
     def begin(self) -> None:
         """Enters the call into the engine.
 
-        From now on, gRPC's core reports a disconnect at any time (see `ServiceCall`).
+        After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
         """
         self.watch()
         super().begin()

@@ -131,7 +131,10 @@ class HttpCall:
         raise self._rejected.result()
 
     async def _await_work(self, message: bytes, request: Request) -> Response:
-        """Runs the method on the next free thread. Stops waiting for the result if the client disconnects."""
+        """Runs the gRPC method on the next free worker thread.
+
+        Stops waiting for the result if the client disconnects.
+        """
         await self._may_continue.wait()
         # The message is not passed to the thread pool. The queue of the pool would keep the message after the client
         # has disconnected, and the memory budget would not count the message.
@@ -159,7 +162,7 @@ class HttpCall:
     def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
         """Runs `compute`, records that the call ends, and returns the response. Any thread may call this method.
 
-        If `compute` returns None, this method also returns None, because a worker thread must run the gRPC method.
+        If `compute` returns None, this method also returns None. A worker thread must then run the gRPC method.
         """
         try:
             body = compute()

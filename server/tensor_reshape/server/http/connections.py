@@ -50,7 +50,7 @@ class Connection(H11Protocol):
 
     Attributes:
         name: the name of the peer, in gRPC's format.
-        host: the address of the peer, which identifies a host (see `sources.find_address`).
+        host: the address of the peer, in the form of `sources.find_address`.
         certificate: the client's certificate and the names in it, with the same keys as gRPC's `auth_context`.
     """
 

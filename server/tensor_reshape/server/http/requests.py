@@ -34,7 +34,10 @@ def read_metadata(request: Request) -> Metadata:
 
 
 def get_message_size(request: Request) -> int:
-    """Returns the message size that the headers of a request announce. `find_body_error` must accept the request."""
+    """Returns the message size that the headers of a request announce.
+
+    Call this function only for requests that `find_body_error` accepts.
+    """
     if request.method != "POST":
         return len(request.scope["query_string"])
     return int(request.headers["content-length"])
@@ -56,7 +59,9 @@ async def await_disconnect(request: Request) -> None:
 
 
 def find_origin_error(request: Request, hosts: Collection[str]) -> Response | None:
-    """Checks the Host, Origin and Transfer-Encoding headers. Returns an error response, or None if they are allowed.
+    """Checks the Host, Origin and Transfer-Encoding headers.
+
+    Returns an error response, or None if these headers are allowed.
 
     Args:
         request: the request.

@@ -37,7 +37,10 @@ class _Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
-        """Logs an error, unless the connection has failed. The standard library would write the error to stderr."""
+        """Logs an error, unless the connection has failed.
+
+        Without this method, the standard library would write the error to stderr.
+        """
         error = sys.exception()
         if not isinstance(error, OSError):
             _LOGGER.error("bug", exc_info=error)

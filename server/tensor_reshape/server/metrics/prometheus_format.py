@@ -58,7 +58,7 @@ class ServerCollector(Collector):
     def __init__(
         self, config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
     ) -> None:
-        """Collects the metrics of some processes.
+        """Creates a collector for the metrics of all processes of a server.
 
         Args:
             config: the configuration of the server.

@@ -35,7 +35,7 @@ def decode_datatype(name: str, field: str) -> DataType:
     """Returns the data type for a name in the Open Inference Protocol.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     data_type = DATATYPES.get(name)
     if data_type is None:

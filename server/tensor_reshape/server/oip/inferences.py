@@ -246,7 +246,7 @@ def _find_model(request: Request) -> str:
     """Returns the name of the model whose statistics count a request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     return find_model(request.message.model_name, request.message.model_version).name
 

@@ -125,7 +125,7 @@ def find_model(name: str, version: str) -> Model:
     """Returns the model with this name and version. An empty version stands for the only version.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = MODELS.get(name)
     if model is None:

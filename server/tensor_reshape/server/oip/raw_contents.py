@@ -50,10 +50,10 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns the positions of the id and the elements for the response cache, or None if they are not clear.
+        """Returns the positions of the id and the elements for the response cache, or None if they are unknown.
 
         This method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
-        another entry of the raw contents is longer, the response is not found in the cache.
+        another entry of the raw contents is longer than the elements, the response is never cached.
         """
         if not self.raw_contents or len(self.ids) > 1:
             return None
@@ -79,7 +79,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     """Returns the split message, or None if this module cannot split the message.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ def check_parsable(raw: bytes, limit: int) -> bytes:
     """Returns the message unchanged if the message is small enough to be parsed as a whole.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
         text = (

@@ -29,7 +29,7 @@ _ID_HEADER_BYTES = 2  # a field with a short id begins with one byte for the tag
 
 
 class Spans(NamedTuple):
-    """The positions of the two parts in which requests with the same response header may differ.
+    """The positions of the id and the elements, in which requests with the same response header may differ.
 
     Attributes:
         id_begin: the start of the field with the id.

@@ -91,7 +91,7 @@ class QueuedHandler(QueueHandler):
     """
 
     def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
-        """Starts the writer thread. The handler never closes `descriptor`."""
+        """Starts the writer thread. The handler never closes the file descriptor."""
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
@@ -101,7 +101,7 @@ class QueuedHandler(QueueHandler):
 
     @property
     def dropped(self) -> int:
-        """The number of log records that were dropped. Suppressed records do not count."""
+        """The number of log records that were dropped. Suppressed records are not included."""
         return self._dropped + self._writer.failed
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:

@@ -111,8 +111,8 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
     """Returns the limits for the arguments of an application.
 
     Args:
-        arguments: settings of the server with the names of `Config`. Only `max_message_bytes` is accepted. This setting
-            limits the size of responses, and Ray Serve limits the size of requests.
+        arguments: settings of the server with the names of `Config`. Only the setting `max_message_bytes` is accepted.
+            It limits the size of responses, and Ray Serve limits the size of requests.
 
     Raises:
         ValueError: the arguments contain another setting, which would have no effect in a replica.

@@ -38,7 +38,8 @@ class Access:
 
     Attributes:
         certificates: the certificates for TLS, or None for plain text.
-        gates: the gates that check calls. The tuple is empty if the configuration has no requirements.
+        gates: the gates that check calls. The tuple is empty if the configuration requires neither certificates nor
+            tokens.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
@@ -106,7 +107,7 @@ class AccessGate:
         """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
 
         Raises:
-            ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
+            ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
         """
         # The token is checked first, because checking a token takes less time than reading a certificate.
         identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]

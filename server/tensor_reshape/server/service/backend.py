@@ -25,7 +25,7 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
 
     Raises:
         InvalidRequestError: the received bytes do not match the layout of the tensor (see `rules.layouts`).
-        LimitError: OUTPUT_TOO_LARGE.
+        LimitError: the reason is OUTPUT_TOO_LARGE.
     """
     data.check_layout("data")
     size = count_bytes(data.data_type, dims)

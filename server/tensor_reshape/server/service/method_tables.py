@@ -19,7 +19,7 @@ class Method(NamedTuple):
             over.
         respond_light: a function that returns the same response, or None if the work would take long. The default
             always returns None.
-        find_work: the function that returns the kind of work for a message for which `respond_light` returns None.
+        find_work: the function that returns the kind of work for a message that needs a worker thread.
     """
 
     name: str

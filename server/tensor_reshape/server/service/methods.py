@@ -155,7 +155,7 @@ class ReshapeService:
         )
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
-        """Executes a request with few bytes. Returns None for other requests."""
+        """Executes a request with few bytes. Returns None for a larger request."""
         if len(request) > LIGHT_BYTES:
             return None
         response, start = self._find_cached(operation, request)
@@ -186,7 +186,7 @@ class ReshapeService:
             return write(answer_question(read(), self._limits))
 
     def infer_light(self, request: ShapeRequest) -> ShapeAnswer | None:
-        """Executes a query that needs no search. Returns None for other queries.
+        """Executes a query that needs no search. Returns None for a query that needs a search.
 
         Raises:
             ReshapeError: the query is rejected.
@@ -237,7 +237,7 @@ class ReshapeService:
 
         Raises:
             InvalidRequestError: the request breaks a reshape rule, or its bytes do not match the layout of the tensor.
-            LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
+            LimitError: the reason is RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
         """
         return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
 

@@ -33,7 +33,7 @@ class StreamSession:
     """The state of one StreamReshape call, which receives tensors one after another.
 
     Attributes:
-        collected: the received bytes of the current tensor if it has strides; otherwise None.
+        collected: the received bytes of the current tensor if it has strides, or None.
     """
 
     def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:

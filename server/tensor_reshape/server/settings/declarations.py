@@ -43,12 +43,12 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, which is a field with its declaration.
+    """One setting, which is a dataclass field with its declaration.
 
     Attributes:
         name: the name of the field.
         type: the type of one value of the setting, which is bool, int, float, str or Path.
-        is_repeatable: whether the field holds a tuple of values.
+        is_repeatable: whether users may give the setting several times, so that its value is a tuple.
         default: the default of the field.
         declaration: the help text, the bounds and other facts about the setting.
     """

@@ -67,7 +67,7 @@ class Slot:
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
-        """Creates an empty slot. The first `advance` starts a worker.
+        """Creates an empty slot. The first call of `advance` starts a worker.
 
         Args:
             order: the instructions for each worker.
@@ -96,7 +96,7 @@ class Slot:
         return self._worker.pid if self._worker else None
 
     def advance(self, seconds: float) -> bool:
-        """Advances the time by `seconds`, and starts a worker or reads the messages of the current worker.
+        """Advances the clock of the slot by `seconds`, and starts a worker or reads the messages of the current worker.
 
         If the current worker hangs or takes too long to stop, the slot kills the worker.
 

@@ -177,7 +177,7 @@ def _find_obstacle(slots: Sequence[Slot]) -> str:
 
 
 def _hold(address: str, stack: ExitStack) -> str:
-    """Binds an address until `stack` is closed. Returns the address with its bound port."""
+    """Keeps an address bound until `stack` is closed. Returns the address with its bound port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)
