@@ -77,12 +77,12 @@ def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, 
 
 
 @pytest.mark.parametrize("message", [b"short", LONG])
-def test_both_servers_return_the_response_of_a_unary_call(served: EngineServer, connection: Connection, message: bytes):
+def test_core_and_fallback_servers_return_unary_responses(served: EngineServer, connection: Connection, message: bytes):
     assert ask(connection, UNARY, message) == (OK, "", grpc_message(message.upper()))
     served.check_nothing_is_held()
 
 
-def test_both_servers_send_stream_responses_in_order(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_send_stream_responses_in_order(served: EngineServer, connection: Connection):
     messages = [b"a", LONG, b"", b"b" * 5000, b"c"]
     answers = b"".join(grpc_message(message.upper()) for message in messages if message)
     assert ask(connection, STREAM, *messages) == (OK, "", answers)
@@ -94,7 +94,7 @@ def test_both_servers_send_stream_responses_in_order(served: EngineServer, conne
     ("message", "status", "text"),
     [(REJECTED, INVALID_ARGUMENT, "this is rejected"), (BROKEN, INTERNAL, "internal error")],
 )
-def test_both_servers_send_reason_and_request_id_of_failed_calls(
+def test_core_and_fallback_servers_send_error_reasons_and_request_ids(
     served: EngineServer, path: str, message: bytes, status: str, text: str, caplog: pytest.LogCaptureFixture
 ):
     with Connection(served.address) as connection, caplog.at_level(logging.INFO):
@@ -109,12 +109,12 @@ def test_both_servers_send_reason_and_request_id_of_failed_calls(
     served.check_nothing_is_held()
 
 
-def test_both_servers_reject_a_unary_call_without_a_message(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_reject_unary_calls_without_a_message(served: EngineServer, connection: Connection):
     assert ask(connection, UNARY)[0] == INVALID_ARGUMENT
     served.check_nothing_is_held()
 
 
-def test_both_servers_report_calls_to_unknown_methods(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_report_calls_to_unknown_methods(served: EngineServer, connection: Connection):
     names: list[str] = []
     served.server.on_unknown = names.append
     assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
@@ -146,7 +146,7 @@ class Closed:
         raise AssertionError(info)
 
 
-def test_both_servers_reject_calls_by_admission_checks(build: Build):
+def test_core_and_fallback_servers_reject_calls_by_admission_checks(build: Build):
     with serve_engine(build, gates=[Closed()]) as served, Connection(served.address) as connection:
         for path in (UNARY, STREAM):
             assert ask(connection, path, b"message")[0] == "16"
@@ -196,7 +196,7 @@ def test_server_reflection_stream_ends_when_the_server_stops(build: Build):
         assert connection.await_end(stream).status in GIVEN_UP
 
 
-def test_both_servers_apply_quotas_to_running_calls(build: Build):
+def test_core_and_fallback_servers_limit_running_calls_by_quota(build: Build):
     config = Config(max_calls_per_caller=1)
     with serve_engine(build, config, gates=build_quotas(config)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
@@ -209,7 +209,7 @@ def test_both_servers_apply_quotas_to_running_calls(build: Build):
         assert ask(connection, UNARY, b"message")[0] == OK
 
 
-def test_both_servers_reject_calls_above_max_calls(build: Build):
+def test_core_and_fallback_servers_reject_calls_above_max_calls(build: Build):
     with serve_engine(build, Config(max_calls=1)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
         connection.send_data(stream, grpc_message(b"a"))
@@ -218,7 +218,7 @@ def test_both_servers_reject_calls_above_max_calls(build: Build):
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_client_disconnect_releases_memory_and_call_on_both_servers(served: EngineServer, path: str):
+def test_disconnect_releases_call_memory_on_core_and_fallback_servers(served: EngineServer, path: str):
     with Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(bytes(100))[:50])
@@ -243,7 +243,7 @@ def test_stopping_server_finishes_running_calls_and_rejects_new_calls(served: En
     assert served.server.wait(SECONDS)
 
 
-def test_cancel_calls_ends_running_calls_on_both_servers(served: EngineServer, connection: Connection):
+def test_cancel_calls_ends_running_calls_on_core_and_fallback_servers(served: EngineServer, connection: Connection):
     stream = connection.open(STREAM)
     connection.send_data(stream, grpc_message(b"a"))
     served.watcher.await_event(Event.ARRIVE)
@@ -294,7 +294,7 @@ def test_cancelled_health_watch_releases_its_call(build: Build):
             pause.wait(0.01)
 
 
-def test_both_servers_answer_health_checks(build: Build):
+def test_core_and_fallback_servers_answer_health_checks(build: Build):
     health = Health()
     server = build([build_service(Config(), health.build_methods({}))], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"

@@ -128,7 +128,7 @@ def test_recorded_library_results_match_the_current_conformance_cases():
             assert (one.query, one.right) == (query, cases[one.id].right), name
 
 
-def test_recorded_results_exist_for_the_sizes_of_each_library():
+def test_each_library_has_recorded_results_for_its_case_sizes():
     asked = {one.name: list(one.sizes) for library in LIBRARIES.values() for one in library.implementations}
 
     assert {name: [str(size) for size in results.sizes] for name, results in RESULTS.items()} == asked

@@ -41,11 +41,11 @@ def test_rank_of_a_truncated_response_is_correct_or_none(dims: list[int], share:
 
 
 @given(answer=st.binary(max_size=64))
-def test_rank_reader_accepts_any_bytes_without_an_exception(answer: bytes):
+def test_output_rank_reader_accepts_any_bytes_without_an_exception(answer: bytes):
     for find in (find_output_rank, find_stream_rank, find_inferred_rank):
         assert find(answer) in {None, *range(65)}
 
 
-def test_rank_reader_returns_none_for_an_unknown_rank():
+def test_output_rank_reader_returns_none_for_an_unknown_rank():
     answer = reshape_pb2.InferShapeResponse(origins=[reshape_pb2.Origin(text="a")]).SerializeToString()
     assert find_inferred_rank(answer) is None

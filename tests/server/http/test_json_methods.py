@@ -48,7 +48,7 @@ def describe(
         return rejection.reason, rejection.field, rejection.message, rejection.metadata
 
 
-def test_json_query_result_is_equal_inline_and_on_a_thread():
+def test_json_query_result_is_equal_on_event_loop_and_threads():
     body = write_json(QUESTION)
     assert METHODS[INFER_PATH].respond_light(body) == METHODS[INFER_PATH].respond(body, lambda: False)
     assert infer(body) == ANSWER

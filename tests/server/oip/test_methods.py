@@ -33,7 +33,7 @@ def test_inference_probes_are_served_separately_from_other_methods():
     assert probed.isdisjoint(served)
 
 
-def test_inference_request_is_counted_inline_and_on_a_thread():
+def test_inference_request_is_counted_on_receiving_and_worker_threads():
     table = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
     method, raw = find("ModelInfer", table), build_request().SerializeToString()
     answers = [method.respond_light(raw), method.respond(raw, lambda: False)]

@@ -38,7 +38,7 @@ def asked() -> Asked:
     return Asked()
 
 
-def test_query_result_is_equal_inline_and_on_a_thread(asked: Asked):
+def test_query_result_is_equal_on_the_receiving_and_worker_threads(asked: Asked):
     assert asked.queries.respond_light(b"plain") == Asked().queries.respond(b"plain")
 
 

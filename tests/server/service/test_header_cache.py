@@ -68,7 +68,7 @@ def test_header_cache_is_correct_for_requests_with_strides():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_small_request_has_the_same_result_inline(operation: Operation):
+def test_small_request_has_equal_results_on_receiving_and_worker_threads(operation: Operation):
     for size in (0, 4, LIGHT_BYTES // 2, 2 * LIGHT_BYTES):
         service, request = ReshapeService(Limits()), build_request(operation, size)
         light = service.execute_light(operation, request)

@@ -43,7 +43,7 @@ def await_end(process: WorkerProcess) -> None:
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_worker_process_receives_start_and_hurry_messages(monkeypatch: pytest.MonkeyPatch):
+def test_worker_process_receives_start_and_fast_stop_messages(monkeypatch: pytest.MonkeyPatch):
     with run(monkeypatch, READ_ORDER) as process:
         assert await_messages(process) == b"1"
     with run(monkeypatch, READ_HURRY) as process:
