@@ -3,9 +3,10 @@
 - To add a setting, add a field to one of the groups in `settings`. The flag, the environment variable and the
   documentation of a setting are generated. If a new setting limits the reshape rules, also add it to `Config.limits`.
   If a new setting limits the whole server, also add it to `Config.for_worker`.
-- The values of a `Config` never conflict. Creating a `Runner` checks whether a server can run with a `Config` on this
-  system.
-- This module reads nothing from the system. `__main__` reads the flags and the environment.
+- The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
+  whether a server can run with a `Config` on this system.
+- This module does not read flags, environment variables or files. The module `__main__` reads the flags and the
+  environment variables.
 """
 
 import re
@@ -89,8 +90,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
         Args:
             listen: the addresses for calls, with their bound ports.
-            health_listen: the address for health checks with its bound port, if there is one.
-            http_listen: the address for HTTP with its bound port, if there is one.
+            health_listen: the address for health checks with its bound port, or None without such an address.
+            http_listen: the address for HTTP with its bound port, or None without such an address.
         """
         return replace(
             self,
@@ -205,8 +206,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
     Args:
         available: the memory in bytes that calls may use.
         workers: the number of processes that share this memory.
-        max_message_bytes: the configured maximum, which is returned unchanged. If it is None, the function returns the
-            default maximum, or less if the system has little memory.
+        max_message_bytes: the configured maximum, which is returned unchanged. If the argument is None, the function
+            returns the default maximum, or less if the system has little memory.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.

@@ -1,6 +1,6 @@
 """The optional listeners of a server.
 
-One is a port only for health checks, and the other is a port for JSON over HTTP.
+One optional listener is a port only for health checks, and the other is a port for JSON over HTTP.
 """
 
 import ssl

@@ -1,6 +1,6 @@
 """The fallback server, which uses only the public API of grpcio.
 
-It serves if gRPC's core cannot be used directly (see `grpc_core.probes`).
+The fallback server is used if the server cannot use gRPC's core directly (see `grpc_core.probes`).
 
 The fallback server lacks some guarantees, because grpcio's own server does not offer them.
 

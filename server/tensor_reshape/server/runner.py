@@ -297,10 +297,11 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration. Its `io_engine` must be the engine that was selected before grpc was imported.
+        config: the configuration. The value of `io_engine` must be the I/O engine that was selected before grpc was
+            imported.
 
     Raises:
         ConfigError: an address cannot be bound.

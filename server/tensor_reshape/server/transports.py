@@ -15,7 +15,7 @@ class Server(Protocol):
 
     Attributes:
         has_stopped_receiving: whether the thread that receives calls has ended although the server was not stopped.
-        turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. The thread
+        turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. This thread
             makes at least one iteration a second.
         on_unknown: the function that is called with the name of each unknown method that a client calls.
     """

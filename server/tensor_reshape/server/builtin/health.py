@@ -1,7 +1,7 @@
 """The health service `grpc.health.v1`, which reports the status of the server.
 
-`Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock while it
-sends to a watch. A closing watch needs the same lock, which can block the server.
+The class `Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock
+while it sends to a watch. Because a closing watch needs the same lock, that servicer can block the whole server.
 """
 
 import logging
@@ -36,7 +36,7 @@ _RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses
 
 
 class Watch:
-    """The state of one watch call. It implements `service.method_tables.Watch`."""
+    """The state of one health watch, which implements `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
         """Makes a watch that has sent no status yet.
@@ -64,7 +64,7 @@ class Watch:
         return latest
 
     def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which any thread may call when the status has changed; see `method_tables.Watch`.
+        """Registers `notify`, which any thread may call when the status has changed (see `method_tables.Watch`).
 
         Raises:
             LimitError: SERVER_BUSY.

@@ -1,9 +1,9 @@
 """A fair lock for threads that compute, and a short switch interval of the interpreter while they compute.
 
-CPython runs one thread at a time. Several computing threads are not faster than one, and each of them can delay the
-thread that serves calls when that thread wakes up. Computing threads therefore take turns with a `FairLock`. They get
-the lock in the order of arrival, and each thread may keep the lock for a time slice. While a thread computes, the
-interpreter's switch interval is short, so that the serving thread can run soon.
+CPython runs one thread at a time. Several computing threads are therefore not faster than one. In addition, each of
+them can delay the thread that serves calls when that thread wakes up. Computing threads therefore take turns with a
+`FairLock`. They get the lock in the order of arrival, and each thread may keep the lock for a time slice. While a
+thread computes, the interpreter's switch interval is short, so that the serving thread can run soon.
 """
 
 import sys

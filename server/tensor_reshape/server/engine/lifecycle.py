@@ -10,12 +10,12 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 
 In every state except WORKING and ABANDONED, a call can be aborted, and it becomes DONE when gRPC has finished it.
 
-- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine then holds
-  its lock, so only one thread at a time changes a state.
-- `TRANSITIONS` is complete. An event that a state does not list is a bug and raises `IllegalEventError`.
+- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
+  lock for this, so only one thread at a time changes a state.
+- `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
 - A call ends once. Events that arrive after the end of a call is decided do not change the call. Such late events are
   not bugs, because threads, the transport and the client do not wait for each other.
-- Handlers perform the effects of events (`ServedCall`). They only keep state that they need to use the transport.
+- Handlers perform the effects of events (`ServedCall`), and only keep the state that their transport needs.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
@@ -211,7 +211,7 @@ _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """The state of a call does not allow an event. This is a bug of the server."""
+    """The state of a call does not allow an event, which is a bug of the server."""
 
 
 class CallResult(NamedTuple):
@@ -275,12 +275,12 @@ class Lifecycle:
     exceptions, which handlers also change.
 
     Attributes:
-        served: the handler, which performs the effects. It is None as soon as the call is over.
+        served: the handler, which performs the effects, or None as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client. It is set when the call is entered.
+        source: the address and connection of the client, which are set when the call is entered.
         max_message_bytes: the size of the largest message that the call may receive. It is set when the call is
             entered.
-        info: the facts about the call, which are set before the call is entered. It is None if neither a gate nor an
+        info: the facts about the call, which are set before the call is entered. This is None if neither a gate nor an
             observer needs a `CallInfo`.
         state: the current state.
         journals: the journals that record the events of the call.
@@ -357,7 +357,7 @@ class Lifecycle:
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether the server works on the call. Such a call has no stall timeout."""
+        """Whether the server works on the call. A call on which the server works has no stall timeout."""
         return self.state in _WORKED_ON
 
     @property

@@ -5,7 +5,7 @@
   which they report that a response was sent. If a client disconnects while the server waits for a message, some
   transports report HALF_CLOSE and END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
-- Health and reflection calls are not observed, because their engines have no journal.
+- Observers get no events of health and reflection calls, because the engines for these calls have no journal.
 - Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
   block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
@@ -32,8 +32,8 @@ class CallRecord:
 
     Attributes:
         info: the facts that are known before the message arrives.
-        method: the full method path. It is always a method of this server, so it is safe as a label.
-        peer: gRPC's name of the connection. It is empty until the connection is known.
+        method: the full path of the method, which is always a method of this server and therefore safe as a label.
+        peer: gRPC's name of the connection, or an empty text until the connection is known.
         began: the time at which the call was entered, as returned by `time.monotonic`.
         state: the state after the event.
         since: the time at which this state began, as returned by `time.monotonic`.
@@ -42,7 +42,7 @@ class CallRecord:
         request_bytes: the size of these messages.
         response_messages: the number of response messages.
         response_bytes: the size of these messages.
-        result: the result of the call. None until it is decided.
+        result: the result of the call, or None until the result is decided.
     """
 
     info: CallInfo

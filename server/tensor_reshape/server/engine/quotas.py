@@ -69,7 +69,7 @@ class CallerQuotas:
         return len(self._callers)
 
     def admit(self, info: CallInfo) -> None:
-        """Counts a call of its caller, or rejects the call; see `gates.Gate`.
+        """Counts a call for its caller, or rejects the call (see `gates.Gate`).
 
         Raises:
             LimitError: QUOTA_EXCEEDED.
@@ -81,7 +81,7 @@ class CallerQuotas:
             raise rejection
 
     def leave(self, info: CallInfo) -> None:
-        """Records the end of a call; see `gates.Gate`."""
+        """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
             # `_callers` contains the caller, because the caller of a running call is never removed.
             self._callers[find_caller(info)].calls -= 1

@@ -43,7 +43,7 @@ class Failure(NamedTuple):
 class StatusError(Exception):
     """Ends a call with a status that another protocol defines, for example the health protocol.
 
-    Such a status has no `Reason`.
+    The status of another protocol has no `Reason`.
 
     Attributes:
         status: the status for the client.

@@ -1,14 +1,14 @@
-"""Calls over HTTP, which share admission, limits, observers and shutdown with calls over gRPC.
+"""Calls over HTTP, which have the same admission control, limits, observers and shutdown as calls over gRPC.
 
-- The engine treats an HTTP call like a gRPC call. Gates check the headers of the call. An HTTP call takes a concurrency
-  slot and a part of the memory budget, and observers, metrics and the log receive its events. These events contain the
-  gRPC name of the method.
+- The engine treats an HTTP call like a gRPC call. The admission checks (gates) check the headers of an HTTP call. An
+  HTTP call takes a concurrency slot and a part of the memory budget, and observers, metrics and the log receive its
+  events. The events of an HTTP call contain the gRPC name of the method.
 - One task on the event loop of the HTTP port serves a call. Long work runs on threads that gRPC does not use, so HTTP
   and gRPC do not block each other. There are as many threads for long work of HTTP calls as for gRPC calls.
 - In metrics and logs, the message sizes of an HTTP call are the sizes of its JSON.
-- An HTTP call is complete when the connection has accepted the whole response. As over gRPC, the server aborts the call
-  if the client does not read the response. If the client disconnects while a thread works on the call, the call ends at
-  once.
+- An HTTP call is complete when the connection has accepted the whole response. As with gRPC, the server aborts an HTTP
+  call if the client does not read the response. If the client disconnects while a thread works on an HTTP call, the
+  call ends at once.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class HttpCall:
-    """One HTTP call, which one task serves.
+    """One HTTP call, which is served by one asyncio task.
 
     An `HttpCall` does not store its request, because a stored request would keep the message in memory.
     """

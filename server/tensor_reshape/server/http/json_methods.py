@@ -4,10 +4,10 @@
   parsed queries to the service and contain no reshape rules.
 - The field names in a request may be in lowerCamelCase, or as in the proto file. A response uses lowerCamelCase.
 - In a response, 64-bit numbers are strings, because JavaScript cannot represent all of them as numbers.
-- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. The error says where the fault
-  is.
-- Python's JSON parser and protobuf hold the interpreter lock while they work. They therefore only work while a lock of
-  the service is held, and read or write at most one query or result at a time.
+- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. The error for a malformed JSON
+  request names the position or field of the fault.
+- Python's JSON parser and protobuf hold the interpreter lock while they work. Parsing and writing JSON therefore only
+  happen while a lock of the service is held, for at most one query or result at a time.
 """
 
 import json

@@ -4,8 +4,8 @@
 - A request with a body needs a `Content-Length` header, so that the server can reject a body above the size limit
   without reading it.
 - The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request.
-- A body must have the type `application/json`. A browser lets a page of another origin send a body of this type only if
-  the server allows it, and this server never allows it.
+- The body of a request must have the content type `application/json`. A browser lets a page of another origin send a
+  JSON body only if the server allows it, and this server never allows it.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
 - If the server rejects a body, it closes the connection, because the unread rest of the body may be endless.

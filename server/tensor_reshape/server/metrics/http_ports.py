@@ -1,8 +1,8 @@
 """The HTTP port for Prometheus, which runs prometheus_client's handler on the HTTP server of the standard library.
 
 The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
-connection has a thread. Therefore, use an address that only a trusted network can reach. The server closes a connection
-that sends nothing for `SILENT_SECONDS`.
+connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
+connection on which nothing arrives for `SILENT_SECONDS`.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The page that Prometheus scrapes, as a collector of prometheus_client.
+"""Creates the page that Prometheus scrapes. The class `ServerCollector` is a collector of prometheus_client.
 
 - The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
   have the same metrics.

@@ -1,10 +1,11 @@
 """Finds the raw contents (elements as bytes) in a ModelInferRequest, without the message class of protobuf.
 
-- The elements in the raw contents are never parsed or copied. The other fields of the message are small.
-- The fields of the message may have any order, and the message may have unknown fields. Without its raw contents, the
-  message keeps the meaning of all other fields.
-- This module cannot split a message that contains a protobuf group or an overlong varint. The message class of protobuf
-  parses such a message.
+- The elements in the raw contents are never parsed or copied. The fields of a request other than its raw contents are
+  small.
+- The fields of the message may have any order, and the message may have unknown fields. When the raw contents are
+  removed from the message, all other fields keep their meaning.
+- This module cannot split a message that contains a protobuf group or an overlong varint. A message that cannot be
+  split is parsed as a whole by protobuf.
 - At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 

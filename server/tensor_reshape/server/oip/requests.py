@@ -1,8 +1,8 @@
 """Reads a ModelInferRequest and checks it against the protocol. The reshape rules check the shapes later.
 
 - The bytes of a tensor are a view of the received message, or were read from a shared memory region.
-- Inputs and outputs are identified by name and may have any order. The entries of the raw contents belong to the inputs
-  that are not in shared memory, in the order of the inputs.
+- Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input that
+  is not in shared memory, in the order of the inputs.
 - If a request has several errors, the error in the field with the lowest number is reported.
 - A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
   million numbers would delay all other calls.

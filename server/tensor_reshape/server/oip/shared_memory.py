@@ -2,16 +2,16 @@
 
 - The server does not map files into memory. If another process truncated a mapped file, SIGBUS would kill the server.
   If a file that is not mapped is truncated, `preadv` and `pwritev` only transfer fewer bytes.
-- The server opens the file of a region for each use and then closes the file. If the owner unlinks the file, its memory
-  is therefore freed.
-- The server only uses regular files in the directory itself, not in its subdirectories. The files must belong to the
-  server's user and have a link count of 1. Symbolic links, pipes and devices are rejected. The key of a region (its
-  file name) has no slash after its first character, so `O_NOFOLLOW` checks the whole path.
+- The server opens the file of a region for each use and then closes the file. If the owner of a file unlinks the file,
+  its memory is therefore freed.
+- The server only uses regular files in the directory itself, not in its subdirectories. The files of regions must
+  belong to the server's user and have a link count of 1. Symbolic links, pipes and devices are rejected. The key of a
+  region (its file name) has no slash after its first character, so `O_NOFOLLOW` checks the whole path.
 - The server opens the shared memory directory once, when it starts. If this directory or its parent is replaced later,
   the server does not use the new directory.
 - The number of regions and the length of their names are limited. Reading a region allocates as many bytes as the
-  request asks for. The caller must have reserved this memory.
-- Any thread may call all methods of `SharedMemory`. No file is accessed while the lock is held.
+  request asks for. The caller of `SharedMemory.read` must have reserved this memory.
+- Any thread may call all methods of `SharedMemory`. The lock of `SharedMemory` is not held while a file is accessed.
 """
 
 import errno

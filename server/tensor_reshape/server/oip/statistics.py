@@ -1,6 +1,6 @@
 """Statistics of each model, which are the number and the duration of its requests.
 
-The method ModelStatistics returns them.
+The gRPC method ModelStatistics returns these statistics.
 
 - A request is counted once, for the model that it names, when its response or error is known. A request that does not
   name an existing model is not counted.

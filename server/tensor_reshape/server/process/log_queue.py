@@ -5,8 +5,8 @@ A thread that logs therefore never waits for the process that reads the log.
 - The queue of log records is bounded. If the queue is full, further records are dropped.
 - At most RECORDS_PER_SECOND log records of one kind are written per second. Further records of this kind are
   suppressed.
-- `report` logs the numbers of dropped and suppressed records.
-- A log record that cannot be written counts as dropped. The write error has no other effect.
+- The method `report` logs the numbers of dropped and suppressed records.
+- A log record that cannot be written counts as dropped. An error of writing a log record has no other effect.
 """
 
 import logging

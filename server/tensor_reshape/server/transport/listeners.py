@@ -1,4 +1,4 @@
-"""Binds the addresses of a server. An address that another server uses is rejected."""
+"""Binds the addresses of a server. If another server uses an address, binding this address fails."""
 
 import errno
 import socket
