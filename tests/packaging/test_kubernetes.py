@@ -224,7 +224,7 @@ def test_cert_manager_certificate_matches_service_name_and_mount():
 
 
 @pytest.mark.parametrize("overlay", ["monitoring", "production"])
-def test_service_monitor_selects_the_service_and_its_job(overlay: str):
+def test_prometheus_service_monitor_selects_the_kubernetes_service(overlay: str):
     monitor, service = find(overlay, "ServiceMonitor")["spec"], find(overlay, "Service")
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["endpoints"]
