@@ -231,7 +231,9 @@ def test_tokens_overlay_mounts_the_secret_of_the_page(tls_folder: Path):
     (command,) = [
         line for line in PAGE.read_text().splitlines() if "create secret generic tensor-reshape-tokens" in line
     ]
-    assert command.endswith("--namespace tensor-reshape --from-file=tokens")  # the key of the Secret is the name of the file
+    assert command.endswith(
+        "--namespace tensor-reshape --from-file=tokens"
+    )  # the key of the Secret is the name of the file
 
 
 def test_token_commands_of_the_page_make_valid_tokens(tmp_path: Path):
@@ -252,7 +254,7 @@ def test_cert_manager_certificate_matches_service_name_and_mount():
 
 
 @pytest.mark.parametrize("overlay", ["monitoring", "production"])
-def test_service_monitor_selects_the_service_and_its_job(overlay: str):
+def test_prometheus_service_monitor_selects_the_kubernetes_service(overlay: str):
     monitor, service = find(overlay, "ServiceMonitor")["spec"], find(overlay, "Service")
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["endpoints"]

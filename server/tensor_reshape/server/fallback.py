@@ -1,6 +1,6 @@
 """The fallback server, which uses only the public API of grpcio.
 
-It serves if gRPC's core cannot be used directly (see `grpc_core.probes`).
+The fallback server is used if the server cannot use gRPC's core directly (see `grpc_core.probes`).
 
 The fallback server lacks some guarantees, because grpcio's own server does not offer them.
 
@@ -46,7 +46,7 @@ class FallbackCall:
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
 
     def enter(self) -> None:
-        """Adds the call to the engine and waits for a reservation of memory. The message has already arrived.
+        """Adds the call to the engine and waits for a memory reservation. The message of the call has already arrived.
 
         Raises:
             ReshapeError: a gate or the engine rejects the call.

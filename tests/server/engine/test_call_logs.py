@@ -144,7 +144,7 @@ def test_oversized_request_message_is_logged(lines: Lines):
     assert (line["reason"], line["request_id"]) == (Reason.MESSAGE_TOO_LARGE, "ours")
 
 
-def test_aborted_health_check_is_logged(address: str, lines: Lines):
+def test_aborted_health_check_call_is_logged(address: str, lines: Lines):
     with Connection(address) as connection:
         for _ in range(MAX_SILENT + 1):
             connection.open(HEALTH_CHECK)

@@ -72,7 +72,7 @@ def test_effects_of_a_forgotten_call_are_not_performed():
     assert call.done == []
 
 
-def test_stopping_server_drops_calls_without_an_error():
+def test_dropped_calls_of_a_stopping_server_get_no_error():
     call = Recorder()
     perform([Effect(Kind.DROP, call.life, (None,))])
     assert call.done == ["DROP None"]

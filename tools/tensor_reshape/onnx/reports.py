@@ -45,8 +45,8 @@ class Finding:
     Attributes:
         node: the node.
         answer: the inferred output shape, or the rejection.
-        declared: the output shape that the model declares, with None for an unknown dim. None if the model declares no
-            shape.
+        declared: the output shape that the model declares, with None for an unknown dim. The value is None if
+            the model declares no shape.
         inferred: the output shape that onnx infers without the declared shape.
         disagreements: a sentence for each contradiction between these shapes.
         verdict: the verdict.

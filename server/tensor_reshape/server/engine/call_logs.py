@@ -4,14 +4,14 @@ The server logs a line for each rejected or failed call. If the access log is on
 random sample.
 
 - The log line of a call contains the client, the status and the request id, which the client also receives. A log line
-  contains no part of a message. The request id is the only part of the metadata in a log line, and `call_info` checks
-  it.
+  contains no part of a message. The request id is the only part of a call's metadata in a log line, and the module
+  `call_info` checks it.
 - The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
   this line when the error is decided, before it sends the error.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. Such a cancelled call only has a
-  line in the access log.
-- If a message exceeds the limit, gRPC's core rejects the call. For such a rejection, `grpc_core` writes a log line, but
-  the fallback server cannot.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. A call that ends for one of these
+  reasons only has a line in the access log.
+- If a message exceeds the size limit, gRPC's core rejects the call. The package `grpc_core` logs such a rejection, but
+  the fallback server cannot detect it.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
   `process.log_queue`). The number of lines in the access log is not limited, because the access log only has a sample
@@ -43,8 +43,8 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         info: the facts about the call.
         result: the result of the call.
         began: the time at which the call was entered, as returned by `time.monotonic`.
-        field: the field at fault. Empty if the error concerns no field.
-        detail: the message of an error about the load of the server. It names the limit. Empty for any other error.
+        field: the name of the field at fault, or an empty text if the error concerns no field.
+        detail: the message of an error about the load of the server, or an empty text for any other error.
     """
     if info.is_logged:
         return
@@ -59,8 +59,8 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
 class AccessLog:
     """Writes a log line for each call of a random sample when the call is over.
 
-    The access log is an observer. It is also a gate that admits all calls and adds the request id to their trailing
-    metadata. Therefore successful calls also return their request id.
+    The access log is an observer. The access log is also an admission check (gate) that admits all calls and adds the
+    request id to their trailing metadata. Therefore successful calls also return their request id.
     """
 
     def __init__(self, rate: float) -> None:

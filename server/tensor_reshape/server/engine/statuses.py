@@ -32,8 +32,8 @@ class Failure(NamedTuple):
     Attributes:
         status: the status for the client.
         result: the result for observers.
-        field: the name of the field at fault. It is empty if the error concerns no field.
-        detail: the message of an error about the load of the server, for the log. It is empty for any other error.
+        field: the name of the field at fault. The name is empty if the error concerns no field.
+        detail: the message of an error about the load of the server, for the log. It is empty for other errors.
     """
 
     status: Status
@@ -45,7 +45,7 @@ class Failure(NamedTuple):
 class StatusError(Exception):
     """Ends a call with a status that another protocol defines, for example the health protocol.
 
-    Such a status has no `Reason`.
+    The status of another protocol has no `Reason`.
 
     Attributes:
         status: the status for the client.
