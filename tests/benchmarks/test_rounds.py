@@ -26,7 +26,7 @@ def test_benchmark_figures_are_formatted_with_three_significant_digits():
 
 
 @pytest.mark.parametrize(("count", "rounds", "times"), [(10, 10, 1), (2, 2, 1), (9, 18, 2), (3, 6, 2)])
-def test_benchmark_order_lets_each_program_follow_each_other_equally_often(count: int, rounds: int, times: int):
+def test_benchmark_order_balances_which_program_runs_after_which(count: int, rounds: int, times: int):
     entries = [build_entry(number) for number in range(count)]
     orders = [[entries.index(entry) for entry in arrange_round(entries, number)] for number in range(rounds)]
     pairs = [pair for order in orders for pair in pairwise(order)]

@@ -35,7 +35,7 @@ def test_bash_completes_commands_options_and_option_values(words: tuple[str, ...
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
-def test_fish_completes_commands():
+def test_fish_shell_completes_command_names():
     program = 'tensor-reshape completion fish | source; complete --do-complete "tensor-reshape stat"'
     assert run_shell("fish", "--no-config", "-c", program)[0] == "static"
 
@@ -51,7 +51,7 @@ _tensor_reshape_completion
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
-def test_zsh_completes_commands():
+def test_zsh_shell_completes_command_names():
     assert run_shell("zsh", "-f", "-c", ZSH)[0].startswith("static")
 
 

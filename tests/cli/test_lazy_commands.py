@@ -44,7 +44,7 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
     [("--help",), ("--version",), LOCAL, ("static", "--help"), ("completion", "zsh")],
     ids=lambda row: row[0],
 )
-def test_command_without_a_server_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):
+def test_local_command_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):
     assert run_python(LIST_IMPORTS, *arguments).stderr.splitlines()[-1] == "0 []"
 
 

@@ -24,7 +24,7 @@ def test_health_command_uses_the_address_variables_of_the_server(server: ServerP
         assert (outcome.code, outcome.text) == (0, "SERVING"), variables
 
 
-def test_unreadable_target_is_an_error_without_a_traceback(file: Path):
+def test_invalid_target_shape_option_prints_an_error_without_a_traceback(file: Path):
     for command, shape in (("reshape", "a,b"), ("reshape", "@missing.npy"), *(("static", one) for one in HUGE)):
         outcome = run_command(command, file, "--shape", shape, "--no-special-zero", *NOBODY)
         assert (outcome.code in {1, 2, 3}, outcome.errors[-1].startswith("Error: ")) == (True, True), shape

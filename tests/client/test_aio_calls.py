@@ -115,7 +115,7 @@ async def test_async_client_rejects_an_invalid_interceptor_on_creation():
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
 
 
-async def test_closing_a_client_ends_its_calls_with_an_error():
+async def test_closing_an_async_client_ends_its_calls_with_an_error():
     with run_blocked() as (runner, blocked):
         async with AsyncClient(runner.addresses[0]) as client:
             call = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))

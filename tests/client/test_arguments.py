@@ -67,7 +67,7 @@ TARGETS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("method", OPERATIONS)
-def test_non_integer_shape_error_names_valid_values(method: str):
+def test_error_for_a_non_integer_shape_suggests_a_valid_argument(method: str):
     with Client(NOBODY) as client:
         reshape = getattr(client, method)
         assert find_others(TARGETS, lambda target: reshape(SIX, target, special_zero=False)) == {}
@@ -99,12 +99,12 @@ DIMS: dict[str, tuple[object, str]] = {
 }
 
 
-def test_invalid_dim_error_names_valid_values():
+def test_error_for_an_invalid_dim_suggests_valid_forms():
     query: dict[str, Any] = {"shape": [6], "special_zero": False}
     assert find_others(DIMS, lambda dim: infer_locally([ShapeQuery(data_shape=[dim], **query)])) == {}
 
 
-def test_numpy_integers_are_accepted():
+def test_numpy_integers_are_accepted_in_shapes():
     read = read_integers(np.array([2, 3], np.uint8), "shape")
     assert (read, [type(item) for item in read]) == ((2, 3), [int, int])
 
@@ -130,7 +130,7 @@ def test_python_help_shows_that_special_zero_is_required(function: Callable[...,
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1, "1"), ("true", "'true'")])
-def test_non_bool_flag_error_names_valid_values(value: bool, shown: str):
+def test_error_for_a_non_bool_special_zero_suggests_a_bool(value: bool, shown: str):
     text = f"special_zero is {shown}, .* write special_zero=True"
     with Client(NOBODY) as client, pytest.raises(TypeError, match=text):
         client.reshape(SIX, [6], special_zero=value)
@@ -158,7 +158,7 @@ def test_operation_name_is_accepted_in_every_usual_spelling():
 
 
 @pytest.mark.parametrize("name", ["transpose", "", "Reshape-2", None, 3, ["reshape"]], ids=repr)
-def test_unknown_operation_error_lists_the_operations(name: object):
+def test_unknown_operation_error_lists_all_operations(name: object):
     with pytest.raises(InvalidRequestError, match="use one of static_reshape, dynamic_reshape, reshape") as caught:
         read_operation(name)
     assert (caught.value.reason, caught.value.field) == (Reason.OPERATION_UNSPECIFIED, "operation")
@@ -251,7 +251,7 @@ def test_submit_requires_a_method_as_its_first_argument():
 
 
 @pytest.mark.parametrize(("target", "hint"), [([4, -1], "the nearest are 3 and 6"), ([4, 2], "3, or -1, for shape")])
-def test_local_error_names_accepted_values(target: list[int], hint: str):
+def test_local_rejection_lists_accepted_values(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
     assert "accepted" not in caught.value.metadata  # only the server's rejection has it

@@ -52,7 +52,7 @@ def test_short_timeout_error_mentions_a_refused_connection(kind: str, timeout: f
                 client.infer_shape([6], [6], timeout=timeout)
 
 
-def test_wait_until_ready_reports_the_connection_error(kind: str, tmp_path: Path):
+def test_wait_until_ready_timeout_reports_the_connection_error(kind: str, tmp_path: Path):
     with run_runner() as runner, run_runner() as unhealthy:
         unhealthy._health.stop_serving()
         rows: list[tuple[str, dict[str, Any], float, str]] = [

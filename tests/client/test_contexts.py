@@ -111,14 +111,14 @@ def test_error_has_the_request_id_of_the_server_or_call(
         assert (caught.value.__cause__ is not None) == (error is ResponseError)
 
 
-def test_local_error_has_no_request_id(kind: str):
+def test_error_raised_before_sending_has_no_request_id(kind: str):
     with open_client(kind, "127.0.0.1:1") as client, pytest.raises(ReshapeError) as caught:
         client.reshape(SIX, [4], **NAMED)
     assert caught.value.request_id is None
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", "a\nb", "a" * 129, "\u00e4"])
-def test_invalid_request_id_is_rejected(request_id: str):
+def test_invalid_request_id_argument_is_rejected(request_id: str):
     with pytest.raises(ValueError, match="request_id"):
         build_metadata(CallOptions(request_id=request_id))
 

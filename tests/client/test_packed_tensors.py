@@ -67,7 +67,7 @@ def test_progress_of_a_packed_tensor_counts_packed_bytes(client: AnyClient):
     assert seen[-1] == (15, 15)
 
 
-def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
+def test_invalid_packed_tensor_is_rejected_before_sending(client: AnyClient):
     for size in (0, 1, 3):
         with pytest.raises(InvalidRequestError) as caught:
             client.reshape(PackedTensor(DataType.U3, [5], bytes(size)), [-1])
@@ -81,7 +81,7 @@ def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_packed_tensor_can_be_pickled_and_copied(protocol: int):
+def test_packed_tensor_can_be_pickled_and_copied(protocol: int):
     tensor = PackedTensor(DataType.U4, [2, 3], bytearray(b"\x21\x43\x65"))
     twin = pickle.loads(pickle.dumps(tensor, protocol))
     assert (twin, twin.data.readonly) == (tensor, True)

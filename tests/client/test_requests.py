@@ -48,7 +48,7 @@ KEYWORDS: dict[str, tuple[tuple[object, ...], dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_an_unknown_keyword_is_a_type_error_that_names_the_nearest(kind: str):
+def test_unknown_keyword_argument_error_suggests_the_nearest_name(kind: str):
     rows = [(method, *row) for method, (_, names) in KEYWORDS.items() for row in names.items()]
     with open_client(kind, NOBODY) as client:
         for method, wrong, right in rows:
@@ -64,7 +64,7 @@ def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Targe
 
 
 @pytest.mark.parametrize("item", [2**31, -(2**31) - 1])
-def test_shape_item_above_i32_is_rejected(item: int):
+def test_dynamic_reshape_call_rejects_items_above_i32(item: int):
     with pytest.raises(InvalidRequestError, match="does not fit into") as caught:
         plan(DYNAMIC_RESHAPE, shape=[item])
     assert (caught.value.reason, caught.value.field) == (Reason.INVALID_TARGET_VALUE, "shape")
@@ -89,7 +89,7 @@ def test_target_array_keeps_its_dtype_and_lists_use_the_widest():
     assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # StaticReshape has no tensor for the shape
 
 
-def test_different_strides_make_different_requests():
+def test_arrays_with_different_strides_make_different_requests():
     square = np.arange(4, dtype=np.float32).reshape(2, 2)
     requests = [plan(array=array, shape=(4,)).build_inline() for array in (square, square.T)]
     assert [decode_reshape_request(STATIC_RESHAPE, call.request).data.strides for call in requests] == [None, (1, 2)]

@@ -182,7 +182,7 @@ def test_waiting_for_a_server_ends_at_retry_limit_or_deadline():
         assert 1 < seconds <= 2
 
 
-def test_ten_successes_allow_one_more_retry():
+def test_ten_successful_calls_allow_one_more_retry():
     budget = RetryBudget()
     count_grants(budget, 50)
     for _ in range(9):

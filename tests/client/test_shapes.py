@@ -18,7 +18,7 @@ SCALAR = InferredShape(ShapeAnswer(()))
 UNRANKED = InferredShape(ShapeAnswer(None))
 
 
-def test_inferred_shape_survives_json():
+def test_inferred_shape_to_json_returns_json_serializable_values():
     record = MIXED.to_json()
     assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
     assert json.loads(json.dumps(record)) == record
@@ -34,7 +34,7 @@ def test_inferred_shape_behaves_like_a_sequence():
     assert (rows, columns) == (2, 3)
 
 
-def test_an_inferred_shape_equals_the_same_dims_only():
+def test_inferred_shape_equals_only_equal_dims():
     assert all(other == KNOWN for other in ((2, 3), [2, 3], InferredShape(ShapeAnswer((2, 3)))))
     others: list[object] = [(2,), (3, 2), (2, None), "[2, 3]", None, 6, UNRANKED, MIXED]
     assert [other for other in others if other == KNOWN] == []
@@ -48,14 +48,14 @@ def test_inferred_shape_has_the_hash_of_its_tuple(dims: tuple[AnyDim, ...]):
     assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
 
 
-def test_inferred_shape_prints_in_usual_notation():
+def test_inferred_shape_is_printed_as_bracketed_dims():
     shapes = MIXED, KNOWN, SCALAR, UNRANKED
     texts = ["[N, 4*C, 2..8, ?, 7]", "[2, 3]", "[]", "[...]"]
     assert [str(shape) for shape in shapes] == texts
     assert [repr(shape) for shape in shapes] == [f"InferredShape({text})" for text in texts]
 
 
-def test_inferred_shape_known_raises_for_partial_shapes():
+def test_known_attribute_of_a_partial_inferred_shape_raises_value_error():
     assert KNOWN.known == np.zeros(KNOWN.known).shape == (2, 3)
     for shape in (MIXED, UNRANKED):
         with pytest.raises(ValueError, match="not fully known"):
@@ -63,7 +63,7 @@ def test_inferred_shape_known_raises_for_partial_shapes():
 
 
 @pytest.mark.parametrize("use", [len, list, bool, lambda shape: shape[0]], ids=["len", "list", "bool", "index"])
-def test_unknown_rank_is_not_an_empty_shape(use: Callable[[InferredShape], object]):
+def test_inferred_shape_of_unknown_rank_raises_if_used_as_sequence(use: Callable[[InferredShape], object]):
     with pytest.raises(ValueError, match="rank of the shape is unknown"):
         use(UNRANKED)
 

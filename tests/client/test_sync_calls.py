@@ -50,7 +50,7 @@ class Failing(grpc.UnaryUnaryClientInterceptor):
         raise KeyError
 
 
-def test_interceptors_see_every_call_outermost_first(server: ServerProcess):
+def test_interceptors_are_called_in_the_given_order(server: ServerProcess):
     seen, large = list[tuple[str, str]](), np.zeros((64, 65536), np.float32)
     with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
         assert client.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)

@@ -87,7 +87,7 @@ def test_token_is_not_shown_by_repr_or_str(tmp_path: Path):
     assert SECRET not in "".join(map(repr, shown)) + "".join(map(str, shown))
 
 
-def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
+def test_client_reloads_a_replaced_token_file(tmp_path: Path):
     path, other = tmp_path / "token", tmp_path / "other"
     path.write_text("one\n")
     other.write_text("two\n")
@@ -99,7 +99,7 @@ def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(""), lambda path: path.write_text("a b")])
-def test_temporarily_damaged_token_file_is_ignored(damage: Callable[[Path], object], tmp_path: Path):
+def test_client_ignores_a_temporarily_damaged_token_file(damage: Callable[[Path], object], tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("one\n")
     token = FileToken(path)

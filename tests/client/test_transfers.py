@@ -105,7 +105,7 @@ def test_packed_tensor_rejects_options_for_array_outputs(how: dict[str, Any]):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_output_is_writable_only_when_requested(way: str):
+def test_output_array_is_writable_only_when_requested(way: str):
     for writable in (False, True):
         assert make_output(deliver(transfer=way, writable=writable), way).flags.writeable == writable
     assert SIX.flags.writeable

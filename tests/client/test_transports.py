@@ -111,7 +111,7 @@ def reshape(client: Client, **fields: Any) -> object:
     return client.reshape(LARGE, [-1], special_zero=False, transfer="stream", **{"timeout": WAIT_SECONDS, **fields})
 
 
-def test_started_call_returns_its_response(calls: Transport):
+def test_finish_returns_the_response_of_a_started_call(calls: Transport):
     assert calls.send(PATH, b"a question", SECONDS, ()) == b"a question"
     started = [calls.start(PATH, request, SECONDS, ()) for request in (b"one", b"two")]
     assert [call.finish() for call in started] == [b"one", b"two"]
@@ -140,7 +140,7 @@ def test_call_starts_in_the_contextvars_context_of_its_caller(unanswered: Transp
     assert seen == ["the caller's"]
 
 
-def test_grpcio_error_becomes_an_error_of_the_sdk(unanswered: Transport):
+def test_grpcio_error_becomes_an_sdk_error(unanswered: Transport):
     with pytest.raises(UnavailableError) as caught:
         unanswered.send(PATH, b"", SECONDS, ())
     assert caught.value.__context__ is None  # a context would keep the call alive
@@ -202,7 +202,7 @@ def test_stream_without_a_server_raises_a_connection_error():
         reshape(client)
 
 
-def test_stream_to_a_server_that_does_not_read_ends_at_the_deadline():
+def test_stream_to_an_unreading_server_ends_at_its_deadline():
     held = Held()
     with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
         while (

@@ -26,7 +26,9 @@ def find_differences(program: Program, server: ServerProcess, **options: str) ->
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_protobufjs_reads_every_response(find_program: Callable[[str], Program], server: ServerProcess, name: str):
+def test_protobufjs_decodes_every_server_response(
+    find_program: Callable[[str], Program], server: ServerProcess, name: str
+):
     program, loader = find_program("grpc_js"), LOADERS[name]
     modules = program.environment / "node_modules"
     own, shared = modules / loader / "node_modules/protobufjs", modules / "protobufjs"
@@ -36,5 +38,5 @@ def test_protobufjs_reads_every_response(find_program: Callable[[str], Program],
     assert find_differences(program, server, loader=loader) == []
 
 
-def test_protobuf_es_reads_every_response(find_program: Callable[[str], Program], server: ServerProcess):
+def test_protobuf_es_decodes_every_server_response(find_program: Callable[[str], Program], server: ServerProcess):
     assert find_differences(find_program("connect_node"), server) == []

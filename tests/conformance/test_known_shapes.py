@@ -50,7 +50,7 @@ def is_sendable(case: Case) -> bool:
     return small and len(case["data"]) <= 64 and math.prod(case["data"]) <= MAX_VOLUME
 
 
-def test_recorded_library_results_agree_with_the_cases():
+def test_recorded_library_results_agree_with_the_conformance_cases():
     for operation, count in COUNTS.items():
         cases = load_known_cases(operation)
         assert len(cases) == count, operation

@@ -105,7 +105,7 @@ def test_caller_may_call_only_permitted_methods(kind: str, guarded: Guarded):
             assert caught.value.reason is Reason.PERMISSION_DENIED
 
 
-def test_permission_can_be_revoked_without_a_restart(guarded: Guarded):
+def test_caller_permission_can_be_revoked_without_a_restart(guarded: Guarded):
     path = guarded.directory / "authorization.toml"
     replace_file(path, AUTHORIZATION.replace(f'"{SERVICE}/InferShape", ', ""))
     guarded.server.await_records(1, "reloaded", what="authorization")
@@ -175,7 +175,7 @@ def test_authenticated_server_allows_health_checks_and_disables_reflection(guard
         assert [find_code(channel, path, BEARER) for path in REFLECTIONS] == ["UNIMPLEMENTED"] * 2
 
 
-def test_command_line_sends_a_plain_text_token_if_allowed(local_server: ServerProcess, tmp_path: Path):
+def test_command_line_sends_a_token_without_tls_if_allowed(local_server: ServerProcess, tmp_path: Path):
     (tmp_path / "token").write_text(BATCH)
     reach: list[str | Path] = ["--server", local_server.address, "--token-file", tmp_path / "token"]
     assert run_command("info", *reach, "--allow-plaintext-token").code == 0
@@ -204,7 +204,7 @@ def test_token_rotation_in_all_workers_fails_no_call(tmp_path: Path):
                 late.infer_shape([6], [6], special_zero=False)
 
 
-def test_plain_text_tokens_are_rejected_on_network_addresses(tmp_path: Path):
+def test_server_rejects_tokens_without_tls_on_network_addresses(tmp_path: Path):
     (tmp_path / "tokens").write_text(f"web:{BATCH}")
     with pytest.raises(RuntimeError, match="needs TLS"):
         run_server("--token-file", str(tmp_path / "tokens"), "--workers", "2", listen=("0.0.0.0:0",)).__enter__()

@@ -23,7 +23,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-def test_a_server_listens_on_every_address(first: ServerProcess):
+def test_server_listens_on_every_configured_address(first: ServerProcess):
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
@@ -35,7 +35,7 @@ def reject(address: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["port", "unix socket with a percent-encoded path", "name of a taken address"])
-def test_second_server_on_an_address_is_rejected(first: ServerProcess, kind: str):
+def test_second_server_on_a_used_address_fails_to_start(first: ServerProcess, kind: str):
     addresses = {"port": first.address, "name of a taken address": f"localhost:{first.address.rpartition(':')[2]}"}
     address = addresses.get(kind, first.addresses[2])
     assert reject(address).startswith(f"Error: cannot listen on {address}: ")

@@ -84,7 +84,7 @@ def test_client_with_too_many_pings_gets_goaway(server: ServerProcess):
         assert await_goaway(connection) == (ENHANCE_YOUR_CALM, "too_many_pings")
 
 
-def test_metadata_size_limit_is_not_random(server: ServerProcess):
+def test_metadata_size_limit_is_exact_instead_of_random(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         for size in (8500, 12000, 15500):

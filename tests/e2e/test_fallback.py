@@ -74,7 +74,7 @@ def test_fallback_server_logs_the_cause_of_the_fallback(env: dict[str, str], wor
 
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("way", ["inline", "stream"])
-def test_both_clients_reshape_with_the_fallback_server(fallback: ServerProcess, kind: str, way: str):
+def test_sync_and_async_clients_reshape_with_the_fallback_server(fallback: ServerProcess, kind: str, way: str):
     array = LARGE[:1000] if way == "inline" else LARGE  # a stream of several messages
     with open_client(kind, fallback.address) as client:
         output = client.reshape(array, [2, -1], special_zero=False, transfer=way)

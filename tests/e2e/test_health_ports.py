@@ -53,7 +53,7 @@ def test_server_with_workers_serves_the_health_port(files: Certificates):
         assert server.stop() == 0
 
 
-def test_health_address_in_use_is_an_error(tmp_path: Path):
+def test_health_listen_address_in_use_is_an_error(tmp_path: Path):
     address = f"unix:{tmp_path / 's'}"
     with (
         run_server(listen=(address,)),
@@ -79,7 +79,7 @@ def watch_and_leave(address: str) -> int:
     return served
 
 
-def test_many_short_watches_do_not_affect_the_server():
+def test_many_short_health_watches_do_not_affect_the_server():
     with run_server() as server:
         with ThreadPoolExecutor(CHANNELS) as pool:
             served = list(pool.map(watch_and_leave, [server.address] * CHANNELS))

@@ -189,7 +189,7 @@ def test_http_token_permits_only_its_methods(tmp_path: Path):
     assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
 
 
-def test_http_requires_and_reloads_certificates(tmp_path: Path):
+def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
     flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
     observe = ("--http-listen", ANY, "--access-log", "1")

@@ -35,7 +35,7 @@ QUERIES: list[tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any], 
 ]
 
 
-def test_partial_shapes_are_inferred(any_client: AnyClient):
+def test_server_infers_partial_shapes(any_client: AnyClient):
     answers = [str(any_client.infer_shape(data, target, **more)) for data, target, more, _ in QUERIES]
     assert answers == [text for *_, text in QUERIES]
 

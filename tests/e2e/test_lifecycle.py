@@ -102,7 +102,7 @@ def test_interrupting_the_server_start_prints_no_traceback(tmp_path: Path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
-def test_draining_server_reports_not_serving_and_serves_calls():
+def test_draining_server_reports_not_serving_but_still_serves_calls():
     with run_server("--drain-seconds", "30") as server, grpc.insecure_channel(server.address) as channel:
         watches = [watch_health(channel, service) for service in ("", SERVICE)]
         server.process.send_signal(signal.SIGTERM)
@@ -125,7 +125,7 @@ def test_second_signal_ends_running_calls_during_shutdown():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
+def test_further_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
     with run_server("--workers", str(workers)) as server:
         pids = [record["pid"] for record in server.records if record["message"] == "worker serves"]
         assert len(pids) == (workers if workers > 1 else 0)
@@ -137,7 +137,7 @@ def test_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0] * len(pids)
 
 
-def test_idle_clients_and_watches_do_not_delay_shutdown():
+def test_idle_clients_and_health_watches_do_not_delay_shutdown():
     with (
         run_server(*LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
@@ -172,7 +172,7 @@ def test_server_without_numpy_reshapes_dense_tensors(tmp_path: Path):
             assert list(flatten(client)) == list(SIX)
 
 
-def test_running_call_finishes_within_the_grace_period():
+def test_running_call_finishes_within_the_shutdown_grace_period():
     with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)

@@ -22,7 +22,7 @@ STRIDED_TARGET = np.array([[8, 99], [3, 99]], np.int16)[:, 0]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("index", [0, 1], ids=["TCP", "unix socket"])
-def test_each_operation_is_served_on_each_address(server: ServerProcess, kind: str, index: int, way: str):
+def test_each_operation_is_served_on_each_listen_address(server: ServerProcess, kind: str, index: int, way: str):
     def check(output: Array, *shape: int) -> None:
         np.testing.assert_array_equal(output, ROWS.reshape(shape), strict=True)
 

@@ -13,7 +13,7 @@ LARGE = np.zeros(2048, np.float32)  # twice the largest message of the small ser
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_both_clients_read_the_limits_and_features(kind: str, small_server: ServerProcess):
+def test_server_info_returns_limits_to_sync_and_async_clients(kind: str, small_server: ServerProcess):
     with open_client(kind, small_server.address) as client:
         info = client.server_info()
     assert (info.limits.max_message_bytes, info.limits.max_tensor_bytes) == (4096, MAX_TENSOR_BYTES)

@@ -104,7 +104,7 @@ def test_stream_without_progress_is_aborted():
         assert len(list(pool.map(stand_still, STANDSTILLS.values()))) == len(STANDSTILLS)
 
 
-def test_memory_of_cancelled_streams_is_freed():
+def test_server_frees_the_memory_of_cancelled_streams():
     with open_scene(NEVER_SECONDS) as scene:
         for messages in STANDSTILLS.values():
             with open_stream(scene.channel, *messages) as stream:
@@ -148,7 +148,7 @@ def test_call_of_a_client_that_never_reads_is_aborted():
         assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 
-def test_memory_of_failed_streams_is_freed(monkeypatch: pytest.MonkeyPatch):
+def test_server_frees_the_memory_of_failed_streams(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         message = "secret"
         raise RuntimeError(message)
@@ -167,7 +167,7 @@ def test_memory_of_failed_streams_is_freed(monkeypatch: pytest.MonkeyPatch):
         assert scene.engine.await_idle() == 0
 
 
-def test_memory_of_a_lost_connection_is_freed():
+def test_server_frees_the_memory_of_a_lost_connection():
     with open_scene(NEVER_SECONDS) as scene:
         with grpc.insecure_channel(scene.runner.addresses[0], [("grpc.use_local_subchannel_pool", 1)]) as lost:
             streams = [RawStream(lost, 20) for _ in range(20)]

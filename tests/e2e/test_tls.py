@@ -122,7 +122,7 @@ def run_lenient_server(files: Certificates) -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_versions_below_tls_1_2_are_rejected(files: Certificates, server: ServerProcess):
+def test_tls_versions_below_1_2_are_rejected(files: Certificates, server: ServerProcess):
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
     for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
@@ -214,7 +214,7 @@ CALLS: list[Callable[[Client], object]] = [
 ]
 
 
-def test_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
+def test_mtls_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
     authority = trustme.CA()
     files = issue_certificates(tmp_path, authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]

@@ -45,7 +45,7 @@ def test_supervisor_does_not_import_grpc(pair: ServerProcess):
     assert "cygrpc" in Path(f"/proc/{find_pid(pair, 1)}/maps").read_text()
 
 
-def test_worker_without_calls_has_few_threads(pair: ServerProcess):
+def test_idle_server_worker_has_few_threads(pair: ServerProcess):
     process = Path(f"/proc/{find_pid(pair, 1)}")
     names = [thread.read_text() for thread in process.glob("task/*/comm")]
     # The main thread, the log, housekeeping, the thread that receives calls, and one for each of four kinds of work.
@@ -109,7 +109,7 @@ def test_exited_or_hung_workers_are_replaced_without_failed_calls():
     assert max(figures.slowest_seconds.values()) < END_SECONDS  # no call has waited for its deadline
 
 
-def test_draining_workers_report_not_serving(tmp_path: Path):
+def test_draining_server_workers_report_not_serving(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # not a message of the worker
     flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
     with run_server(*flags, env=env) as server, ExitStack() as stack:

@@ -69,7 +69,7 @@ def test_dim_groups_cover_every_input_and_output_dim_in_order(
 
 
 @given(numbers, st.data())
-def test_dim_groups_have_equal_products(data: list[int], draw: st.DataObject):
+def test_grouped_input_and_output_dims_have_equal_products(data: list[int], draw: st.DataObject):
     output = draw.draw(st.permutations(data))
     for group in find_dim_groups(data, output, ()):
         assert prod(data[index] for index in group.data) == prod(output[index] for index in group.output)

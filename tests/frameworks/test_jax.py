@@ -103,7 +103,7 @@ def test_jax_output_is_not_copied(any_client: AnyClient):
 @pytest.mark.parametrize(
     "how", [{"writable": True}, {"transfer": "view", "copy": "never"}], ids=["writable", "no copy"]
 )
-def test_copy_never_is_rejected_for_jax(any_client: AnyClient, how: dict[str, object]):
+def test_jax_output_rejects_the_option_copy_never(any_client: AnyClient, how: dict[str, object]):
     with pytest.raises(ValueError, match="jax"):
         any_client.reshape(SIX, [-1], like=jax.numpy, **how)
 

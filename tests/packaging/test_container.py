@@ -102,7 +102,7 @@ def facts(container: str) -> dict[str, Any]:
     return found
 
 
-def test_container_reshapes_an_array(container: str, port: int):
+def test_server_in_the_container_image_reshapes_an_array(container: str, port: int):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
     with Client(f"127.0.0.1:{port}") as client:

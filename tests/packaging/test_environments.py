@@ -58,7 +58,7 @@ def python(make_environment: Callable[..., Path], wheel: Path) -> Path:
     return make_environment(f"{wheel}[server,examples]", *packages)
 
 
-def test_wheel_passes_its_tests_with_protobuf_6(python: Path):
+def test_installed_wheel_passes_the_tests_with_protobuf_6(python: Path):
     described = json.loads(run(python, "-c", DESCRIBE).stdout)
     assert described["protobuf"].startswith("6.")
     assert [file for file in described["files"] if not Path(file).is_relative_to(python.parents[1] / "lib")] == []

@@ -16,7 +16,7 @@ from locks import LOCKS, ROOT, read_locked, read_pins
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_lock_script_does_not_change_the_lock_files(tmp_path: Path):
+def test_lock_script_leaves_up_to_date_lock_files_unchanged(tmp_path: Path):
     for name in LOCKS:
         shutil.copy(ROOT / name, tmp_path)
     environment = {**os.environ, "FOLDER": str(tmp_path), "VENV": sys.prefix}

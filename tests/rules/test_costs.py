@@ -94,7 +94,7 @@ def count_batch(items: Sequence[BatchItem]) -> int:
     return count_calls(lambda: list(answer_batch(items)))
 
 
-def test_the_items_of_a_batch_share_one_step_budget():
+def test_batch_items_share_one_step_budget():
     budget = StepBudget()
     answer_question(HARD, budget=budget)
     affordable = RESERVE_STEPS // (MAX_STEPS - budget.left - ITEM_STEPS)

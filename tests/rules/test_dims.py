@@ -40,7 +40,7 @@ def test_interval_meet_intersects_and_join_covers_both():
     assert Interval(0, 2).meet(Interval(3, None)).is_empty
 
 
-def test_interval_contains_its_ends():
+def test_interval_contains_its_bounds():
     assert [Interval(2, 3).holds(value) for value in (1, 2, 3, 4)] == [False, True, True, False]
     assert Interval(2, None).holds(MAX)
 
@@ -125,7 +125,7 @@ def test_largest_valid_dims_and_expressions_are_accepted():
     assert check_dims((0, 1, MAX), "data.dims") == (0, 1, MAX)
 
 
-def test_query_may_have_256_symbols():
+def test_shape_query_may_have_256_symbols():
     dims = [name_dim(f"n{index}") for index in range(256)]
     check_symbols([4, None, *dims])
     with pytest.raises(InvalidRequestError) as caught:
@@ -136,7 +136,7 @@ def test_query_may_have_256_symbols():
     )
 
 
-def test_out_of_range_dim_error_names_the_path():
+def test_error_for_an_out_of_range_dim_has_field_path():
     for value in (-1, -(2**63), 2**63, 2**64):
         with pytest.raises(InvalidRequestError) as caught:
             check_dims((1, value), "output.dims")

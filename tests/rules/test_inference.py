@@ -130,13 +130,13 @@ def test_symbol_used_as_a_divisor_is_not_zero():
     assert [find_bounds(dim) for dim in dims or ()] == [Interval(1, None), Interval(1, 6)]
 
 
-def test_largest_rank_of_unknown_dims_is_inferred():
+def test_query_with_maximum_rank_of_unknown_dims_is_answered():
     assert infer(write_question(RESHAPE, "? " * 64, "0 " * 63 + "-1", True)).dims == (None,) * 64
     divided = infer(write_question(STATIC_RESHAPE, "? " * 12, "0 " * 11 + "-1", True)).dims
     assert divided == (*[Dim(Interval(1, None))] * 11, None)
 
 
-def test_expected_minus_one_is_rejected_as_a_dim():
+def test_minus_one_in_an_expected_shape_is_rejected():
     question = Question(RESHAPE, (2, 6), (3, -1), False, None, (3, -1))
     message = r"expected_shape\.dims\[1\] is -1; for an unknown dim, write None, or \? as text"
     with pytest.raises(InvalidRequestError, match=message):
@@ -195,7 +195,7 @@ PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
 }
 
 
-def test_first_broken_rule_is_reported():
+def test_error_reports_the_first_violated_rule():
     assert [describe_answer(question).split()[0] for question, _ in ORDER] == [reason for _, reason in ORDER]
     partial = {row: describe_answer(write_question(RESHAPE, *row)).split()[0] for row in PARTIAL_ORDER}
     assert partial == PARTIAL_ORDER
@@ -285,7 +285,7 @@ def test_inference_result_has_explanation_and_view_only_if_requested():
 
 
 @pytest.mark.parametrize("explain", [True, False])
-def test_error_is_explained_only_when_requested(explain: bool):
+def test_inference_error_is_explained_only_when_requested(explain: bool):
     with pytest.raises(InvalidRequestError) as caught:
         answer_question(ShapeRequest(write_question(RESHAPE, "7", "2 -1", True), explain))
     assert ("accepted" in caught.value.metadata) is explain

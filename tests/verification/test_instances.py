@@ -29,7 +29,7 @@ def make_answer(text: str) -> ShapeAnswer:
 @pytest.mark.parametrize(
     "style", sorted(STYLES.keys() - {"unknown rank"})
 )  # brute force never tries all instances of this style
-def test_instance_search_agrees_with_brute_force(style: str):
+def test_instance_search_finds_the_same_as_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):
         question = choose_question(random, STYLES[style])
@@ -50,16 +50,15 @@ def test_instance_search_agrees_with_brute_force(style: str):
     assert judged
 
 
-def test_instance_with_huge_dims_is_found():
+def test_instance_search_finds_instances_with_huge_dims():
     found = instances.find_instance(make_question(f"{HUGE},{HUGE},7", f"{HUGE},49,-1"), 2, (3**20, 3**20))
     assert found is not None
     assert found.output[1:] == (49, 3**20)
 
 
-def test_instances_respect_symbol_values():
-    assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted(
-        (3, 4), (6, 2), (("N", 3),), (-1, 2)
-    )
+def test_instance_search_assigns_one_value_per_symbol():
+    found = instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6))
+    assert found == Accepted((3, 4), (6, 2), (("N", 3),), (-1, 2))
 
 
 def test_instance_search_stops_at_its_limit():
@@ -68,7 +67,7 @@ def test_instance_search_stops_at_its_limit():
     assert instances.find_instance(question, 4, (2, 2), tries=3) is None
 
 
-def test_answers_are_held_against_instances():
+def test_inferred_shapes_are_checked_against_known_instances():
     bounded, unknown = make_question("2..4,6", "-1,4"), make_question("2,3", "?")
     rankless, expected = make_question("2,3", "..."), make_question("2,3", "...", "?,2")
     rows = {

@@ -71,7 +71,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         """Closes the channel."""
         await self.close()
 
-    if not TYPE_CHECKING:  # type checkers do not see this function, because they report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept a plain `with`
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""

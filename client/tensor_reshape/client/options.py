@@ -177,7 +177,7 @@ def _close_all_after_fork() -> None:
         endpoint.close_after_fork()
 
 
-if hasattr(os, "register_at_fork"):  # Windows does not have this function
+if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
     os.register_at_fork(after_in_child=_close_all_after_fork)
 
 

@@ -126,7 +126,8 @@ class Attempts:
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
         """Returns the pause before the next attempt. The result is None if the call has no next attempt."""
         if isinstance(error, CallTimeoutError):
-            return None  # after None, the caller uses `choose_end`, which may prefer the error of the previous attempt
+            # If the result is None, the caller calls `choose_end`, which may prefer the error of the previous attempt.
+            return None
         self._rejection = None
         if self._budget.is_closed:
             return None

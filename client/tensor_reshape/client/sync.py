@@ -72,7 +72,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """Closes the channel."""
         self.close()
 
-    if not TYPE_CHECKING:  # type checkers do not see this function, because they report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept `async with`
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""

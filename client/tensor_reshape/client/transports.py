@@ -242,6 +242,6 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):  # Windows does not have this function
+if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
     # A forked child process has the parent's channels, but not the threads that could close them.
     os.register_at_fork(after_in_child=_open.clear)

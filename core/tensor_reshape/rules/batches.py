@@ -29,7 +29,9 @@ ITEM_STEPS = 64
 RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
 
-_LINK_STEPS = 8  # this many steps are charged for a linked dim that is not a number, and for each symbol in such a dim
+# If an item uses an earlier output, each dim that is not a number costs this many steps, and so does each of its
+# symbols.
+_LINK_STEPS = 8
 
 
 class BatchItem(NamedTuple):

@@ -175,7 +175,7 @@ def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # A part of the output follows the previous part in both shapes, so the dim counts must ascend on both sides.
+        # Each part begins after the previous part in both shapes, so the numbers of dims must ascend on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))

@@ -58,9 +58,9 @@ def release_freed_memory() -> bool:
 
     def release_arena() -> None:
         free(malloc(_BLOCK_BYTES))
-        # If an allocated block of this thread lies after the free memory, that memory is not at the end of the arena
-        # until the thread has ended. In that case, `free` did not return the memory to the system, and a `malloc_trim`
-        # after the end of the thread would keep it.
+        # If a block of this thread lies after the free memory, the free memory is not at the end of the arena, and
+        # `free` did not return it to the system. `malloc_trim` returns such memory now, but would keep it after the
+        # thread has ended, because the memory would then be at the end of the arena.
         trim(0)
 
     for option, value in _RELEASING.items():

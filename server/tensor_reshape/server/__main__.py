@@ -1,9 +1,9 @@
 """The command `tensor-reshape serve`, also available as `python -m tensor_reshape.server`.
 
-- The command-line options are generated from `SETTINGS`.
+- The command-line options are generated from the list `SETTINGS` in the module `config`.
 - In the server, only this module reads environment variables.
-- gRPC's core reads environment variables once, when grpc is imported. This module therefore sets these variables first,
-  and does not import grpc at the top.
+- gRPC's core reads environment variables once, when grpc is imported. This module therefore sets the environment
+  variables for gRPC first, and only then imports grpc.
 """
 
 import logging
@@ -136,7 +136,10 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on a line and exits with status 1. Without faults, prints that the configuration is valid."""
+    """Prints each fault on a line and exits with status 1.
+
+    If nothing is wrong, prints that the configuration is valid.
+    """
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
         values["io_engine"] = _set_engine(values)
@@ -177,7 +180,8 @@ def _prepare_libraries(engine: Engine) -> None:
     - One variable selects the I/O engine of gRPC's core.
     - The log of gRPC's core is off by default, because its lines have another format and clients can cause any number
       of them. A thread that writes a log line would wait for the process that reads the log.
-    - numpy's linear algebra uses one thread instead of one for each processor, because the server does not need it.
+    - numpy's linear algebra uses one thread instead of one thread for each processor, because the server does not need
+      linear algebra.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251

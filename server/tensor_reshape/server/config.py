@@ -3,9 +3,10 @@
 - To add a setting, add a field to one of the groups in `settings`. The flag, the environment variable and the
   documentation of a setting are generated. If a new setting limits the reshape rules, also add it to `Config.limits`.
   If a new setting limits the whole server, also add it to `Config.for_worker`.
-- The values of a `Config` never conflict. Creating a `Runner` checks whether a server can run with a `Config` on this
-  system.
-- This module reads nothing from the system. `__main__` reads the flags and the environment.
+- The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
+  whether a server can run with a `Config` on this system.
+- This module does not read flags, environment variables or files. The module `__main__` reads the flags and the
+  environment variables.
 """
 
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
+from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.settings.bounds import (
     LEAST_BUDGET_FACTOR,
@@ -49,10 +51,10 @@ _MAX_PORT = 65535
 
 
 class ConfigError(TensorReshapeError):
-    """The configuration is invalid, or the system cannot serve it.
+    """The configuration is invalid, or a server cannot run with it on this system.
 
     Attributes:
-        faults: the texts of all faults, one line each.
+        faults: the texts of all faults. Each text is one line.
     """
 
     def __init__(self, *faults: str) -> None:
@@ -74,7 +76,10 @@ class TlsFiles:
 # first, so the base classes of `Config` are in reverse order.
 @dataclass(frozen=True, kw_only=True)
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
-    """The settings of one server. The declaration of a field describes its meaning and its valid values."""
+    """The settings of one server.
+
+    The declaration of each field describes the meaning and the valid values of a setting.
+    """
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the values are invalid or conflict."""
@@ -89,8 +94,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
         Args:
             listen: the addresses for calls, with their bound ports.
-            health_listen: the address for health checks with its bound port, if there is one.
-            http_listen: the address for HTTP with its bound port, if there is one.
+            health_listen: the address for health checks with its bound port, or None without such an address.
+            http_listen: the address for HTTP with its bound port, or None without such an address.
         """
         return replace(
             self,
@@ -156,8 +161,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (
-                f"memory_budget_bytes is {self.memory_budget_bytes}, but one call in each worker may need {least}. "
-                "Raise memory_budget_bytes, or lower max_message_bytes or workers"
+                f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each worker may"
+                f" need {round_size(least)}. Raise --memory-budget-bytes, or lower --max-message-bytes or --workers"
             )
 
     def _find_single_faults(self) -> Iterator[str]:
@@ -180,7 +185,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot {action} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields combinations of settings that would admit other callers than the operator intends."""
+        """Yields combinations of settings that would admit callers that the operator does not want to admit."""
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
         if any(identity.startswith("token:") for identity in self.allow_identity):
@@ -205,8 +210,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
     Args:
         available: the memory in bytes that calls may use.
         workers: the number of processes that share this memory.
-        max_message_bytes: the configured maximum, which is returned unchanged. If it is None, the function returns the
-            default maximum, or less if the system has little memory.
+        max_message_bytes: the configured maximum, which is returned unchanged. If the argument is None, the function
+            returns the default maximum, or less if the system has little memory.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.
@@ -240,7 +245,7 @@ def _is_proxy(address: str) -> bool:
 def _can_be_looked_up(host: str) -> bool:
     """Returns whether `getaddrinfo` accepts the host.
 
-    For a host that it does not accept, `getaddrinfo` raises UnicodeError instead of OSError.
+    For some invalid host names, `getaddrinfo` raises UnicodeError instead of OSError.
     """
     try:
         host.encode("idna")

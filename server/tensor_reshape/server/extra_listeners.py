@@ -1,6 +1,6 @@
 """The optional listeners of a server.
 
-One is a port only for health checks, and the other is a port for JSON over HTTP.
+One optional listener is a port only for health checks, and the other is a port for JSON over HTTP.
 """
 
 import ssl
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.02
 
 
 class ExtraListeners:
-    """The optional listeners that are configured. All of them stop together with the server.
+    """The optional listeners that are configured. All optional listeners stop together with the server.
 
     Attributes:
         health_address: the address for health checks with its bound port, or None if no such address is configured.
@@ -29,7 +29,7 @@ class ExtraListeners:
     """
 
     def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
-        """Binds the port for health checks. Call `open_gateway` next.
+        """Binds the port for health checks. After the constructor, call `open_gateway`.
 
         Args:
             config: the configuration of the server, with its bound ports.
@@ -95,7 +95,7 @@ class ExtraListeners:
             self._gateway.port.start()
 
     def update_health(self, now: float, turns: int | None) -> None:
-        """Updates the health status. Call this method many times a second, on one thread.
+        """Updates the health status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.

@@ -1,13 +1,13 @@
 """A port that serves only health checks, without TLS.
 
-Probes without a certificate, such as those of Kubernetes, can use it.
+Probes without a certificate, such as those of Kubernetes, can use the health port.
 
 - The health port is a separate server that has only the health methods and accepts only small messages.
 - The health port has its own thread. If the main server's receiving thread makes no turns, the health port reports
   NOT_SERVING, so that probes detect a hanging server.
-- A turn is one iteration of the loop of the receiving thread. This thread makes at least one turn a second, or slightly
-  fewer on a busy machine. The health port cannot detect that the fallback server hangs, because the fallback server
-  does not count turns.
+- A turn is one iteration of the loop of the receiving thread. The receiving thread makes at least one turn a second, or
+  slightly fewer on a busy machine. The health port cannot detect that the fallback server hangs, because the fallback
+  server does not count turns.
 """
 
 import math
@@ -42,7 +42,7 @@ class HealthPort:
         """Binds `address`.
 
         Args:
-            config: the configuration of the server. Its settings for connections also apply to the health port.
+            config: the configuration of the server. The settings for connections also apply to the health port.
             address: the value of `Config.health_listen`.
             max_connections: the maximum number of connections of the port.
             shares: whether other processes listen on the same port.
@@ -64,11 +64,11 @@ class HealthPort:
         self._server.start()
 
     def update(self, now: float, turns: int | None) -> None:
-        """Updates the reported status. Call this method many times a second, on one thread.
+        """Updates the reported status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
-            turns: the number of turns of the thread that receives calls, or None if it is unknown.
+            turns: the number of loop iterations of the thread that receives calls, or None if this number is unknown.
         """
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now

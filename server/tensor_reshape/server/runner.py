@@ -84,7 +84,7 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        `config.io_engine` has no effect here, because gRPC selects its engine when grpc is imported.
+        The setting `config.io_engine` has no effect here, because gRPC selects its I/O engine when grpc is imported.
 
         Args:
             config: the configuration.
@@ -212,7 +212,7 @@ class Runner:
             pool.shutdown(wait=False)
 
     def _end_open_calls(self) -> None:
-        """Ends calls that would not end on their own within the grace period, such as health watches.
+        """Ends calls that never end on their own, such as health watches, so that they do not use up the grace period.
 
         If the client of a health watch does not read the last message, the watch still stays open for the whole grace
         period.
@@ -297,10 +297,11 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration. Its `io_engine` must be the engine that was selected before grpc was imported.
+        config: the configuration. The value of `io_engine` must be the I/O engine that was selected before grpc was
+            imported.
 
     Raises:
         ConfigError: an address cannot be bound.

@@ -30,10 +30,10 @@ def announce(
         addresses: the addresses for calls.
         config: the configuration of the whole server, whose `io_engine` must be the engine in use.
         obstacle: the reason for the fallback server (grpcio's public API), or an empty text if gRPC's core serves.
-        health_address: the address for health checks, if there is one.
-        http_address: the address for HTTP, if there is one.
-        metrics_address: the address for metrics, if there is one. The package `metrics` has already logged a record
-            for this address.
+        health_address: the address for health checks, or None without such an address.
+        http_address: the address for HTTP, or None without such an address.
+        metrics_address: the address for metrics, or None without such an address. The package `metrics` has already
+            logged a record for the address for metrics.
     """
     if obstacle:
         _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})

@@ -19,7 +19,8 @@ class Watchers:
     """The observers of one server.
 
     Attributes:
-        gates: gates of the access log, which never reject a call. These gates must come before all other gates.
+        gates: gates of the access log, which never reject a call. The gates of the access log must come before all
+            other gates.
         observers: observers of every call.
     """
 

@@ -43,7 +43,7 @@ side = st.dictionaries(st.integers(0, 3), st.integers(1, 3), max_size=3).map(Cou
 
 @examples(400)
 @given(st.tuples(interval, interval, interval, interval), side, side, st.tuples(st.integers(1, 12), st.integers(1, 12)))
-def test_narrowed_ranges_equal_brute_force_enumeration(
+def test_solver_narrows_ranges_like_brute_force_enumeration(
     intervals: tuple[Range, ...], left: Counter[int], right: Counter[int], constants: tuple[int, int]
 ):
     bounds = {key: intervals[key] for key in {*left, *right}}
@@ -63,7 +63,7 @@ OPEN: list[tuple[Ends, tuple[int, int], Ends | None]] = [
 ]
 
 
-def test_narrowing_bounds_open_ranges_where_possible():
+def test_solver_bounds_unbounded_ranges_where_possible():
     for bounds, constants, want in OPEN:
         found = narrow_ranges(make_ranges(bounds), Equation([0, 1], [2], constants), range(3))
         assert (found and [found[key] for key in range(3)]) == (want and make_ranges(want)), (bounds, constants)

@@ -47,11 +47,11 @@ def test_reflection_lists_the_services(reflection: Reflection):
     assert names == {SERVICE, "grpc.health.v1.Health", "tests.private.Oracle", *own}
 
 
-def test_reflection_describes_a_service_of_a_private_pool(reflection: Reflection):
+def test_reflection_describes_services_outside_the_default_descriptor_pool(reflection: Reflection):
     assert find_files(reflection, "tests.private.Oracle") == {"private.proto": PRIVATE_FILE}
 
 
-def test_reflection_returns_a_file_with_its_imports(reflection: Reflection):
+def test_reflection_returns_a_proto_file_with_its_imports(reflection: Reflection):
     assert find_files(reflection, SERVICE).keys() == {
         "tensor_reshape/v1/reshape.proto",
         "tensor_reshape/v1/tensor.proto",
@@ -63,7 +63,7 @@ def test_reflection_describes_the_error_details(reflection: Reflection, name: st
     assert "google/rpc/error_details.proto" in find_files(reflection, f"google.rpc.{name}")
 
 
-def test_reflection_hides_other_imported_files(reflection: Reflection):
+def test_reflection_does_not_return_descriptor_proto(reflection: Reflection):
     request = Request(file_by_filename=FileDescriptorProto.DESCRIPTOR.file.name)
     assert ask(reflection, request).error_response.error_code == 5
 

@@ -67,7 +67,9 @@ def test_call_returns_to_the_receive_memory_pool_after_long_work(budget: Budget,
 @pytest.mark.parametrize(
     ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
 )
-def test_response_memory_is_based_on_the_larger_message(budget: Budget, life: Lifecycle, size: int, kept: int):
+def test_response_memory_is_based_on_larger_of_request_and_response(
+    budget: Budget, life: Lifecycle, size: int, kept: int
+):
     life.reading, life.arrived_bytes = MESSAGE, 20
     budget.update(life)
     budget.keep_response(life, size)

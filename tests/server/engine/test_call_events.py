@@ -100,7 +100,7 @@ def test_call_observers_see_the_events_of_unary_and_stream_calls(served: Served,
 
 
 @pytest.mark.parametrize(("name", "messages"), [("a small call", 1), ("a stream", 2)])
-def test_call_record_has_client_messages_and_bytes(served: Served, name: str, messages: int):
+def test_call_record_has_client_address_message_count_and_bytes(served: Served, name: str, messages: int):
     path, data, *_ = CASES[name]
     end_call(served.address, path, data)
     record, _ = served.recorder.await_end()

@@ -55,7 +55,7 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         ({"a": 6, "b": 6, "c": 2}, "abcabcabababab"),
     ],
 )
-def test_fair_lock_serves_threads_in_order_of_arrival(turns: FairLock, slices: dict[str, int], order: str):
+def test_fair_lock_is_granted_to_threads_in_arrival_order(turns: FairLock, slices: dict[str, int], order: str):
     assert work_in_turns(turns, **slices) == order
 
 

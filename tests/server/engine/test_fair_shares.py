@@ -122,14 +122,14 @@ def test_address_without_memory_is_granted_memory_first():
     assert wishes.granted == ["new1", "a1"]
 
 
-def test_new_address_is_granted_while_others_cannot_be():
+def test_new_address_is_granted_memory_while_others_must_wait():
     wishes = Wishes().take(a=35, b=20, c=20)
     wishes.claim(at("b"), 10)
     wishes.claim(at("new"), 10)
     assert wishes.granted == ["new1"]
 
 
-def test_small_claims_do_not_overtake_a_new_address():
+def test_small_memory_requests_do_not_overtake_a_new_address():
     wishes = Wishes().take(a=30, b=30)
     wishes.claim(at("new"), 60)
     wishes.claim(at("a"), 5)
@@ -275,7 +275,7 @@ def test_memory_pool_forgets_addresses_without_memory():
     assert (pool.used, pool._addresses, pool._connections, pool.waiting.queues, pool._newcomers) == (0, {}, {}, {}, {})
 
 
-def test_new_address_is_granted_among_many_waiting_ones():
+def test_new_address_is_granted_memory_among_many_waiting_addresses():
     pool = FairPool[str](4 * MAX_EXAMINED, MAX_EXAMINED, 4 * MAX_EXAMINED)
     for number in range(MAX_EXAMINED):
         pool.change(at(str(number)), 3)

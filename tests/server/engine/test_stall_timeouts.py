@@ -41,7 +41,7 @@ def sweep_after(clock: Clock, reads: int, *, stall_timeout_seconds: float = 30.0
     return Swept(clock, make(reads, stall_timeout_seconds=stall_timeout_seconds, message=message, clock=clock))
 
 
-def test_call_without_progress_is_aborted(clock: Clock):
+def test_call_without_progress_is_aborted_after_the_stall_timeout(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stalled, other = call_all(swept.engine, range(2))
     swept.wait(4)

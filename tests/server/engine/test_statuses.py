@@ -8,7 +8,7 @@ from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, build_failure, find_good_status
 
 
-def test_memory_error_becomes_server_busy():
+def test_python_memory_error_becomes_a_server_busy_status():
     with pytest.raises(MemoryError) as raised:
         np.empty(2**60, np.uint8)
     status = build_failure(raised.value, CallInfo("/a/B", ())).status

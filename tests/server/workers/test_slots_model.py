@@ -86,5 +86,5 @@ class SlotModel(RuleBasedStateMachine):
         assert self.room.slot.pid is None
 
 
-def test_slot_keeps_its_invariants_for_random_events():
+def test_worker_slot_keeps_its_invariants_for_random_events():
     run_state_machine_as_test(SlotModel, settings=settings(examples(100), stateful_step_count=40))

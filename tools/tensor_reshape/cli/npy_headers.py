@@ -45,7 +45,7 @@ class Placement(NamedTuple):
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
             message = (
-                f"its header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
+                f"the header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
                 f"{buffer.nbytes - self.offset} follow"
             )
             raise ValueError(message)
@@ -61,15 +61,15 @@ def read_npy(file: IO[bytes]) -> Placement:
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
-        message = "it does not start with the signature of the .npy format"
+        message = "the array does not start with the signature of the .npy format"
         raise ValueError(message) from None
     reader = _READERS.get(version)
     if reader is None:
-        message = f"its format version {version[0]}.{version[1]} contains records, which are not tensors"
+        message = f"the format version {version[0]}.{version[1]} contains records, which are not tensors"
         raise ValueError(message)
     dims, is_fortran, dtype = reader(file)
     if dtype.hasobject:
-        message = "it contains Python objects, which are not loaded for safety"
+        message = "the array contains Python objects, which are not loaded for safety"
         raise ValueError(message)
     return Placement(file.tell(), dtype, dims, is_fortran)
 

@@ -88,7 +88,7 @@ def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]
 def _read_compressed(stream: IO[bytes], size: int) -> Array:
     placement = read_npy(stream)
     if placement.offset + placement.nbytes != size:
-        message = f"its header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
+        message = f"the header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
         raise ValueError(message)
     return read_elements(placement, stream)
 
@@ -104,6 +104,6 @@ def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
     file.seek(start)
     placement = read_npy(file)
     if placement.offset + placement.nbytes > start + info.file_size:
-        message = f"its header announces {placement.nbytes} bytes of elements, more than the member has"
+        message = f"the header announces {placement.nbytes} bytes of elements, more than the member has"
         raise ValueError(message)
     return placement

@@ -46,11 +46,11 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
-        message = f"its header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
+        message = f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
         raise ValueError(message)
     header = json.loads(_read(file, length))
     if not isinstance(header, dict):
-        message = "its header is not a JSON object"
+        message = "the header is not a JSON object"
         raise ValueError(message)  # noqa: TRY004 - the file is wrong, not an argument
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     return _place(record, _LENGTH.size + length)
@@ -75,7 +75,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
 def _read(file: IO[bytes], size: int) -> bytes:
     raw = file.read(size)
     if len(raw) != size:
-        message = "it ends inside its header"
+        message = "the file ends inside its header"
         raise ValueError(message)
     return raw
 
@@ -84,16 +84,16 @@ def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
     except (TypeError, KeyError, ValueError) as error:
-        message = f"its header does not describe the tensor: {error!r}"
+        message = f"the header does not describe the tensor: {error!r}"
         raise ValueError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
-        message = "its header has an invalid dim or offset"
+        message = "the header has an invalid dim or offset"
         raise ValueError(message)
     if name not in _DATA_TYPES:
-        message = f"its type {name} is not one of {', '.join(_DATA_TYPES)}"
+        message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
         raise ValueError(message)
     placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
     if last - first != placement.nbytes:
-        message = f"its header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
+        message = f"the header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
         raise ValueError(message)
     return placement

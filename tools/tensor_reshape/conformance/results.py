@@ -121,7 +121,7 @@ def read_results(path: Path) -> Results:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.pop("format") != FORMAT:
-            message = f"its format is not {FORMAT}"
+            message = f"the format is not {FORMAT}"
             raise ValueError(message)  # noqa: TRY301 - reported like the other errors
         rows = [Difference(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
         return Results(**record, differences=rows)

@@ -102,8 +102,7 @@ class _Scope:
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
     """Returns the Reshape nodes of a model in order, with the declared or inferred shapes."""
     nodes: list[ReshapeNode] = []
-    # Before IR version 4, every constant also had to be an input, so such an input is a constant that callers do not
-    # replace.
+    # Before IR version 4, every constant also had to be an input, so such an input still counts as a constant.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
     replaceable = frozenset(given.name for given in model.graph.input if is_replaceable)
     _read_graph(model.graph, "", _Scope(ChainMap(), ChainMap(), ChainMap(), replaceable), params, nodes)

@@ -204,7 +204,7 @@ class System:
 
         Args:
             monomial: the dim.
-            solution: the ranges of the output variables. None: the ranges of the query are used.
+            solution: the ranges of the output variables. If None, the ranges of the query are used.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]

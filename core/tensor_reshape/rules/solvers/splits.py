@@ -48,7 +48,8 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
         budget: the step budget.
 
     Returns:
-        The range. None if the constant has too many divisors, or if the computation would take too many steps.
+        The range. The result is None if the constant has too many divisors, or if the computation would take too many
+        steps.
     """
     if constant.bit_length() > _MAX_BITS or not budget.spend(_FACTOR_STEPS):
         return None
@@ -58,7 +59,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # without any variable, the only divisor and the only product are 1
+    found = {1: (1, 1)}  # before the first variable, the only used divisor is 1, and the only product is 1
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)

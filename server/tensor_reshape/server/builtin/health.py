@@ -1,7 +1,7 @@
 """The health service `grpc.health.v1`, which reports the status of the server.
 
-`Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock while it
-sends to a watch. A closing watch needs the same lock, which can block the server.
+The class `Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock
+while it sends to a watch. Because a closing watch needs the same lock, that servicer can block the whole server.
 """
 
 import logging
@@ -36,7 +36,7 @@ _RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses
 
 
 class Watch:
-    """The state of one watch call. It implements `service.method_tables.Watch`."""
+    """The state of one health watch, which implements `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
         """Makes a watch that has sent no status yet.
@@ -64,10 +64,10 @@ class Watch:
         return latest
 
     def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which any thread may call when the status has changed; see `method_tables.Watch`.
+        """Registers `notify`, which any thread may call when the status has changed (see `method_tables.Watch`).
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         self._health.join(self, notify, Source(*source))
 
@@ -122,7 +122,7 @@ class Health:
         """Returns the response to a Check request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
             StatusError: the status is NOT_FOUND if the server does not have the service.
         """
         if not _is_known(raw):
@@ -133,7 +133,7 @@ class Health:
         """Returns the response to a List request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
         """
         parse_message(health_pb2.HealthListRequest, raw)
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
@@ -143,7 +143,7 @@ class Health:
         """Returns a watch for a Watch request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
+            ReshapeError: the reason is MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
         """
         check_header_size(len(raw))
         return Watch(self, known=_is_known(raw))
@@ -152,7 +152,7 @@ class Health:
         """Registers a watch and its function `notify`, which is called whenever the health status may have changed.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         with self._lock:
             if not self._slots.take(source, 1):

@@ -1,8 +1,9 @@
 """Builds the services for health and reflection, each of which has its own engine (admission control).
 
-Health and reflection therefore respond even if other methods have no free memory or concurrency slot. Within each
-engine, the same rules limit the memory and slots of a client. The engine for health or reflection has memory for
-`MAX_SILENT` messages of the largest size. Observers do not see health and reflection calls.
+Health and reflection therefore respond even if other methods have no free memory or concurrency slot. The engine for
+health or reflection limits the memory and slots of a client by the same rules as the main engine. It has memory for
+`MAX_SILENT` messages of the largest size. Observers, for example metrics, do not get the events of health and
+reflection calls.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -61,12 +62,12 @@ def build_service(
 
 
 def build_exchange(name: str, respond: Respond) -> StreamMethod:
-    """Returns a stream method with one response for each message."""
+    """Returns a stream method that sends one response for each request message."""
     return StreamMethod(name, lambda _hold: _Exchange(limit_header(respond)))
 
 
 class _Exchange:
-    """The `Session` of a stream that has one response for each message."""
+    """The `Session` of a stream that sends one response for each request message."""
 
     is_between_tensors = True
 

@@ -1,10 +1,12 @@
 """Reflection (`grpc.reflection.v1` and `v1alpha`) describes the API to tools that do not have the `.proto` files.
 
-- grpcio-reflection has only `v1alpha`. The versions `v1` and `v1alpha` have the same messages and field numbers, so the
-  messages of `v1alpha` are used for both. The file descriptor of `v1` is made from that of `v1alpha`.
-- The reflection responses come from a separate descriptor pool. This pool contains the files of the services, the files
-  that they import, and the file of the error details. The pool does not contain other files that the process has
-  imported. The descriptors of the services may come from any descriptor pool.
+- The package grpcio-reflection contains only the version `v1alpha` of the reflection API. The versions `v1` and
+  `v1alpha` have the same messages and field numbers, so the messages of `v1alpha` are used for both. The file
+  descriptor of the version `v1` is made from the file descriptor of `v1alpha`.
+- The reflection responses come from a separate descriptor pool. The descriptor pool of reflection contains the proto
+  files of the services, the files that they import, and the file of the error details. This pool does not contain other
+  proto files that the process has imported. The services that reflection describes may have been loaded into any
+  descriptor pool.
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,7 @@ class Reflection:
         """Returns the response to a message.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
         """
         request = parse_message(reflection_pb2.ServerReflectionRequest, raw)
         (response,) = self._servicer.ServerReflectionInfo(iter((request,)), None)

@@ -1,15 +1,15 @@
-"""`CallInfo` has the facts about a call: its method, client, metadata and trailing metadata.
+"""The class `CallInfo` contains the facts about a call, such as its method, client, metadata and trailing metadata.
 
 Most of these facts are known before the request message arrives. The first bytes of the response are added to the
 `CallInfo` later, for observers that report the call when it is over.
 
 - The server on gRPC's core, the fallback server and the HTTP port all use the class `CallInfo`.
-- The method, the peer name and a certificate that TLS has verified can be trusted. Everything else is untrusted input
-  from the client. Check values from the client before you use them, and never write them unchecked to a log, label or
-  span.
+- The method, the peer name and a certificate that TLS has verified can be trusted. All other facts in a `CallInfo` are
+  untrusted input from the client. Check values from the client before you use them, and never write them unchecked to a
+  log, label or span.
 - A call has a `CallInfo` only if a gate or an observer needs one, or if the call fails.
-- The TLS properties are read on first use, and the request id is made on first use. Each takes time, and few calls need
-  it.
+- The TLS properties are read on first use, and the request id is made on first use. Both take time, and few calls need
+  them.
 """
 
 import secrets
@@ -37,19 +37,21 @@ class CallInfo:
     """The facts about one call.
 
     Attributes:
-        method: the full method path. It is always a method of this server.
-        peer: gRPC's name of the connection. It is empty until the connection is known.
-        address: the address of the client. If a trusted proxy forwarded the call, this is not the proxy's address (see
-            `sources`). It is empty until the call is entered.
+        method: the full path of the method, which is always a method of this server.
+        peer: gRPC's name of the connection, or an empty text until the connection is known.
+        address: the address of the client. If a trusted proxy forwarded the call, this is the address of the proxy's
+            client (see `sources`). The address is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: a function that returns the TLS properties of the client. Any thread may call it. The properties
-            contain no identity if the client has no certificate.
-        identity: the authenticated identity of the caller. It is empty unless a gate has set an identity.
-        trailing: the trailing metadata, which is sent with a good status and with an error. Gates may add pairs.
-        is_logged: whether the rejection or failure of the call has already been logged.
-        gates_to_leave: the `leave` methods of the gates that have admitted the call and are not yet informed of its
-            end.
-        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. It is empty until there is a response.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. The
+            properties contain no identity if the client has no certificate.
+        identity: the authenticated identity of the caller. The identity is empty unless an admission check (gate) has
+            set it.
+        trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
+            may add pairs of a name and a value.
+        is_logged: whether the error of the call has already been logged.
+        gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
+        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
+            response.
     """
 
     __slots__ = (
@@ -112,7 +114,8 @@ class CallInfo:
     def request_id(self) -> str:
         """The id of the call in logs.
 
-        It is the client's `x-request-id` if that value is short and printable. Otherwise the server generates an id.
+        The request id is the client's `x-request-id` if that value is short and printable. Otherwise the server
+        generates a request id.
         """
         if REQUEST_ID_KEY not in self._request_ids:
             found = find_request_id(self.metadata) or secrets.token_hex(_GENERATED_BYTES)

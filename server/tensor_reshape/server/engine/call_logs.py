@@ -4,14 +4,14 @@ The server logs a line for each rejected or failed call. If the access log is on
 random sample.
 
 - The log line of a call contains the client, the status and the request id, which the client also receives. A log line
-  contains no part of a message. The request id is the only part of the metadata in a log line, and `call_info` checks
-  it.
+  contains no part of a message. The request id is the only part of a call's metadata in a log line, and the module
+  `call_info` checks it.
 - The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
   this line when the error is decided, before it sends the error.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. Such a cancelled call only has a
-  line in the access log.
-- If a message exceeds the limit, gRPC's core rejects the call. For such a rejection, `grpc_core` writes a log line, but
-  the fallback server cannot.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. A call that ends for one of these
+  reasons only has a line in the access log.
+- If a message exceeds the size limit, gRPC's core rejects the call. The package `grpc_core` logs such a rejection, but
+  the fallback server cannot detect it.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
   `process.log_queue`). The number of lines in the access log is not limited, because the access log only has a sample
@@ -34,7 +34,7 @@ _MAX_METHOD_CHARACTERS = 256
 _MICROSECONDS = 6  # the number of decimal places of a duration in seconds
 
 
-def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "") -> None:
+def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "", detail: str = "") -> None:
     """Writes the log line of a rejected or failed call. Does nothing if the call already has a log line.
 
     Any thread may call this function.
@@ -43,22 +43,24 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         info: the facts about the call.
         result: the result of the call.
         began: the time at which the call was entered, as returned by `time.monotonic`.
-        field: the field at fault. Empty if the error concerns no field.
+        field: the name of the field at fault, or an empty text if the error concerns no field.
+        detail: the message of an error about the load of the server, or an empty text for any other error.
     """
     if info.is_logged:
         return
     info.is_logged = True
     if _LOGGER.isEnabledFor(logging.INFO):
         seconds = time.monotonic() - began
-        values = _describe(info, result, seconds) | ({"field": field} if field else {})
+        more = {name: value for name, value in (("field", field), ("detail", detail)) if value}
+        values = _describe(info, result, seconds) | more
         _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 
 class AccessLog:
     """Writes a log line for each call of a random sample when the call is over.
 
-    The access log is an observer. It is also a gate that admits all calls and adds the request id to their trailing
-    metadata. Therefore successful calls also return their request id.
+    The access log is an observer. The access log is also an admission check (gate) that admits all calls and adds the
+    request id to their trailing metadata. Therefore successful calls also return their request id.
     """
 
     def __init__(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""The effects of call events, as data.
+"""Effects are data that describe actions, such as aborting a call.
 
 The engine returns effects, and `perform` calls the handlers that carry them out.
 """
@@ -61,7 +61,7 @@ Perform: TypeAlias = Callable[[Iterable[Effect]], None]
 def build_perform(deliver: Callable[[], None] | None) -> Perform:
     """Returns a function that calls `deliver` and then performs effects.
 
-    `deliver` reports the recorded events to observers. Without observers, `deliver` is None.
+    `deliver` reports the recorded events to observers. Without observers, `deliver` must be None.
     """
     if deliver is None:
         return perform
@@ -74,7 +74,10 @@ def build_perform(deliver: Callable[[], None] | None) -> Perform:
 
 
 def perform(effects: Iterable[Effect]) -> None:
-    """Performs effects (see `Perform`). Effects for a call are skipped after its FORGET effect."""
+    """Performs effects (see `Perform`).
+
+    After the effect FORGET of a call, further effects for this call are skipped.
+    """
     for kind, life, arguments in effects:
         try:
             if kind is _FORGET:

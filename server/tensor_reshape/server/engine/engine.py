@@ -6,18 +6,18 @@
   pools are separate, arriving messages never block the responses that would free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If the receive pool is still full, the engine aborts
   calls of the client addresses that hold the most memory.
-- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the timeout is
-  shorter. It is then the time in which the largest message arrives at a moderate rate (see `stall_timeouts`). Received
-  bytes count as progress in proportion to their number, so a client that sends slowly only delays the abort. The time
-  during which a call waits for this server does not count towards the stall timeout.
+- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
+  only the time in which the largest message arrives at a moderate rate (see `stall_timeouts`). Received bytes count as
+  progress in proportion to their number, so a client that sends slowly only delays the abort. The time during which a
+  call waits for this server does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
 
-Each method of `Engine` handles one event. The method takes the lock, changes the state of the call (`lifecycle`), and
-updates the memory that the call holds. It returns the effects for this call and for other calls that can now continue.
-The thread that reported the event performs the effects after the lock is released (`effects.perform`). While the engine
-holds its lock, the journals are the only other code that it calls. The decisions of the engine depend only on the
-events and their times, so a test can replay the events (`tests/support/transcripts.py`).
+Each method of `Engine` handles one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
+and updates the memory that the call holds. It returns the effects for this call and for other calls that can now
+continue. The thread that reported the event performs the effects after the lock is released (`effects.perform`). While
+the engine holds its lock, the journals are the only other code that it calls. The decisions of the engine depend only
+on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
 
 import threading
@@ -62,7 +62,7 @@ class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
-        journals: the journals that record the events of each call. A change applies to calls that begin later.
+        journals: the journals that record the events of each call. A change affects only calls that begin later.
         max_calls: the number of calls that may run at the same time.
         needs_info: whether calls need a `CallInfo`, because a gate or a journal of the constructor reads it.
     """
@@ -82,7 +82,7 @@ class Engine:
             journals: the journals that record the events of each call.
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
-            timeouts: the timeouts of calls without progress. Default: those that follow from `config`.
+            timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -123,7 +123,8 @@ class Engine:
         Args:
             life: the call. The handler must `release` the call later, even if this method raises an error.
             source: the address and connection of the client.
-            size: the largest possible message of this call, in bytes. None: the largest message that is allowed.
+            size: the size of the largest possible message of this call in bytes. None means the largest allowed
+                message.
 
         Raises:
             ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
@@ -189,8 +190,8 @@ class Engine:
 
         Args:
             life: the call.
-            size: the number of bytes that the response needs. If it is None, the response needs as many bytes as for
-                the largest message. If it is 0, the response needs only the memory that the call has already reserved.
+            size: the number of bytes that the response needs. None means as many bytes as for the largest message. 0
+                means that the memory that the call has already reserved is enough.
         """
         with self._lock:
             life.move(Event.QUEUE)
@@ -209,7 +210,7 @@ class Engine:
 
         Args:
             life: the call.
-            responses: the response messages. `sent` must follow for each of them.
+            responses: the response messages. For each response, the method `sent` must be called later.
             moved: the bytes that the message has added to an unfinished tensor, or None if the tensor is complete.
         """
         size = sum(map(len, responses))
@@ -245,7 +246,7 @@ class Engine:
         """Reserves `size` bytes for a stream in addition to its messages. 0 frees this reservation.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         with self._lock:
             if life not in self._lives:
@@ -263,7 +264,7 @@ class Engine:
         Args:
             life: the call.
             result: the status.
-            size: the size of a unary call's response in bytes. Memory for it stays reserved until the call is over.
+            size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
@@ -368,7 +369,7 @@ class Engine:
         return Effect(Kind.START_WORK, life)
 
     def _grant(self) -> Effects:
-        """Gives memory to waiting calls. The processing pool comes first, because its calls free the receive pool."""
+        """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
         if not any(self._waiting):  # usually no call waits for memory, and this code runs twice for every call
             return ()
         effects: list[Effect] = []

@@ -1,9 +1,9 @@
 """A fair lock for threads that compute, and a short switch interval of the interpreter while they compute.
 
-CPython runs one thread at a time. Several computing threads are not faster than one, and each of them can delay the
-thread that serves calls when that thread wakes up. Computing threads therefore take turns with a `FairLock`. They get
-the lock in the order of arrival, and each thread may keep the lock for a time slice. While a thread computes, the
-interpreter's switch interval is short, so that the serving thread can run soon.
+CPython runs one thread at a time. Several computing threads are therefore not faster than one. In addition, each of
+them can delay the thread that serves calls when that thread wakes up. Computing threads therefore take turns with a
+`FairLock`. They get the lock in the order of arrival, and each thread may keep the lock for a time slice. While a
+thread computes, the interpreter's switch interval is short, so that the serving thread can run soon.
 """
 
 import sys
@@ -40,7 +40,7 @@ class _FastSwitches:
         self._interval = 0.0  # the original switch interval, which is restored when the last user ends
 
     def begin(self) -> None:
-        """Adds a user. The user must call `end` later."""
+        """Adds a user. The user of the short switch interval must call `end` later."""
         with self._lock:
             if not self._users:
                 self._interval = sys.getswitchinterval()
@@ -77,7 +77,7 @@ class FairLock:
         self._until = 0.0
 
     def __enter__(self) -> None:
-        """Waits for the turn of this thread."""
+        """Waits until it is the turn of this thread."""
         with self._lock:
             if self._taken:
                 gate = threading.Lock()

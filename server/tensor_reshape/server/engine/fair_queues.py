@@ -1,7 +1,7 @@
 """Fair queues, in which client addresses take turns, and the connections of each address take turns.
 
-The order of turns does not depend on how many items an address or connection has queued. A queue has no lock, so use it
-from one thread or under a lock of your own.
+The order of turns does not depend on how many items an address or connection has queued. A `FairQueue` has no lock, so
+use it from one thread or under a lock of your own.
 """
 
 from collections import OrderedDict, deque
@@ -33,7 +33,10 @@ class FairQueue(Generic[Item]):
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
 
     def push(self, source: Source, item: Item) -> None:
-        """Adds an item of a connection. A connection without items gets its turn after the others of its address."""
+        """Adds an item of a connection.
+
+        A connection that had no items gets its turn after the other connections of its address.
+        """
         connections = self.queues.setdefault(source.address, OrderedDict())
         connections.setdefault(source.connection, deque()).append(item)
 

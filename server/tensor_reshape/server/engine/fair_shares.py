@@ -2,22 +2,22 @@
 
 The resource is divided among the addresses of clients first, and then among the connections of each address.
 
-- A pool has a limit. The fair share of an address is this limit divided by one more than the number of addresses that
-  hold something. A client address may always use its fair share of the pool. It may use more than its fair share if the
-  reserve, which is a fixed part of the pool, stays free. An address that uses a large part of the pool therefore cannot
-  lock out other addresses, however many connections it opens.
+- A pool has a limited size. The fair share of an address is the size of the pool, divided by one more than the number
+  of addresses that now use the pool. A client address may always use its fair share of the pool. An address may use
+  more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
+  part of the pool therefore cannot lock out other addresses, however many connections it opens.
 - A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
   same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
   address has its own connection share.
 - A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
-  hold nothing are granted first. If no such address waits, all addresses take turns. The connections of an address also
-  take turns. The claims of one connection are granted in their order.
+  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. The connections
+  of an address also take turns. The claims of one connection are granted in their order.
 - A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
   not delay claims of other connections.
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim larger
   than the pool would wait forever.
-- All clients of a unix socket have the same name. These clients count as one address and one connection, and the
-  connection share does not apply to this connection.
+- gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
+  and one connection, to which the connection share does not apply.
 
 The engine holds its lock when it calls this module. The engine also decides the size of the claims. To find the next
 claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
@@ -91,12 +91,12 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether only the reserved part of the pool is free."""
+        """Whether only the reserved part of the pool (or less) is free."""
         return self.used >= self._ceiling
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a claim waits that does not exceed the connection share."""
+        """Whether at least one claim waits that does not exceed the connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def is_greedy(self, address: str) -> bool:

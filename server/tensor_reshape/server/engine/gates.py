@@ -4,8 +4,8 @@
   which no slot is free. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
 - Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
   call, the method `leave` of each gate that has admitted the call is called once.
-- Gates do not check calls of the health methods, including those of the Open Inference Protocol. Gates do check
-  reflection calls.
+- Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
+  check calls of the reflection methods.
 - A gate runs on any thread, while no lock of this server is held. A gate must not block, because it may run on the
   thread that receives all calls.
 - If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).
@@ -38,7 +38,7 @@ class Gate(Protocol):
 
 
 class Gates:
-    """A sequence of gates. Its truth value is False if it is empty."""
+    """A sequence of gates. The truth value of an empty sequence is False."""
 
     def __init__(self, gates: Sequence[Gate] = ()) -> None:
         """Keeps the gates in the order in which they run."""

@@ -10,12 +10,12 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 
 In every state except WORKING and ABANDONED, a call can be aborted, and it becomes DONE when gRPC has finished it.
 
-- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine then holds
-  its lock, so only one thread at a time changes a state.
-- `TRANSITIONS` is complete. An event that a state does not list is a bug and raises `IllegalEventError`.
+- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
+  lock for this, so only one thread at a time changes a state.
+- `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
 - A call ends once. Events that arrive after the end of a call is decided do not change the call. Such late events are
   not bugs, because threads, the transport and the client do not wait for each other.
-- Handlers perform the effects of events (`ServedCall`). They only keep state that they need to use the transport.
+- Handlers perform the effects of events (`ServedCall`), and only keep the state that their transport needs.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
@@ -211,7 +211,7 @@ _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """The state of a call does not allow an event. This is a bug of the server."""
+    """The state of a call does not allow an event, which is a bug of the server."""
 
 
 class CallResult(NamedTuple):
@@ -275,23 +275,23 @@ class Lifecycle:
     exceptions, which handlers also change.
 
     Attributes:
-        served: the handler, which performs the effects. It is None as soon as the call is over.
+        served: the handler, which performs the effects, or None as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client. It is set when the call is entered.
-        max_message_bytes: the size of the largest message that the call may receive. It is set when the call is
+        source: the address and connection of the client, which are set when the call is entered.
+        max_message_bytes: the size of the largest message that the call may receive. This size is set when the call is
             entered.
-        info: the facts about the call, which are set before the call is entered. It is None if neither a gate nor an
+        info: the facts about the call, which are set before the call is entered. This is None if neither a gate nor an
             observer needs a `CallInfo`.
         state: the current state.
         journals: the journals that record the events of the call.
         reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.
-        reserved: the bytes held for the work on that message, or for the response of a unary call.
+        reserved: the bytes held for the work on a received message, or for the response of a unary call.
         outbox: the responses of a stream that the transport has not taken yet. The engine adds the responses in the
             order of the events, so they stay in order whichever threads compute and send. The sender takes the first
             response and keeps no reference to it, because the transport has a copy. The memory of a sent response is
             thus freed at once, and can be used again while it is still in the caches of the processor.
         unsent: the number of responses in the outbox and in the transport.
-        unsent_bytes: the size of these responses.
+        unsent_bytes: the size of these unsent responses in bytes.
         held: the bytes that a stream holds for a tensor with strides and its responses. The stream holds these bytes
             until the next tensor begins or the call is over.
         in_working_pool: whether the processing pool counts `reserved` and the responses.
@@ -300,7 +300,8 @@ class Lifecycle:
         began: the time at which the call was entered, by the engine's clock.
         since: the time at which the call last made progress or began to wait, by the engine's clock.
         stalled_seconds: the time without progress before the call began to wait for this server.
-        claim: the claim for memory for which the call waits. Only a call that is WAITING or QUEUED has one.
+        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has
+            one.
     """
 
     # These default values are class attributes, so that a call that is rejected at once does not have to set them.
@@ -357,7 +358,7 @@ class Lifecycle:
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether the server works on the call. Such a call has no stall timeout."""
+        """Whether the server works on the call. A call on which the server works has no stall timeout."""
         return self.state in _WORKED_ON
 
     @property
@@ -376,16 +377,16 @@ class Lifecycle:
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
-        """Stops the stall clock until `resume_clock`, because the call waits for this server."""
+        """Stops the clock of the stall timeout until `resume_clock`, because the call waits for this server."""
         self.stalled_seconds = now - self.since
         self.since = now
 
     def resume_clock(self, now: float) -> None:
-        """Resumes the stall clock, because the call waits for its client again."""
+        """Resumes the clock of the stall timeout, because the call waits for its client again."""
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:
-        """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, moves it to `now`."""
+        """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, sets it to `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
     def forget(self) -> None:

@@ -5,7 +5,7 @@
   which they report that a response was sent. If a client disconnects while the server waits for a message, some
   transports report HALF_CLOSE and END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
-- Health and reflection calls are not observed, because their engines have no journal.
+- Observers get no events of health and reflection calls, because the engines for these calls have no journal.
 - Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
   block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
@@ -32,17 +32,17 @@ class CallRecord:
 
     Attributes:
         info: the facts that are known before the message arrives.
-        method: the full method path. It is always a method of this server, so it is safe as a label.
-        peer: gRPC's name of the connection. It is empty until the connection is known.
+        method: the full path of the method, which is always a method of this server and therefore safe as a label.
+        peer: gRPC's name of the connection, or an empty text until the connection is known.
         began: the time at which the call was entered, as returned by `time.monotonic`.
         state: the state after the event.
         since: the time at which this state began, as returned by `time.monotonic`.
         seconds: the time that the call has spent in each earlier state.
         request_messages: the number of received messages.
-        request_bytes: the size of these messages.
+        request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
-        response_bytes: the size of these messages.
-        result: the result of the call. None until it is decided.
+        response_bytes: the total size of the response messages in bytes.
+        result: the result of the call, or None until the result is decided.
     """
 
     info: CallInfo
@@ -65,7 +65,8 @@ class Observer(Protocol):
     def observe(self, record: CallRecord, event: Event) -> None:
         """Handles an event of a call.
 
-        All events of a call share one `CallRecord`, which later events change. Read it only inside this method.
+        All events of a call share one `CallRecord`, which later events change. Read a `CallRecord` only inside this
+        method.
         """
 
 

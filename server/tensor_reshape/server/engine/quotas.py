@@ -47,7 +47,7 @@ class _Caller:
 
 
 class CallerQuotas:
-    """The quotas of all callers. Any thread may use them."""
+    """The quotas of all callers. Any thread may use this object."""
 
     def __init__(self, max_calls: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts without callers.
@@ -69,10 +69,10 @@ class CallerQuotas:
         return len(self._callers)
 
     def admit(self, info: CallInfo) -> None:
-        """Counts a call of its caller, or rejects the call; see `gates.Gate`.
+        """Counts a call for its caller, or rejects the call (see `gates.Gate`).
 
         Raises:
-            LimitError: QUOTA_EXCEEDED.
+            LimitError: the reason is QUOTA_EXCEEDED.
         """
         name = find_caller(info)
         with self._lock:
@@ -81,7 +81,7 @@ class CallerQuotas:
             raise rejection
 
     def leave(self, info: CallInfo) -> None:
-        """Records the end of a call; see `gates.Gate`."""
+        """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
             # `_callers` contains the caller, because the caller of a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
@@ -97,7 +97,7 @@ class CallerQuotas:
         return None
 
     def _find(self, name: str) -> _Caller:
-        """Returns a caller with its current number of tokens. A new caller gets a full bucket."""
+        """Returns a caller with its current number of tokens. A new caller gets a full token bucket."""
         now = self._clock()
         caller = self._callers.get(name)
         if caller is None:

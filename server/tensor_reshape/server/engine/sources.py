@@ -1,9 +1,9 @@
 """The source of a call, which is the address and the connection of its client.
 
 - gRPC names connections `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT`, or `unix:` with or without a path.
-- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The proxy
-  wrote only the last address in this header. Earlier addresses came from the client and are ignored. In calls that do
-  not come from a trusted proxy, the header is ignored.
+- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The
+  trusted proxy wrote only the last address in `x-forwarded-for`. Earlier addresses in this header came from the client
+  and are ignored. In calls that do not come from a trusted proxy, `x-forwarded-for` is ignored.
 """
 
 import socket
@@ -65,7 +65,10 @@ def is_shared(peer: str) -> bool:
 
 
 def find_address(peer: str) -> str:
-    """Returns the address in a connection name. For IPv6 this is the /64 network, which usually has one owner."""
+    """Returns the address in a connection name.
+
+    For an IPv6 connection, the result is the /64 network, which usually has only one owner.
+    """
     if is_shared(peer):
         return peer
     address = peer.rpartition(":")[0]

@@ -3,10 +3,11 @@
 - While no call waits, a call is aborted if it makes no progress for the full stall timeout.
 - While calls wait for memory, a shorter timeout applies to addresses that hold more than their fair share, and to
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
-  little.
-- While addresses that hold nothing wait for memory, stalled calls of other addresses are aborted after `SHORT_SECONDS`.
-  The last such call of each address is not aborted, because this call holds no more memory than a waiting call needs.
-- The functions of this module do not change calls or read a clock. The engine calls them under its lock.
+  little memory.
+- While client addresses that hold no memory wait for memory, calls of other addresses are aborted after `SHORT_SECONDS`
+  without progress. Each address keeps one such call, because one call holds no more memory than a waiting call needs.
+- The functions of this module do not change calls or read a clock. The engine calls these functions while it holds its
+  lock.
 """
 
 from collections import Counter
@@ -71,9 +72,9 @@ def find_stalled(
         lives: all calls.
         timeouts: the timeouts.
         now: the current time by the engine's clock.
-        newcomers: the number of addresses that hold nothing and wait for memory to receive a message.
-        is_greedy: a function that returns whether an address holds more than its fair share of a resource for which
-            others wait.
+        newcomers: the number of client addresses that hold no memory and wait for memory to receive a message.
+        is_greedy: a function that returns whether an address holds more than its fair share of a resource that other
+            addresses wait for.
     """
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
@@ -89,14 +90,14 @@ def find_stalled(
 
 
 def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls to abort for waiting addresses that hold nothing.
+    """Returns the calls to abort so that waiting client addresses that hold no memory get some.
 
     A silent call holds memory and only waits for its client. Silent calls of the addresses with the most silent calls
     are aborted first.
 
     Args:
         lives: all calls.
-        wanted: the number of waiting addresses that hold nothing.
+        wanted: the number of waiting client addresses that hold no memory.
         before: only calls whose last progress was before this time are chosen. Calls with later progress are not
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """

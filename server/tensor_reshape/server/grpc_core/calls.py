@@ -1,13 +1,13 @@
 """The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
 
 - Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls these methods one
-  after another. Exceptions of these methods are caught, because an exception would otherwise end the receiving thread,
-  and with this thread the server.
-- The lock of a call guards the operations of the core for this call. An operation is only started while the lock of its
-  call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in one
-  step.
-- For each call, the core sends one message at a time. The core accepts no status while it sends a message. A subclass
-  must keep later messages until `on_sent`.
+  after another. Exceptions of these methods are caught, because an exception would otherwise end the receiving thread
+  and therefore the server.
+- The lock of a call guards the operations of gRPC's core for this call. An operation is only started while the lock of
+  its call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in
+  one step.
+- For each call, gRPC's core sends one message at a time. While gRPC's core sends a message of a call, it accepts no
+  status for the call. A subclass must keep later messages until `on_sent` is called.
 - A call is over when no operation is pending and either its status is sent or its client is gone. When a call is over,
   its method `on_over` is called once.
 """
@@ -36,7 +36,7 @@ class NewCall:
     """A new call in the form in which gRPC's core delivers it.
 
     Attributes:
-        call: the core's call object.
+        call: the call object of gRPC's core.
         method: the full method path as bytes.
         metadata: the metadata that the client sent.
         peer: gRPC's name of the connection.
@@ -45,7 +45,7 @@ class NewCall:
     __slots__ = ("call", "metadata", "method", "peer")
 
     def __init__(self, event: Any) -> None:
-        """Reads the facts about the call from the core's event."""
+        """Reads the facts about the call from an event of gRPC's core."""
         self.call: Any = event.call
         self.method: bytes = event.call_details.method
         self.metadata: Metadata = event.invocation_metadata
@@ -59,9 +59,9 @@ class Call(ABC):
         method: the full method path.
         peer: gRPC's name of the connection.
         is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
-        is_sending: whether the core is sending a message. The value only changes while the lock is held.
-        is_ended: whether the core has received the status. The value only changes while the lock is held.
-        is_rejected: whether the core rejected a message that exceeds the size limit, and sent its own error.
+        is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
+        is_ended: whether gRPC's core has received the status. The value only changes while the lock is held.
+        is_rejected: whether gRPC's core rejected a message that exceeds the size limit, and sent its own error.
     """
 
     # Default values are class attributes, so that a call that is rejected at once does not have to set instance
@@ -105,7 +105,7 @@ class Call(ABC):
         return not (self.is_ended or self.is_gone)
 
     def watch(self) -> None:
-        """Makes the core report a disconnect even if the call does not wait for a message.
+        """Makes gRPC's core report a disconnect even if the call does not wait for a message.
 
         Any thread may call this method.
         """
@@ -125,7 +125,7 @@ class Call(ABC):
                 self._due += 1  # counted after its start, because a failed start leaves no pending batch
 
     def send(self, message: bytes) -> None:
-        """Starts to send a message. The core calls `on_sent` when the message is sent.
+        """Starts to send a message. The method `on_sent` is called when the message is sent.
 
         The caller must hold the lock. The call must be active, and must not be sending another message.
         """
@@ -143,7 +143,7 @@ class Call(ABC):
 
         Args:
             status: the status, or None for OK without trailing metadata.
-            response: the response of a unary call. It is sent in the same batch as the status.
+            response: the response of a unary call, which is sent in the same batch as the status.
         """
         operations = [
             _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
@@ -183,11 +183,11 @@ class Call(ABC):
     def on_message(self, raw: bytes | None) -> None:
         """Handles a message.
 
-        If `raw` is None, the client has half-closed the call, or the core will soon report a disconnect.
+        If `raw` is None, the client has half-closed the call, or gRPC's core will soon report a disconnect.
         """
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Handles the end of sending a message of `size` bytes. From now on, the next message can be sent."""
+        """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
 
     @abstractmethod
     def on_over(self) -> None:

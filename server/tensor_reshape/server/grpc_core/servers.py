@@ -1,9 +1,9 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
-The core delivers calls in the order of arrival. gRPC's core delivers as many calls as the server has requested, and
+gRPC's core delivers calls in the order of arrival. gRPC's core delivers as many calls as the server has requested, and
 keeps further calls. If the server requested one call at a time, a call would have to wait for all calls that another
 client began earlier. In a test with such a server, 16 connections with 60 small calls each made other clients wait for
-0.6 s. The server therefore requests `REQUESTED_CALLS` calls from the core. If many calls arrive in a row, the server
+0.6 s. The server therefore requests `REQUESTED_CALLS` calls from gRPC's core. If many calls arrive in a row, the server
 queues them by client, so that clients take turns. Queueing costs a small fraction of the time that a call takes.
 """
 
@@ -62,11 +62,11 @@ class _Tag(Enum):
 
 
 class Server:
-    """A server of gRPC's core. Bind it with `add_port`, and then call `start`.
+    """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
 
     Attributes:
-        turns: the number of events that the receiving thread has processed. A second without events also counts as an
-            event. Only the receiving thread changes this number.
+        turns: the number of events that the receiving thread has processed. Each second without events also counts as
+            an event. Only the receiving thread changes this number.
         on_unknown: a function that is called with the name of a method without a route. The function must not raise an
             exception.
     """
@@ -83,7 +83,8 @@ class Server:
         Args:
             routes: a mapping from the full path of each method to the function that makes its `Call` objects.
             unknown: the function that makes the `Call` objects for methods without a route.
-            find_source: a function that returns the client of a call. It is only used for calls that are queued.
+            find_source: a function that returns the client of a call. The server only uses this function for calls that
+                it queues.
             options: channel arguments of gRPC's core.
         """
         self.turns = 0
@@ -193,7 +194,7 @@ class Server:
         return not self._is_shut or bool(self._calls or self._requested or self._queue.queues)
 
     def _accept(self, event: Any) -> None:
-        """Begins or queues a call that the core has delivered."""
+        """Begins or queues a call that gRPC's core has delivered."""
         self._requested -= 1
         if not event.success:  # the server is stopping, so the core has no call for this request
             return

@@ -45,9 +45,9 @@ class ServiceCall(Call):
     # This flag says whether the client half-closed the call without a message, or disconnected. The core reports a
     # disconnect later.
     _has_closed = False
-    # This attribute contains the error of a call without a message, and the field at fault. The error is only logged if
-    # the client has not disconnected.
-    _unlogged: tuple[CallResult, str] | None = None
+    # This attribute contains the error of a call without a message, the field at fault and the detail for the log. The
+    # error is only logged if the client has not disconnected.
+    _unlogged: tuple[CallResult, str, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
@@ -77,10 +77,10 @@ class ServiceCall(Call):
     """Starts to receive a message (see `ServedCall`)."""
 
     def start_send(self) -> None:
-        """Does nothing, because the response of a unary call is sent with its status; see `ServedCall`."""
+        """Does nothing, because the response of a unary call is sent with its status (see `ServedCall`)."""
 
     def start_work(self) -> None:
-        """Queues the received message for a worker thread; see `ServedCall`."""
+        """Queues the received message for a worker thread (see `ServedCall`)."""
         try:
             # The queue of the thread pool gets the `Lifecycle` of the call, not the handler. If the call ends while it
             # is queued, the `Lifecycle` drops the handler. So the queue never keeps messages that the memory budget no
@@ -93,13 +93,13 @@ class ServiceCall(Call):
         """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
         del state
         failure = build_failure(rejection, self.info)
-        self._log(failure.result)
+        self._log(failure.result, detail=failure.detail)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once; see `ServedCall`."""
+        """Cancels the call at once (see `ServedCall`)."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
         else:
             with self.lock:
                 if not self.is_sending:
@@ -117,7 +117,7 @@ class ServiceCall(Call):
             self.on_bug(error)
 
     def on_over(self) -> None:
-        """Returns everything that the call holds; see `Call`."""
+        """Frees everything that the call holds (see `Call`)."""
         if self._unlogged is not None and not self.is_gone:
             self._log(*self._unlogged)
         # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
@@ -128,7 +128,7 @@ class ServiceCall(Call):
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
-        """Ends the call; see `Call`."""
+        """Ends the call after a bug (see `Call`)."""
         super().on_bug(error)
         with suppress(Exception):  # if the bug is in the engine, the engine fails again
             self._perform(self._engine.end(self._life, _BUG).effects)
@@ -148,9 +148,9 @@ class ServiceCall(Call):
         failure = build_failure(error, self.info)
         if self._decide(failure.result):
             if self._has_closed:
-                self._unlogged = (failure.result, failure.field)
+                self._unlogged = (failure.result, failure.field, failure.detail)
             else:
-                self._log(failure.result, failure.field)
+                self._log(failure.result, failure.field, failure.detail)
             self._conclude(failure.status)
 
     def _decide(self, result: CallResult, size: int = 0) -> bool:
@@ -159,8 +159,8 @@ class ServiceCall(Call):
         self._perform(end.effects)
         return end.is_first
 
-    def _log(self, result: CallResult, field: str = "") -> None:
-        log_failure(self.info, result, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self.info, result, self._life.began, field, detail)
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call when all responses are sent."""
@@ -168,7 +168,10 @@ class ServiceCall(Call):
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Calls the method `work` of a handler. Does nothing if the call is over, because the handler was then dropped."""
+    """Calls the method `work` of a handler.
+
+    If the call is over, its handler was already dropped, and this function does nothing.
+    """
     call = life.served
     if isinstance(call, ServiceCall):
         call.work()
@@ -241,7 +244,7 @@ class StreamCall(ServiceCall):
     def begin(self) -> None:
         """Enters the call into the engine.
 
-        From now on, gRPC's core reports a disconnect at any time (see `ServiceCall`).
+        After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
         """
         self.watch()
         super().begin()
@@ -287,7 +290,7 @@ class StreamCall(ServiceCall):
                 self.finish(*self._last)
 
     def on_sent(self, size: int) -> None:
-        """Sends the next response; see `Call`."""
+        """Sends the next response (see `Call`)."""
         self._perform(self._engine.sent(self._life, size))
         self.start_send()
 
@@ -315,7 +318,7 @@ class WatchCall(ServiceCall):
     _watch: Watch | None = None  # the watch that the request message opens, or None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
-        """Opens the watch; see `Call`."""
+        """Opens the watch that the message requests (see `Call`)."""
         self._has_closed = raw is None and not self.is_rejected
         # The engine gets the size 0, because the handler does not keep the message of a watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
@@ -334,7 +337,7 @@ class WatchCall(ServiceCall):
         self._perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:
-        """Sends the first status; see `ServedCall`."""
+        """Sends the first status (see `ServedCall`)."""
         if self._engine.begin_work(self._life):
             self.send_update()
 
@@ -357,7 +360,7 @@ class WatchCall(ServiceCall):
         self.send_update()
 
     def on_over(self) -> None:
-        """Closes the watch; see `Call`."""
+        """Closes the watch of the call (see `Call`)."""
         super().on_over()
         if self._watch is not None:
             self._watch.close()

@@ -34,7 +34,7 @@ class _UnknownCall(Call):
     """A call to a method that does not exist."""
 
     def begin(self) -> None:
-        """Ends the call with UNIMPLEMENTED; see `Call`."""
+        """Ends the call with UNIMPLEMENTED (see `Call`)."""
         self.finish(_UNIMPLEMENTED)
 
     def on_message(self, raw: bytes | None) -> None:

@@ -1,10 +1,10 @@
 """The ASGI application of the HTTP port, which consists of routes and a guard function.
 
-A route connects a path with a handler. The guard checks each request before a route receives the request, and adds the
-common headers to each response.
+A route connects a path with a handler. The guard function checks each request before a route receives the request, and
+adds the common headers to each response.
 
-- `build_app` accepts any routes. To serve another protocol over HTTP, add the routes of the protocol. A handler may be
-  a `MethodApp` or any other ASGI application.
+- `build_app` accepts any routes. To serve another protocol over HTTP, pass the routes of the protocol to `build_app`. A
+  handler may be a `MethodApp` or any other ASGI application.
 - A method has the same path over HTTP as over gRPC, for example `/tensor_reshape.v1.ReshapeService/InferShape`.
   Authorization files, metrics and logs therefore use the same method name for HTTP and gRPC.
 - Gateways such as grpc-gateway and Envoy's transcoder use the same path for methods without an annotation. Such a

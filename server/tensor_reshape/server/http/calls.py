@@ -1,14 +1,14 @@
-"""Calls over HTTP, which share admission, limits, observers and shutdown with calls over gRPC.
+"""Calls over HTTP, which have the same admission control, limits, observers and shutdown as calls over gRPC.
 
-- The engine treats an HTTP call like a gRPC call. Gates check the headers of the call. An HTTP call takes a concurrency
-  slot and a part of the memory budget, and observers, metrics and the log receive its events. These events contain the
-  gRPC name of the method.
+- The engine treats an HTTP call like a gRPC call. The admission checks (gates) check the headers of an HTTP call. An
+  HTTP call takes a concurrency slot and a part of the memory budget, and observers, metrics and the log receive its
+  events. The events of an HTTP call contain the gRPC name of the method.
 - One task on the event loop of the HTTP port serves a call. Long work runs on threads that gRPC does not use, so HTTP
   and gRPC do not block each other. There are as many threads for long work of HTTP calls as for gRPC calls.
 - In metrics and logs, the message sizes of an HTTP call are the sizes of its JSON.
-- An HTTP call is complete when the connection has accepted the whole response. As over gRPC, the server aborts the call
-  if the client does not read the response. If the client disconnects while a thread works on the call, the call ends at
-  once.
+- An HTTP call is complete when the connection has accepted the whole response. As with gRPC, the server aborts an HTTP
+  call if the client does not read the response. If the client disconnects while a thread works on an HTTP call, the
+  call ends at once.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class HttpCall:
-    """One HTTP call, which one task serves.
+    """One HTTP call, which is served by one asyncio task.
 
     An `HttpCall` does not store its request, because a stored request would keep the message in memory.
     """
@@ -84,13 +84,13 @@ class HttpCall:
     def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error (see `ServedCall`)."""
         del state
-        self._log(CallResult(rejection.code_name, str(rejection.reason)))
+        self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
         self._do(lambda: self._reject(rejection))
 
     def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once, without a response (see `ServedCall`)."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
         self._do(self._connection.abort)
 
     async def _compute(self, request: Request) -> Response:
@@ -131,7 +131,10 @@ class HttpCall:
         raise self._rejected.result()
 
     async def _await_work(self, message: bytes, request: Request) -> Response:
-        """Runs the method on the next free thread. Stops waiting for the result if the client disconnects."""
+        """Runs the gRPC method on the next free worker thread.
+
+        Stops waiting for the result if the client disconnects.
+        """
         await self._may_continue.wait()
         # The message is not passed to the thread pool. The queue of the pool would keep the message after the client
         # has disconnected, and the memory budget would not count the message.
@@ -159,7 +162,7 @@ class HttpCall:
     def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
         """Runs `compute`, records that the call ends, and returns the response. Any thread may call this method.
 
-        If `compute` returns None, this method also returns None, because a worker thread must run the gRPC method.
+        If `compute` returns None, this method also returns None. A worker thread must then run the gRPC method.
         """
         try:
             body = compute()
@@ -176,7 +179,7 @@ class HttpCall:
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
         if ended.is_first:  # the call has not already been aborted or ended
-            self._log(failure.result, failure.field)
+            self._log(failure.result, failure.field, failure.detail)
         return build_rejection(failure)
 
     def _reject(self, rejection: LimitError) -> None:
@@ -188,8 +191,8 @@ class HttpCall:
         with suppress(RuntimeError):  # the event loop raises RuntimeError if it has stopped
             self._loop.call_soon_threadsafe(action)
 
-    def _log(self, result: CallResult, field: str = "") -> None:
-        log_failure(self._info, result, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self._info, result, self._life.began, field, detail)
 
 
 async def serve_call(service: Service, method: Method, request: Request, send: Send) -> None:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 connections, which add limits to uvicorn's protocol on h11.
+"""HTTP/1.1 connections, which are uvicorn's connections on h11 with additional limits.
 
-- A port has at most `MAX_CONNECTIONS` connections. At this limit, the port closes one connection to admit a new
-  connection.
+- A port has at most `MAX_CONNECTIONS` connections. At the limit of connections, the port closes one connection to admit
+  a new connection.
 - If any connections are idle, the port closes the idle connection whose host has the most connections.
 - If all connections are busy, the port closes a busy connection of the host with the most connections. If the host with
   the most connections has less than two connections more than the host of the new connection, the port rejects the new
@@ -10,7 +10,7 @@
 - The headers of a request must arrive within `HEADER_SECONDS`. For the first request of a connection, this time limit
   begins when the connection opens. For a later request, the time limit begins with the first byte of its headers.
 - uvicorn limits the size of headers (`h11_max_incomplete_event_size`) and the time between requests.
-- `Connection` overrides only methods that asyncio's protocols define.
+- The class `Connection` overrides only methods that asyncio's protocols define.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Connection(H11Protocol):
 
     Attributes:
         name: the name of the peer, in gRPC's format.
-        host: the address of the peer, which identifies a host (see `sources.find_address`).
+        host: the address of the peer, in the form of `sources.find_address`.
         certificate: the client's certificate and the names in it, with the same keys as gRPC's `auth_context`.
     """
 
@@ -148,7 +148,7 @@ class Connection(H11Protocol):
             self._socket.abort()
 
     def _update_header_timer(self) -> None:
-        """Stops the timer for headers if all headers have arrived. Otherwise starts this timer if it does not run."""
+        """Stops the timer for headers if all headers have arrived, and otherwise makes sure that this timer runs."""
         if self.is_busy:
             self._stop_timer()
         elif self._header_timer is None:
@@ -194,7 +194,7 @@ class Connections:
             connection.abort()
 
     def _replace_one(self, host: str) -> bool:
-        """Closes a connection to admit a new one from `host`. Returns False if no connection may be closed."""
+        """Closes a connection to admit a new connection from `host`. Returns False if no connection may be closed."""
         counts = Counter(connection.host for connection in self._open)
         # If several connections have the largest key, `max` returns the oldest of these connections.
         first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))

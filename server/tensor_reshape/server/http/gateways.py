@@ -45,7 +45,7 @@ class Gateway:
 
         Args:
             config: the server's settings, with the ports that are bound.
-            service: the service whose engine also controls the gRPC calls.
+            service: the service whose admission control (engine) also admits the gRPC calls.
             reshapes: the implementation of the methods.
             is_serving: function that returns whether the server is ready for calls.
             find_context: function that returns the TLS context, or None for plain text.

@@ -4,10 +4,10 @@
   parsed queries to the service and contain no reshape rules.
 - The field names in a request may be in lowerCamelCase, or as in the proto file. A response uses lowerCamelCase.
 - In a response, 64-bit numbers are strings, because JavaScript cannot represent all of them as numbers.
-- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. The error says where the fault
-  is.
-- Python's JSON parser and protobuf hold the interpreter lock while they work. They therefore only work while a lock of
-  the service is held, and read or write at most one query or result at a time.
+- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. The error for a malformed JSON
+  request names the position or field of the fault.
+- Python's JSON parser and protobuf hold the interpreter lock while they work. Parsing and writing JSON therefore only
+  happen while a lock of the service is held, for at most one query or result at a time.
 """
 
 import json
@@ -72,7 +72,7 @@ def parse_json(text: str) -> dict[str, Any]:
     """Returns the value of a JSON text, which must be an object.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     try:
         document = _DECODER.decode(text)
@@ -93,7 +93,7 @@ def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _Any
         path: the path of the value in the body, which is empty for the body itself.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED, with the error text of protobuf.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
     """
     if not isinstance(document, dict):  # without this check, protobuf would accept an empty list instead of an object
         problem = f"{path or 'the body'} is not a JSON object"
@@ -183,7 +183,7 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
     once.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:

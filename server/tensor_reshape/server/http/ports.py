@@ -121,7 +121,7 @@ class HttpPort:
 
 
 def prepare_listener(listener: socket.socket) -> None:
-    """Sets socket options of a listener. Its connections inherit these options."""
+    """Sets socket options of a listener. The connections of the listener inherit these options."""
     # Without TCP_NODELAY, the body of a response waits 40 ms until the client's system has acknowledged the headers.
     # The library asyncio sets TCP_NODELAY only for sockets that were created with an explicit protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -4,8 +4,8 @@
 - A request with a body needs a `Content-Length` header, so that the server can reject a body above the size limit
   without reading it.
 - The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request.
-- A body must have the type `application/json`. A browser lets a page of another origin send a body of this type only if
-  the server allows it, and this server never allows it.
+- The body of a request must have the content type `application/json`. A browser lets a page of another origin send a
+  JSON body only if the server allows it, and this server never allows it.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
 - If the server rejects a body, it closes the connection, because the unread rest of the body may be endless.
@@ -34,7 +34,10 @@ def read_metadata(request: Request) -> Metadata:
 
 
 def get_message_size(request: Request) -> int:
-    """Returns the message size that the headers of a request announce. `find_body_error` must accept the request."""
+    """Returns the message size that the headers of a request announce.
+
+    Call this function only for requests that `find_body_error` accepts.
+    """
     if request.method != "POST":
         return len(request.scope["query_string"])
     return int(request.headers["content-length"])
@@ -56,7 +59,9 @@ async def await_disconnect(request: Request) -> None:
 
 
 def find_origin_error(request: Request, hosts: Collection[str]) -> Response | None:
-    """Checks the Host, Origin and Transfer-Encoding headers. Returns an error response, or None if they are allowed.
+    """Checks the Host, Origin and Transfer-Encoding headers.
+
+    Returns an error response, or None if these headers are allowed.
 
     Args:
         request: the request.

@@ -3,8 +3,8 @@
 - An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Each gRPC code has the HTTP status that
   `google/rpc/code.proto` defines. The only exception is a request with a body above the size limit, which gets the
   status 413.
-- Two entries of gRPC's trailing metadata become HTTP headers. The request id keeps its name, and the retry delay
-  becomes `Retry-After`.
+- Two entries of gRPC's trailing metadata become HTTP headers. The request id becomes a header of the same name, and the
+  retry delay becomes the header `Retry-After`.
 """
 
 import json

@@ -6,8 +6,8 @@
 - `CallCounters` counts the same events that the module `observers` reports.
 - A response message of a stream is counted when it is sent. The response of a unary call is counted when it ends the
   call.
-- A call is counted with the first status that the server decides on. If the client disconnects before that, the call is
-  counted as cancelled.
+- A call is counted with the first status that the server decides on. If the client disconnects before the server has
+  decided on a status, the call is counted as cancelled.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
 """The definitions of all metrics.
 
-They determine the layout of the shared memory, the page for Prometheus and the documentation.
+The definitions determine the layout of the shared memory, the page for Prometheus and the documentation.
 
 - Each label of a metric has a fixed set of values, so a label never contains a value from a client. Calls to unknown
-  methods are counted as OTHER.
-- Names, units and suffixes follow Prometheus's conventions. Units are base units, and the name of a counter ends with
-  `_total`.
+  methods are counted under the method name `other`.
+- The names, units and suffixes of metrics follow Prometheus's conventions. For example, units are base units such as
+  seconds, and the name of a counter ends with `_total`.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Family(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The number of values that are stored for each combination of labels.
+        """The number of values that are stored for each combination of label values.
 
         A histogram has a count for each bucket, a count of larger values, and the sum of all values.
         """

@@ -1,4 +1,4 @@
-"""The metrics of a process that are updated once a second, not with each call.
+"""The metrics of a process that are updated once a second instead of with each call.
 
 Only the housekeeping thread writes these metrics. An update takes less than a millisecond.
 """

@@ -1,4 +1,4 @@
-"""The page that Prometheus scrapes, as a collector of prometheus_client.
+"""Creates the page that Prometheus scrapes. The class `ServerCollector` is a collector of prometheus_client.
 
 - The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
   have the same metrics.
@@ -58,7 +58,7 @@ class ServerCollector(Collector):
     def __init__(
         self, config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
     ) -> None:
-        """Collects the metrics of some processes.
+        """Creates a collector for the metrics of all processes of a server.
 
         Args:
             config: the configuration of the server.

@@ -1,9 +1,9 @@
-"""The metrics of one process. They are in memory that the process with the metrics port can also read.
+"""The metrics of one process. The metrics are in memory that the process with the metrics port can also read.
 
-- The definitions of the metrics and the list of methods determine the position of each number in this memory. All
+- The definitions of the metrics and the list of methods determine the position of each number in the shared memory. All
   processes therefore use the same positions.
-- Only one thread at a time writes a number. Readers need no lock, because a number has eight bytes at an address that
-  is a multiple of eight. Supported machines write such a number in one step.
+- Only one thread at a time writes a number in the shared memory. Readers need no lock, because a number has eight bytes
+  at an address that is a multiple of eight. Supported machines write such a number in one step.
 - The memory file of a worker outlives the worker. If a worker is killed, the next worker resets the gauges with
   `clear_gauges` and continues the counters.
 """

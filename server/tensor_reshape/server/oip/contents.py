@@ -51,7 +51,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
     """Returns the elements of an input as dense little-endian bytes.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID.
+        InvalidRequestError: the reason is INPUT_INVALID.
     """
     form = _FORMS.get(data_type)
     if form is None:
@@ -70,7 +70,8 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
     """Writes the elements of a response as numbers.
 
-    If `source` is an input, its elements are copied. If `source` is None, the integers of `output` are written.
+    If `source` is an input, the elements of this input are copied. If `source` is None, the integers of `output` are
+    written.
     """
     if source is not None:
         tensor.contents.CopyFrom(source.contents)

@@ -1,7 +1,7 @@
 """The names of element types in the Open Inference Protocol.
 
-The Open Inference Protocol has no names for some element types. A request with such an element type is rejected, and
-the error names the method of ReshapeService that accepts the type.
+The Open Inference Protocol has no names for some element types. A request with a type that has no name in the protocol
+is rejected, and the error names the method of ReshapeService that accepts the type.
 """
 
 from tensor_reshape.rules.dtypes import DataType, format_data_types
@@ -35,7 +35,7 @@ def decode_datatype(name: str, field: str) -> DataType:
     """Returns the data type for a name in the Open Inference Protocol.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     data_type = DATATYPES.get(name)
     if data_type is None:

@@ -1,9 +1,10 @@
 """The methods ModelInfer and ModelStreamInfer, whose requests `ReshapeService` executes.
 
-- The output of a reshape model has the same elements as the request. The elements are copied once, into the response.
+- The output of a reshape model has the same elements as the request. The elements of a tensor are copied only once,
+  into the response.
 - A query of the model `infer_shape` uses the same function and the same lock as the gRPC method InferShape.
 - A response depends only on its request, unless the request names a shared memory region. Responses to requests with
-  regions are not cached.
+  shared memory regions are not cached.
 """
 
 import logging
@@ -245,7 +246,7 @@ def _find_model(request: Request) -> str:
     """Returns the name of the model whose statistics count a request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     return find_model(request.message.model_name, request.message.model_version).name
 

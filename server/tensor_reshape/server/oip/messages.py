@@ -61,12 +61,12 @@ _CLASSES = dict(_make_classes(SERVICE.file.message_types_by_name.values()))
 
 
 def find_class(name: str) -> type[Message]:
-    """Returns the class of a message of the protocol."""
+    """Returns the class for a message of the Open Inference Protocol."""
     return _CLASSES[f"{SERVICE.file.package}.{name}"]
 
 
 def find_path(method: str) -> str:
-    """Returns the full path of a method of the protocol."""
+    """Returns the full path of a method of the Open Inference Protocol."""
     return f"/{SERVICE.full_name}/{method}"
 
 

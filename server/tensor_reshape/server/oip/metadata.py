@@ -38,7 +38,7 @@ def describe_model(request: InferMessage) -> InferMessage:
     """Returns the response to a ModelMetadata request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = find_model(request.name, request.version)
     return find_class("ModelMetadataResponse")(
@@ -55,7 +55,7 @@ def configure_model(request: InferMessage) -> InferMessage:
     """Returns the response to a ModelConfig request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = find_model(request.name, request.version)
     parameter = find_class("ModelParameter")
@@ -88,7 +88,7 @@ def describe_statistics(statistics: Statistics, request: InferMessage) -> InferM
     """Returns the response to a ModelStatistics request for one model or for all models.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     names = [find_model(request.name, request.version).name] if request.name else MODELS
     stats = [_describe_count(name, statistics.read(name)) for name in names]

@@ -1,8 +1,8 @@
-"""The table of models, which the parser of requests and the metadata use.
+"""The table of models of the Open Inference Protocol, which the code for requests and for metadata uses.
 
 The server accepts all inputs that the metadata of a model describe. In the metadata, an input has only one datatype and
-a fixed rank, but the server also accepts other datatypes and ranks. The attribute `properties` lists the other accepted
-values.
+a fixed rank, but the server also accepts other datatypes and ranks. The attribute `properties` of a model lists the
+accepted values that the rest of the metadata cannot express.
 """
 
 from collections.abc import Mapping
@@ -69,7 +69,10 @@ class Model:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties in the metadata. They describe what the inputs and outputs in the metadata cannot express."""
+        """The properties in the metadata.
+
+        The properties describe what the inputs and outputs in the metadata cannot express.
+        """
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
@@ -122,7 +125,7 @@ def find_model(name: str, version: str) -> Model:
     """Returns the model with this name and version. An empty version stands for the only version.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = MODELS.get(name)
     if model is None:

@@ -1,10 +1,11 @@
 """Finds the raw contents (elements as bytes) in a ModelInferRequest, without the message class of protobuf.
 
-- The elements in the raw contents are never parsed or copied. The other fields of the message are small.
-- The fields of the message may have any order, and the message may have unknown fields. Without its raw contents, the
-  message keeps the meaning of all other fields.
-- This module cannot split a message that contains a protobuf group or an overlong varint. The message class of protobuf
-  parses such a message.
+- The elements in the raw contents are never parsed or copied. The fields of a request other than its raw contents are
+  small.
+- The fields of the message may have any order, and the message may have unknown fields. When the raw contents are
+  removed from the message, all other fields keep their meaning.
+- This module cannot split a message that contains a protobuf group or an overlong varint. A message that cannot be
+  split is parsed as a whole by protobuf.
 - At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 
@@ -49,10 +50,10 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns the positions of the id and the elements for the response cache, or None if they are not clear.
+        """Returns the positions of the id and the elements for the response cache, or None if they are unknown.
 
         This method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
-        another entry of the raw contents is longer, the response is not found in the cache.
+        another entry of the raw contents is longer than the elements, the response is never cached.
         """
         if not self.raw_contents or len(self.ids) > 1:
             return None
@@ -78,7 +79,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     """Returns the split message, or None if this module cannot split the message.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
@@ -120,7 +121,7 @@ def check_parsable(raw: bytes, limit: int) -> bytes:
     """Returns the message unchanged if the message is small enough to be parsed as a whole.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
         text = (

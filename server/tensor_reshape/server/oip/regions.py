@@ -33,8 +33,8 @@ def find_location(parameters: Mapping[str, Any], field: str, limits: Limits) -> 
     """Returns the location of a tensor from its parameters, or None if the tensor is in the message.
 
     Raises:
-        InvalidRequestError: PARAMETER_INVALID.
-        LimitError: TENSOR_TOO_LARGE.
+        InvalidRequestError: the reason is PARAMETER_INVALID.
+        LimitError: the reason is TENSOR_TOO_LARGE.
     """
     if REGION not in parameters:  # `in` is used, because reading a missing key of this map would create an entry
         return None

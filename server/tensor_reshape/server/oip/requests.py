@@ -1,8 +1,8 @@
 """Reads a ModelInferRequest and checks it against the protocol. The reshape rules check the shapes later.
 
 - The bytes of a tensor are a view of the received message, or were read from a shared memory region.
-- Inputs and outputs are identified by name and may have any order. The entries of the raw contents belong to the inputs
-  that are not in shared memory, in the order of the inputs.
+- Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input that
+  is not in shared memory, in the order of the inputs.
 - If a request has several errors, the error in the field with the lowest number is reported.
 - A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
   million numbers would delay all other calls.
@@ -50,8 +50,8 @@ class Request(NamedTuple):
     def find_spans(self, name: str) -> Spans | None:
         """Returns the positions of the id and of the elements of the input `name`, for the response cache.
 
-        Returns None if these positions are not clear, if an input is not in the raw contents, or if another entry of
-        the raw contents is longer than the elements.
+        Returns None if these positions cannot be determined, if an input is not in the raw contents, or if another
+        entry of the raw contents is longer than the elements.
         """
         spans = self.split and self.split.find_spans()
         if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
@@ -91,7 +91,7 @@ def parse_split(raw: bytes, split: Split) -> Request:
     """Returns the request in a split message.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     view = memoryview(raw)
     contents = [view[begin:end] for begin, end in split.raw_contents]
@@ -102,7 +102,7 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     """Returns the request in a message that could not be split.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
@@ -144,7 +144,7 @@ def _check_header(request: Request) -> None:
     """Checks the size of a request without its elements, which may be bytes or numbers.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     if request.split and len(request.split.header) <= MAX_HEADER_BYTES:
         return
@@ -242,7 +242,7 @@ def _check_contents(request: Request, want: int) -> None:
     """Checks that the raw contents have one entry for each input that is not in shared memory, and no other entries.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID.
+        InvalidRequestError: the reason is INPUT_INVALID.
     """
     have = len(request.raw_contents)
     if have != want:

@@ -2,17 +2,17 @@
 
 The key of a header is the request without its elements and its id.
 
-`service.header_cache` is the cache for ReshapeService. It cannot be used for the Open Inference Protocol for two
-reasons. In this protocol, other fields may follow the elements, for example the requested shape if it is an input. In
-addition, many clients send a new id with each request, and the response must repeat this id.
+`service.header_cache` is the cache for ReshapeService. That cache cannot be used for the Open Inference Protocol for
+two reasons. In this protocol, other fields may follow the elements of a request, for example the requested shape if it
+is an input. In addition, many clients send a new id with each request, and the response must repeat this id.
 
-- A cached header is used for requests that differ only in their elements and their id. These requests must have the
-  same number of elements.
+- A cached header is used for requests that differ only in their elements and their id. Requests that use the same
+  cached header must have the same number of elements.
 - The response to a shape query has no elements, so the cache keeps the whole response.
 - A response is only cached if the id of the request comes before the elements and has less than 128 ASCII characters.
-- The cache finds the id of a request by its position. In an earlier request, an id was parsed at the same position
-  between the same bytes. At another position, bytes that look like an id may be part of another field, such as a packed
-  shape.
+- The cache finds the id of a request by its position. This is safe, because in an earlier request, an id was parsed at
+  the same position between the same bytes. At another position, bytes that look like an id may be part of another
+  field, such as a packed shape.
 - The memory of this cache is limited. Any thread may use the cache without a lock, as with `service.header_cache`.
 """
 
@@ -29,7 +29,7 @@ _ID_HEADER_BYTES = 2  # a field with a short id begins with one byte for the tag
 
 
 class Spans(NamedTuple):
-    """The positions of the two parts in which requests with the same response header may differ.
+    """The positions of the id and the elements, in which requests with the same response header may differ.
 
     Attributes:
         id_begin: the start of the field with the id.
@@ -96,7 +96,10 @@ class ResponseCache:
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
-        """Returns the cached response to `request`, or None. By default, `spans` has the value for the last request."""
+        """Returns the cached response to `request`, or None.
+
+        By default, `spans` has the value that fits the last request.
+        """
         spans = spans or self._guess
         cached = self._responses[spans.cut(request)]
         # A response is only used if the request has the same layout as the cached request, and its elements have the

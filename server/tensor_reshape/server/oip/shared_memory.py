@@ -2,16 +2,16 @@
 
 - The server does not map files into memory. If another process truncated a mapped file, SIGBUS would kill the server.
   If a file that is not mapped is truncated, `preadv` and `pwritev` only transfer fewer bytes.
-- The server opens the file of a region for each use and then closes the file. If the owner unlinks the file, its memory
-  is therefore freed.
-- The server only uses regular files in the directory itself, not in its subdirectories. The files must belong to the
-  server's user and have a link count of 1. Symbolic links, pipes and devices are rejected. The key of a region (its
-  file name) has no slash after its first character, so `O_NOFOLLOW` checks the whole path.
+- The server opens the file of a region for each use and then closes the file. If the owner of a file unlinks the file,
+  its memory is therefore freed.
+- The server only uses regular files in the directory itself, not in its subdirectories. The files of regions must
+  belong to the server's user and have a link count of 1. Symbolic links, pipes and devices are rejected. The key of a
+  region (its file name) has no slash after its first character, so `O_NOFOLLOW` checks the whole path.
 - The server opens the shared memory directory once, when it starts. If this directory or its parent is replaced later,
   the server does not use the new directory.
 - The number of regions and the length of their names are limited. Reading a region allocates as many bytes as the
-  request asks for. The caller must have reserved this memory.
-- Any thread may call all methods of `SharedMemory`. No file is accessed while the lock is held.
+  request asks for. The caller of `SharedMemory.read` must have reserved this memory.
+- Any thread may call all methods of `SharedMemory`. The lock of `SharedMemory` is not held while a file is accessed.
 """
 
 import errno
@@ -84,8 +84,9 @@ class SharedMemory:
         """Registers a part of a file as a region. The file must exist and contain the whole region.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID, REGION_OUT_OF_RANGE.
-            LimitError: REGION_LIMIT_EXCEEDED.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID or
+                REGION_OUT_OF_RANGE.
+            LimitError: the reason is REGION_LIMIT_EXCEEDED.
         """
         self._check_enabled()
         _check_name(name, "name")
@@ -108,7 +109,7 @@ class SharedMemory:
         """Removes a region, or all regions if the name is empty. An unknown name has no effect.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED.
         """
         self._check_enabled()
         with self._lock:
@@ -121,8 +122,8 @@ class SharedMemory:
         """Returns the region with this name, or all regions if the name is empty.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         self._check_enabled()
         if name:
@@ -137,11 +138,11 @@ class SharedMemory:
             name: the name of the region.
             offset: the start of the part in the region.
             byte_size: the size of the part in bytes.
-            field: the field of the request that errors name.
+            field: the name of the request field for error messages.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE or REGION_FILE_INVALID.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         region = self._locate(name, offset, byte_size, field)
         with self._open(name, region, field) as file:
@@ -152,17 +153,17 @@ class SharedMemory:
     def write(self, name: str, offset: int, data: memoryview, field: str) -> None:
         """Writes `data` to a region.
 
-        If another process truncates the file during the write, the file grows again up to the end of the data.
+        If another process truncates the file while it is written, the file grows again up to the end of the data.
 
         Args:
             name: the name of the region.
             offset: the position of the data in the region.
             data: the bytes to write.
-            field: the field of the request that errors name.
+            field: the name of the request field for error messages.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE or REGION_FILE_INVALID.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         region = self._locate(name, offset, data.nbytes, field)
         with self._open(name, region, field) as file:

@@ -1,6 +1,6 @@
 """Statistics of each model, which are the number and the duration of its requests.
 
-The method ModelStatistics returns them.
+The gRPC method ModelStatistics returns these statistics.
 
 - A request is counted once, for the model that it names, when its response or error is known. A request that does not
   name an existing model is not counted.
@@ -69,7 +69,8 @@ class Statistics:
         """Measures the duration of a request that is processed in the `with` block.
 
         The request is counted as successful when `Measured.count_response` is called, and as failed if the block raises
-        an exception. If the block ends without an exception or such a call, the request is not counted.
+        an exception. If the block ends without an exception and without a call of `count_response`, the request is not
+        counted.
         """
         began = time.perf_counter_ns()
         try:

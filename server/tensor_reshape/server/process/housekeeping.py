@@ -49,7 +49,7 @@ class MemoryReturner:
     """Returns freed memory to the system when no large messages arrive.
 
     The allocator keeps freed memory for the next large messages. While large messages arrive steadily, no memory is
-    returned. Small calls do not prevent the return of memory.
+    returned. Small calls do not prevent that freed memory is returned.
     """
 
     def __init__(self, quiet_bytes: int) -> None:

@@ -5,8 +5,8 @@ A thread that logs therefore never waits for the process that reads the log.
 - The queue of log records is bounded. If the queue is full, further records are dropped.
 - At most RECORDS_PER_SECOND log records of one kind are written per second. Further records of this kind are
   suppressed.
-- `report` logs the numbers of dropped and suppressed records.
-- A log record that cannot be written counts as dropped. The write error has no other effect.
+- The method `report` logs the numbers of dropped and suppressed records.
+- A log record that cannot be written counts as dropped. An error of writing a log record has no other effect.
 """
 
 import logging
@@ -91,7 +91,7 @@ class QueuedHandler(QueueHandler):
     """
 
     def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
-        """Starts the writer thread. The handler never closes `descriptor`."""
+        """Starts the writer thread. The handler never closes the file descriptor."""
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
@@ -101,7 +101,7 @@ class QueuedHandler(QueueHandler):
 
     @property
     def dropped(self) -> int:
-        """The number of log records that were dropped. Suppressed records do not count."""
+        """The number of log records that were dropped. Suppressed records are not included."""
         return self._dropped + self._writer.failed
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:

@@ -54,7 +54,7 @@ class Pool(Executor):
         atexit.register(self.shutdown)  # daemon threads must have ended when the interpreter exits
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
-        """Returns the future result of a function that a thread of the pool calls.
+        """Queues a call of a function for a thread of the pool, and returns a future with its result.
 
         Raises:
             RuntimeError: the pool is shut down.

@@ -24,7 +24,7 @@ def find_available_memory(workers: int) -> int:
     """Returns how many bytes all running calls of `workers` processes may use together.
 
     The machine, the cgroup and the limits of each process determine how much memory is available. This function
-    subtracts the memory that the processes need without calls, and returns half of the rest. The other half is for
+    subtracts the memory that the processes need without calls, and returns half of the rest. The remaining half is for
     memory that the memory budget does not count, such as connections and the fragmentation of allocators.
     """
     processes = workers + (workers > 1)  # with several workers, a supervisor process also needs memory
@@ -39,7 +39,8 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
 
     Args:
         groups: a file in the format of /proc/self/cgroup.
-        mount: the directory with the files of cgroup version 2. The folder `memory` in it has the files of version 1.
+        mount: the directory with the files of cgroup version 2. The folder `memory` in this directory has the files of
+            cgroup version 1.
     """
     limit = math.inf
     for file in _find_limit_files(groups, mount):

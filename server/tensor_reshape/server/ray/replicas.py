@@ -3,8 +3,9 @@
 - Messages pass through the proxy of Ray Serve as bytes, and only the package `service` parses them. Ray Serve
   serializes a response by calling its method `SerializeToString`, so the replica returns a `Message`, which has this
   method.
-- Ray Serve limits and queues the calls of a replica. The admission control of this server is not used.
-- A call starts on the event loop of the replica. Work that takes long runs on a thread.
+- Ray Serve limits and queues the calls of a replica. In a replica, the admission control of the package `engine` is not
+  used.
+- A call starts on the event loop of the replica. In a replica, work that takes long runs on a thread.
 - The error of a unary call contains the error details. For the error of a stream, Ray Serve forwards only the status
   code and the text.
 - This module does not import Ray.
@@ -110,8 +111,8 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
     """Returns the limits for the arguments of an application.
 
     Args:
-        arguments: settings of the server with the names of `Config`. Only `max_message_bytes` is accepted. This setting
-            limits the size of responses, and Ray Serve limits the size of requests.
+        arguments: settings of the server with the names of `Config`. Only the setting `max_message_bytes` is accepted.
+            It limits the size of responses, and Ray Serve limits the size of requests.
 
     Raises:
         ValueError: the arguments contain another setting, which would have no effect in a replica.

@@ -1,4 +1,4 @@
-"""Access control, which is a gate that authenticates and authorizes each call.
+"""Access control, which is an admission check (gate) that authenticates and authorizes each call.
 
 - The configuration can require a client certificate, an allowed identity in this certificate, a token, and permission
   for the method. A call must meet all requirements of the configuration. TLS checks certificates before a call begins.
@@ -6,7 +6,7 @@
   PERMISSION_DENIED. Neither UNAUTHENTICATED nor PERMISSION_DENIED reveals the exact fault or the identities that the
   server knows.
 - Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
-- If the configuration has no such requirement, the server has no access gate.
+- If the configuration requires neither certificates nor tokens, the server has no access gate.
 """
 
 import ssl
@@ -38,7 +38,8 @@ class Access:
 
     Attributes:
         certificates: the certificates for TLS, or None for plain text.
-        gates: the gates that check calls. The tuple is empty if the configuration has no requirements.
+        gates: the gates that check calls. The tuple is empty if the configuration requires neither certificates nor
+            tokens.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
@@ -62,7 +63,7 @@ class Access:
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
 
     def build_credentials(self) -> grpc.ServerCredentials | None:
-        """Returns the credentials for one address, or None for plain text."""
+        """Returns TLS credentials for one address, or None for plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
 
     @property
@@ -94,8 +95,8 @@ class AccessGate:
                 if this argument is empty.
             tokens: the valid tokens, or None if no token is required.
             permissions: the permitted methods, or None if every admitted client may call every method.
-            reads_certificates: whether clients have certificates. If False, the gate saves the five microseconds for
-                reading one.
+            reads_certificates: whether clients have certificates. If clients have no certificates, the gate saves five
+                microseconds for each call.
         """
         self._allowed = tuple(allowed)
         self._tokens = tokens
@@ -106,7 +107,7 @@ class AccessGate:
         """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
 
         Raises:
-            ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
+            ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
         """
         # The token is checked first, because checking a token takes less time than reading a certificate.
         identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]

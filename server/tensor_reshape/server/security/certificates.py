@@ -3,10 +3,12 @@
 - gRPC's core accepts a certificate and a key that do not belong together, but every handshake then fails. OpenSSL
   therefore checks the certificate and the key first, at the start and after each change of the files.
 - OpenSSL supports types of keys that gRPC's core does not support, such as Ed448 or ECDSA on secp256k1. A server does
-  not start with such a key. If a key of an unsupported type replaces a valid key, gRPC's core continues to use the
-  previous key. The server does not detect that the new key is not used, so only clients can notice the fault.
-- Before each handshake, gRPC's core requests new credentials on its own thread. This request never waits, because the
-  new credentials are already in memory. Open connections keep their credentials.
+  not start with a key of a type that gRPC's core does not support. If a key of an unsupported type replaces a valid
+  key, gRPC's core continues to use the previous key. The server does not detect that the new key is not used, so only
+  clients can notice the fault.
+- Before each handshake, gRPC's core requests new credentials on its own thread. The request for credentials never
+  waits, because the new credentials are already in memory. When the certificate changes, open connections keep their
+  previous credentials.
 - gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. The HTTP port uses OpenSSL with the same
   files and the same minimum version.
 """
@@ -43,7 +45,7 @@ class Certificates(Reloaded[_Loaded]):
         super().__init__("certificates", paths, partial(_load, files))
 
     def build_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials for one address.
+        """Returns TLS credentials for one address.
 
         Each address needs its own credentials object. If two addresses shared one object, only one of them would
         receive changed certificates.

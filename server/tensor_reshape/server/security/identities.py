@@ -2,10 +2,11 @@
 
 - An identity begins with its kind. A token, a host and a URI with the same name are therefore different identities.
 - The identities of a client with a certificate are the subject alternative names (SAN) in the certificate. The common
-  name is ignored, because it has no kind, and because authorities check it less strictly.
+  name of a certificate is ignored, because it has no kind, and because authorities check it less strictly.
 - grpcio cuts off a name at its first NUL character, so the rest could equal the name of another client. A client whose
   certificate contains a name with a NUL character therefore has no identity.
-- An identity pattern is an identity in which one `*` may replace one whole label. The `*` matches exactly one label.
+- An identity pattern is an identity in which one `*` may replace one whole label. The `*` in an identity pattern
+  matches exactly one label.
 - A label is a part of a host between dots, a part of a URI between slashes after the authority, or the part of an email
   address before the @.
 """
@@ -76,7 +77,7 @@ def _has_cut_names(certificate: bytes) -> bool:
 def _has_nul(content: bytes, position: int) -> bool:
     """Returns whether the names in a SAN extension contain a NUL character or are invalid.
 
-    They begin after `position`.
+    The names begin after `position`.
     """
     try:
         position, _ = _read_extent(content, position)  # this moves to the contents of the SAN extension

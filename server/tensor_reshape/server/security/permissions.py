@@ -5,12 +5,13 @@
     "uri:spiffe://example.org/ns/*/sa/viewer" = ["/tensor_reshape.v1.ReshapeService/InferShape"]
     "dns:*.example.org" = ["/inference.GRPCInferenceService/*"]
 
-- A key in the permission file is an identity or a pattern (see `identities`). Its value is a list of methods. An item
-  of this list is the path of one method, `/package.Service/*` for all methods of a service, or `*` for all methods.
+- A key in the permission file is an identity or a pattern (see `identities`). The value of a key is a list of methods.
+  An item of this list is the path of one method, `/package.Service/*` for all methods of a service, or `*` for all
+  methods.
 - A caller may not call a method unless the file permits it. A caller with several identities may call every method that
   one of its identities may call.
-- A method in the file that this server does not have is an error, because its name is probably misspelled. Without this
-  error, the intended method would be forbidden.
+- A method in the file that this server does not have is an error, because its name is probably misspelled. If a
+  misspelled method were not an error, the intended method would be forbidden.
 - Health checks need no permission, so this module does not check their methods.
 """
 
@@ -45,7 +46,7 @@ class Permissions(Reloaded[_Grants]):
         super().__init__("authorization", [path], partial(_load, path, frozenset(methods)))
 
     def permit(self, identities: Iterable[str], method: str) -> bool:
-        """Returns whether one of the identities may call a method."""
+        """Returns whether at least one of the identities may call a method."""
         return any(method in methods and any(map(pattern.matches, identities)) for pattern, methods in self.value)
 
 

@@ -29,7 +29,8 @@ class Reloaded(Generic[_Value]):
     """The contents of files that are read again after a change.
 
     Attributes:
-        value: the last valid contents. Only one thread replaces the value, but any thread may read the value.
+        value: the last valid contents of the files. Only one thread replaces the value, but any thread may read the
+            value.
     """
 
     def __init__(self, name: str, paths: Sequence[Path], load: Callable[[], _Value]) -> None:

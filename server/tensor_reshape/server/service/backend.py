@@ -1,10 +1,10 @@
 """The numpy backend, which puts the elements of a tensor into a shape that the reshape rules have already determined.
 
-Only tensors with strides need numpy. Importing numpy takes 80 ms, which is a quarter of a server's start. Ten of these
-milliseconds are one step that blocks all threads. A server therefore imports numpy at a fixed time and not when a
-request needs it. A worker process imports numpy just before it serves. A server without workers imports numpy after it
-has served for a second. Before this import, tensors with strides are processed on worker threads, which may wait for
-the import. If such a tensor arrives earlier, the first of these threads imports numpy.
+The server needs numpy only for tensors with strides. Importing numpy takes 80 ms, which is a quarter of a server's
+start. For ten of these milliseconds, the import blocks all threads. A server therefore imports numpy at a fixed time
+and not when a request needs it. A worker process imports numpy just before it serves. A server without workers imports
+numpy after it has served for a second. Before this import, tensors with strides are processed on worker threads, which
+may wait for the import. If such a tensor arrives earlier, the first of these threads imports numpy.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
     reject an empty tensor with huge dims.
 
     Raises:
-        InvalidRequestError: the received bytes do not match the layout of the tensor; see `rules.layouts`.
-        LimitError: OUTPUT_TOO_LARGE.
+        InvalidRequestError: the received bytes do not match the layout of the tensor (see `rules.layouts`).
+        LimitError: the reason is OUTPUT_TOO_LARGE.
     """
     data.check_layout("data")
     size = count_bytes(data.data_type, dims)

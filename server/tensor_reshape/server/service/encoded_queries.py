@@ -35,7 +35,7 @@ class EncodedQueries:
 
         Args:
             service: the service that executes the queries.
-            read: a function that decodes a query or raises the error of the query.
+            read: a function that decodes a query, or raises an error if the query is malformed.
             write: a function that encodes a result.
         """
         self._service, self._read, self._write = service, read, write

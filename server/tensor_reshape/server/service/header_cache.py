@@ -5,8 +5,8 @@ bytes. The response header depends only on the request header and on the number 
 header is therefore not parsed again.
 
 - A cached response header comes from the response to an earlier request with the same header and the same length.
-- The memory of the cache is limited. The cache of each method takes at most 10 MiB, whatever clients send. It keeps at
-  least 10,000 headers of the usual size, which is 100 bytes or less.
+- The memory of the cache is limited. The cache of each method takes at most 10 MiB, whatever clients send. The cache of
+  each method keeps at least 10,000 headers of the usual size, which is 100 bytes or less.
 - Any thread may use the cache without a lock, because each step is an atomic operation in CPython. These steps are dict
   operations and assignments of numbers. The cache guesses where the header of a request ends. If another thread changes
   the guess, the worst result is a cache miss.
@@ -69,7 +69,7 @@ class HeaderCache:
     def find(self, request: bytes) -> CachedHeader | None:
         """Returns the cache entry for `request`, or None.
 
-        Its header must have the same length as the last request header.
+        An entry is found only if its request header has the guessed length.
         """
         cached = self._headers[request[: self._guess]]
         return cached if cached is not None and cached.request_bytes == len(request) else None

@@ -19,7 +19,7 @@ class Method(NamedTuple):
             over.
         respond_light: a function that returns the same response, or None if the work would take long. The default
             always returns None.
-        find_work: the function that returns the kind of work for a message for which `respond_light` returns None.
+        find_work: the function that returns the kind of work for a message that needs a worker thread.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         takes_long: whether a worker thread must process the message, because the processing takes long.
-        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. If it
-            is None, the largest message is assumed.
+        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. None
+            means as much memory as for the largest message.
     """
 
     takes_long: bool
@@ -58,7 +58,7 @@ class Estimate(NamedTuple):
 
 
 class Session(Protocol):
-    """One call of a streaming method. It processes the messages of the client and yields the responses."""
+    """One call of a streaming method. A session processes the messages of the client and yields the responses."""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
         """Processes a message and yields its responses. A `ReshapeError` ends the stream."""
@@ -79,8 +79,8 @@ class StreamMethod(NamedTuple):
 
     Attributes:
         name: the full method path.
-        open: the function that starts a call. Its argument is a function that reserves bytes of the server's memory
-            budget or raises LimitError.
+        open: the function that starts a call. The argument of `open` is a function that reserves bytes of the server's
+            memory budget or raises LimitError.
         find_work: the function that returns the kind of work for a message that takes long.
     """
 

@@ -1,8 +1,8 @@
 """The class `ReshapeService`, which executes parsed queries and calls, and the API's methods over serialized messages.
 
 - The arguments and results of `infer`, `infer_light`, `infer_items` and `reshape` are Python objects, not bytes. Three
-  kinds of messages are decoded to these objects. They are the protobuf messages of ReshapeService, the messages of
-  `oip`, and the JSON of `http`.
+  kinds of messages are decoded to these objects. These three kinds are the protobuf messages of ReshapeService, the
+  messages of the package `oip`, and the JSON of the package `http`.
 - Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. The
   service raises a `ReshapeError` for a wrong request. Any other exception is a bug.
 - The service itself does not use threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
@@ -60,7 +60,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """A lock for solving shapes, so that only one thread at a time computes."""
+    """A lock for computing shapes, so that only one thread at a time computes."""
 
     def __enter__(self) -> object:
         """Waits for the lock."""
@@ -118,7 +118,7 @@ class ReshapeService:
         Args:
             limits: the limits of requests and responses.
             backend: the function that moves the elements of a tensor.
-            make_turns: a function that makes a lock for the threads that execute one method. The default lock does
+            make_turns: a function that makes a lock. Threads hold the lock while they compute. The default lock does
                 nothing, for programs with one thread.
         """
         self._limits = limits
@@ -155,7 +155,7 @@ class ReshapeService:
         )
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
-        """Executes a request with few bytes. Returns None for other requests."""
+        """Executes a request with few bytes. Returns None for a larger request."""
         if len(request) > LIGHT_BYTES:
             return None
         response, start = self._find_cached(operation, request)
@@ -186,7 +186,7 @@ class ReshapeService:
             return write(answer_question(read(), self._limits))
 
     def infer_light(self, request: ShapeRequest) -> ShapeAnswer | None:
-        """Executes a query that needs no search. Returns None for other queries.
+        """Executes a query that needs no search. Returns None for a query that needs a search.
 
         Raises:
             ReshapeError: the query is rejected.
@@ -205,9 +205,9 @@ class ReshapeService:
         """Executes a batch item by item. After each time slice of this batch, other batches get a time slice.
 
         Args:
-            read: a function that yields the items. Its argument is a function that logs a bug.
-            write: a function that encodes the results. Its arguments are the results, the maximum number of bytes, and
-                a function that logs a bug.
+            read: a function that yields the items. The argument of `read` is a function that logs a bug.
+            write: a function that encodes the results. The arguments of `write` are the results, the maximum number of
+                bytes, and a function that logs a bug.
             is_over: a function that returns whether the client no longer waits.
 
         Raises:
@@ -237,7 +237,7 @@ class ReshapeService:
 
         Raises:
             InvalidRequestError: the request breaks a reshape rule, or its bytes do not match the layout of the tensor.
-            LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
+            LimitError: the reason is RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
         """
         return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
 

@@ -1,8 +1,9 @@
 """A StreamReshape call as a state machine, which turns request messages into response messages without I/O.
 
 The chunks of a dense tensor are sent back one by one and not kept. The chunks of a tensor with strides are collected,
-and its elements are put into row-major order when all chunks have arrived. Only then does the session check whether
-elements overlap. Therefore the cost of a header depends only on its size, whatever its strides are.
+and its elements are put into row-major order when all chunks have arrived. The session checks only then whether
+elements of the tensor overlap. Therefore the cost of processing a header depends only on its size, whatever its strides
+are.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ class StreamSession:
     """The state of one StreamReshape call, which receives tensors one after another.
 
     Attributes:
-        collected: the received bytes of the current tensor if it has strides; otherwise None.
+        collected: the received bytes of the current tensor if it has strides, or None.
     """
 
     def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:
@@ -92,17 +93,17 @@ class StreamSession:
             InvalidRequestError: DATA_SIZE_MISMATCH if the last tensor is incomplete.
         """
         if self._received != self._size:
-            raise self._reject_size(self._received, "ended after")
+            raise self._reject_size(self._received, "the client sends no more messages, but the tensor has only")
 
     def _begin(self, call: ReshapeCall) -> bytes:
         if self._received != self._size:
-            raise self._reject_size(self._received, "was followed by another tensor after")
+            raise self._reject_size(self._received, "another tensor begins, but the last tensor has only")
         dims = infer_shape(call.question, self._limits)
         self.collected = None
         if call.data.strides is None:
             self._hold(0)
             size = count_bytes(call.data.data_type, call.data.dims)
-            self._check_limit(size, self._limits.max_tensor_bytes)
+            self._check_limit(size, self._limits.max_tensor_bytes, "a dense tensor")
         else:
             size = self._prepare_collection(call.data)
         self._call, self._size, self._received = call, size, 0
@@ -113,7 +114,7 @@ class StreamSession:
         check_data_strides(data.data_type, data.dims, data.strides or (), "data")
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
-        self._check_limit(max(size, output), self._limits.max_output_bytes)
+        self._check_limit(max(size, output), self._limits.max_output_bytes, "a tensor with strides")
         check_volume(data.dims, data.strides or (), "data")  # `_gather` later checks whether elements overlap
         # The reserved memory holds the received bytes and three copies of the output. These are the output in row-major
         # order, the response messages, and the transport's copies of these messages.
@@ -122,9 +123,9 @@ class StreamSession:
             self.collected = bytearray()
         return size
 
-    def _check_limit(self, size: int, limit: int) -> None:
+    def _check_limit(self, size: int, limit: int, kind: str) -> None:
         if size > limit:
-            message = f"the tensor has {format_value(size)} bytes; this server allows up to {limit} in this form"
+            message = f"the tensor has {format_value(size)} bytes; this server allows up to {limit} bytes for {kind}"
             raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, "data", size=size, limit=limit)
 
     def _take_chunk(self, chunk: Chunk) -> Iterator[bytes]:
@@ -153,7 +154,7 @@ class StreamSession:
                 Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
             )
         if end > self._size:
-            raise self._reject_size(end, "has at least")
+            raise self._reject_size(end, "the tensor has at least")
 
     def _gather(self) -> Iterator[bytes]:
         if self._call is None or self._output is None or self.collected is None:
@@ -165,5 +166,5 @@ class StreamSession:
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
     def _reject_size(self, have: int, what: str) -> InvalidRequestError:
-        message = f"data {what} {have} bytes; data type, dims and strides require {self._size}"
+        message = f"{what} {have} bytes of data. Its data type, dims and strides require {self._size} bytes"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

@@ -1,7 +1,7 @@
 """The class for the declaration of a setting, and the properties that all settings have.
 
 - A setting is a field of a dataclass. The annotation of the field contains a `Declaration`, for example
-  `Annotated[int, Declaration(...)]`. The field has the name, the type and the default of the setting.
+  `Annotated[int, Declaration(...)]`. The dataclass field has the name, the type and the default of the setting.
 - The flags, `--help`, the environment variables, the validation and the table in the documentation are all generated
   from the list of settings.
 - The name of a setting ends with its unit, `_bytes` or `_seconds`. A number without a unit is a count or a fraction.
@@ -23,9 +23,10 @@ class Declaration:
         help: the text that explains the setting in `--help` and the documentation.
         least: the smallest valid number, or None for no limit.
         most: the largest valid number, or None for no limit.
-        choices: the valid words. If there are no choices, any text is valid.
+        choices: the valid words. An empty tuple admits any text.
         ignores_case: whether the words may also be written in capitals.
-        metavar: the placeholder of a value in `--help`. If it is empty, the placeholder for the type is used.
+        metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
+            type.
         is_directory: whether a path must be a directory instead of a file.
         system_default: the description of a default that depends on the system.
     """
@@ -42,14 +43,14 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, which is a field with its declaration.
+    """One setting, which is a dataclass field with its declaration.
 
     Attributes:
         name: the name of the field.
         type: the type of one value of the setting, which is bool, int, float, str or Path.
-        is_repeatable: whether the field holds a tuple of values.
+        is_repeatable: whether users may give the setting several times, so that its value is a tuple.
         default: the default of the field.
-        declaration: the other facts about the setting.
+        declaration: the help text, the bounds and other facts about the setting.
     """
 
     name: str

@@ -6,8 +6,9 @@ The span of a call is created when the call is over, so that running calls need 
   `tensor_reshape.`.
 - If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
-  id. Invalid values are omitted, and the limit for metadata also limits the length of both values.
-- The decision about sampling comes first. If a call is not sampled, the attributes for its span are not computed.
+  id. These two values are omitted if they are invalid. The limit for metadata also limits their length.
+- The tracer first decides whether a call is sampled. If a call is not sampled, the attributes for its span are not
+  computed.
 """
 
 import time

@@ -1,11 +1,12 @@
 """Chooses the I/O engine, which is the part of gRPC's core that reads the connections of a server.
 
-- The *event engine* is gRPC's default. It reads connections on its own threads. With the older *polling engine*, the
-  server's receiving thread reads all connections. A call then wakes no other thread, which makes small calls faster.
-  However, with the polling engine, a connection with expensive frames delays all other connections.
+- The *event engine* is gRPC's default. The event engine reads connections on its own threads. With the older *polling
+  engine*, the server's receiving thread reads all connections. With the polling engine, a call wakes no other thread,
+  which makes small calls faster. However, with the polling engine, a connection with expensive frames delays all other
+  connections.
 - The setting `auto` therefore selects the polling engine only if no other machine can connect.
 - gRPC's core reads the choice from the environment variable GRPC_EXPERIMENTS once, when grpc is imported. This module
-  therefore does not import grpc. If the operator has set the variable, its value is not changed.
+  therefore does not import grpc. If the operator has set GRPC_EXPERIMENTS, this module does not change its value.
 """
 
 from collections.abc import Iterable

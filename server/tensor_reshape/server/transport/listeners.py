@@ -1,4 +1,4 @@
-"""Binds the addresses of a server. An address that another server uses is rejected."""
+"""Binds the addresses of a server. If another server uses an address, binding this address fails."""
 
 import errno
 import socket
@@ -63,7 +63,7 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 
     The calling process does not listen on the port.
 
-    While the sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
+    While the returned sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
 
     Returns:
         the address with its real port, and the bound sockets.
@@ -204,7 +204,7 @@ def _check_free(address: str) -> None:
 def _check_unserved(path: str) -> None:
     """Raises OSError if a server listens on a unix socket, because binding would take the socket from that server.
 
-    A socket file on which no server listens raises no error.
+    If no server listens on the socket file, the function raises no error.
     """
     decoded = Path(unquote(path))  # the address is a URI, and grpc decodes the path in the same way
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -1,11 +1,11 @@
 """Messages between the supervisor and a worker, which use two pipes.
 
-- The supervisor writes to the standard input of the worker. The first message is the pickled `Order`. For each stop
-  signal after the first one, the supervisor writes HURRY. If the standard input of a worker ends, the supervisor has
-  ended.
-- A worker writes its messages to a separate pipe. A worker that uses the fallback server writes OBSTACLE once. A worker
-  writes BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot serve writes only
-  REJECTION with the reason.
+- The supervisor writes its messages to the standard input of the worker. The first message is the pickled `Order`. For
+  each stop signal after the first stop signal, the supervisor writes HURRY. If the standard input of a worker ends, the
+  supervisor has ended.
+- A worker writes its messages to a separate pipe. A worker that uses the fallback server writes an OBSTACLE message
+  once. A worker writes BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot
+  serve writes only a REJECTION message with the reason.
 - Each message of a worker fits into one atomic write, so the pipe never splits a message.
 """
 

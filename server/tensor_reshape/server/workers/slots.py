@@ -1,8 +1,8 @@
 """Slots for workers. A slot runs one worker process at a time, and starts another worker when the process ends.
 
 - A serving worker sends heartbeats. If no heartbeat arrives for `HANG_SECONDS`, the slot kills the worker.
-- A slot replaces an ended worker at once. If several successive workers end early, the slot waits longer before each
-  start.
+- Normally a slot starts the next worker as soon as the previous worker has ended. If several successive workers end
+  early, the slot waits longer before each start.
 - After its method `stop` is called, a slot starts no further process.
 - A slot has its own clock, which advances only when `Slot.advance` is called. Only the main thread of the supervisor
   uses slots.
@@ -55,7 +55,7 @@ class State(Enum):
 
 
 class Slot:
-    """A place for one worker at a time.
+    """A slot for one worker process at a time.
 
     Attributes:
         order: the instructions for each worker.
@@ -67,7 +67,7 @@ class Slot:
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
-        """Creates an empty slot. The first `advance` starts a worker.
+        """Creates an empty slot. The first call of `advance` starts a worker.
 
         Args:
             order: the instructions for each worker.
@@ -96,7 +96,7 @@ class Slot:
         return self._worker.pid if self._worker else None
 
     def advance(self, seconds: float) -> bool:
-        """Advances the time by `seconds`, and starts a worker or reads the messages of the current worker.
+        """Advances the clock of the slot by `seconds`, and starts a worker or reads the messages of the current worker.
 
         If the current worker hangs or takes too long to stop, the slot kills the worker.
 
@@ -132,7 +132,7 @@ class Slot:
             self._due = min(self._due, self._now + STOP_MARGIN_SECONDS)
 
     def close(self) -> None:
-        """Kills the worker, if there is one, and waits for its end. The slot cannot be used afterwards."""
+        """Kills the current worker, if any, and waits until it has ended. The slot cannot be used afterwards."""
         if self._worker is not None:
             self._worker.send_signal(signal.SIGKILL)
             self._worker.close()

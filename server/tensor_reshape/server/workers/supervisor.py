@@ -4,9 +4,9 @@
   supervisor needs a third of the memory of a worker.
 - The supervisor binds each port without listening. A port therefore stays reserved while no worker runs, and only
   processes of the same user can share the port.
-- One loop receives signals and advances the time of the slots, which control their workers.
-- Until all workers have served at the same time, the end of any worker ends the supervisor. If a worker cannot start,
-  an operator therefore sees the cause at the start.
+- The loop of the supervisor receives signals and calls `Slot.advance` for each slot, which controls one worker.
+- If any worker ends before all workers have served at the same time, the supervisor also ends. If a worker cannot
+  start, an operator therefore sees the cause at the start.
 - After all workers have served, a worker that cannot start ends the supervisor only if no other worker serves.
 """
 
@@ -32,10 +32,11 @@ _CALM_SECONDS = 0.5  # the interval of the supervisor's loop while all workers s
 
 
 def supervise(config: Config) -> None:
-    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
+    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration. Its `io_engine` must already be set in the environment that the workers inherit.
+        config: the configuration. The I/O engine `io_engine` must already be set in the environment variables that the
+            workers inherit.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
@@ -176,7 +177,7 @@ def _find_obstacle(slots: Sequence[Slot]) -> str:
 
 
 def _hold(address: str, stack: ExitStack) -> str:
-    """Binds an address until `stack` is closed. Returns the address with its bound port."""
+    """Keeps an address bound until `stack` is closed. Returns the address with its bound port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)

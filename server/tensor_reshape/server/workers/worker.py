@@ -3,7 +3,7 @@
 - A worker reads its configuration (`Order`) from standard input, serves calls, and sends heartbeats while it serves.
 - A worker stops gracefully at SIGTERM and when the supervisor has ended. If the supervisor has ended and stopping takes
   too long, the worker exits at once.
-- A worker that cannot serve sends a REJECTION and exits.
+- A worker that cannot serve sends a REJECTION message to the supervisor and exits.
 """
 
 import logging

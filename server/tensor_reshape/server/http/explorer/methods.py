@@ -1,4 +1,4 @@
-"""The method for queries of the shape explorer. It takes a query string and returns the result as JSON.
+"""The method for queries of the shape explorer. The method takes a query string and returns the result as JSON.
 
 - The explorer method takes and returns other messages than the gRPC method InferShape, but it has the name of
   InferShape. The permissions, metrics and limits of InferShape therefore also apply to the explorer.

@@ -31,7 +31,7 @@ def build_routes(serve_call: ServeCall, service: ReshapeService, listen: Sequenc
     Args:
         serve_call: function that runs a method on the message of a request.
         service: the service that computes the results.
-        listen: the gRPC addresses with the ports that are bound, for the code that the page shows.
+        listen: the gRPC addresses with their bound ports, which the example code on the page contains.
     """
     folder = files("tensor_reshape.explorer") / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
