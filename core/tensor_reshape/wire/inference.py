@@ -116,7 +116,7 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
     if answer.origins:
         message.origins.extend(map(_encode_origin, answer.origins))
     if answer.conditions:
-        message.conditions.extend(map(_encode_condition, answer.conditions))
+        message.conditions.extend(map(encode_condition, answer.conditions))
     if answer.view is not None:
         message.view.possibility = _POSSIBILITY_NUMBERS[answer.view.possibility]
         if answer.view.strides is not None:
@@ -148,14 +148,14 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     check_partial_dims(
         dims or (), "shape.dims"
     )  # the dims are checked like those of a request, because a caller may use the result in another query
-    known = [condition for condition in message.conditions if condition.kind in _CONDITION_KINDS]
+    conditions = tuple(filter(None, map(decode_condition, message.conditions)))
     return ShapeAnswer(
         dims,
-        tuple(map(_decode_condition, known)),
+        conditions,
         tuple(map(_decode_origin, message.origins)),
         _decode_view(message.view) if message.HasField("view") else None,
         # A condition of a newer server that this version cannot evaluate may exclude further instances.
-        message.conditions_complete and len(known) == len(message.conditions),
+        message.conditions_complete and len(conditions) == len(message.conditions),
     )
 
 
@@ -175,7 +175,8 @@ def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
-def _encode_condition(condition: Condition) -> reshape_pb2.Condition:
+def encode_condition(condition: Condition) -> reshape_pb2.Condition:
+    """Returns the message of a condition."""
     kind, left, right, low, high, unless_zero, rule, item = condition
     return reshape_pb2.Condition(
         kind=_CONDITION_NUMBERS[kind],
@@ -190,9 +191,13 @@ def _encode_condition(condition: Condition) -> reshape_pb2.Condition:
     )
 
 
-def _decode_condition(message: reshape_pb2.Condition) -> Condition:
+def decode_condition(message: reshape_pb2.Condition) -> Condition | None:
+    """Reads a condition; returns None if the kind of the condition is unknown."""
+    kind = _CONDITION_KINDS.get(message.kind)
+    if kind is None:
+        return None
     return Condition(
-        _CONDITION_KINDS[message.kind],
+        kind,
         decode_expression(message.left),
         decode_expression(message.right) if message.HasField("right") else None,
         message.min if message.HasField("min") else None,

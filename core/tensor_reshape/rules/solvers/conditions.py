@@ -12,7 +12,7 @@ Invariants: nothing here decides which output dims follow. A contradiction of th
 """
 
 from collections.abc import Container, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
@@ -226,13 +226,8 @@ def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) ->
     low, high = (0, MAX_DIM) if dim is None else find_range(dim)
     first = -(-low // step)
     if first == high // step:
-        return Condition(EQUAL, product, _make_number(first * step), None, None, None, 3, item)
-    return Condition(DIVIDES, _make_number(step), product, None, None, None, 3, item)
-
-
-@lru_cache(1024)
-def _make_number(value: int) -> Expression:
-    return make_expression(value, ())
+        return Condition(EQUAL, product, Expression(first * step, ()), None, None, None, 3, item)
+    return Condition(DIVIDES, Expression(step, ()), product, None, None, None, 3, item)
 
 
 def _name_single(data: Sequence[AnyDim], index: int) -> Expression:
