@@ -17,7 +17,7 @@ from tensor_reshape.server.engine.statuses import OK
 BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
 
-class Recorder:
+class Recorder(Observer):
     """An observer that records the events and the call records."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, *observers: Observer, max_calls: int = 1024) -> None:
         self.journal = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journals=(self.journal,))
+        self.engine = make(4, max_calls=max_calls, observed=self.journal)
         self.perform = build_perform(self.journal.deliver)
 
     def call(self, peer: str = PEER) -> Caller:
@@ -112,7 +112,7 @@ def test_late_events_are_not_observed(recorder: Recorder):
     assert recorder.events == [*seen, Event.OVER]
 
 
-class Broken:
+class Broken(Observer):
     """An observer with a bug."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
@@ -185,7 +185,7 @@ def test_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
 
 def test_no_observers_means_no_journal():
     engine = make(4)
-    assert (engine.journals, engine.needs_info, Caller(engine).life.journals) == ((), False, ())
+    assert (Caller(engine).life.journals, Caller(engine).life.info) == ((), None)
 
 
 class Notes:

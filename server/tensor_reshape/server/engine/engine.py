@@ -23,15 +23,16 @@ replay them (`tests/support/transcripts.py`).
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
-from tensor_reshape.server.engine.effects import Effect, Effects, Kind
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
+from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, Kind
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.observers import ObserverJournal
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
@@ -46,25 +47,12 @@ _STOPPED = CallResult("UNAVAILABLE")
 _RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for addresses with few calls
 
 
-class EndDecision(NamedTuple):
-    """The outcome of `Engine.end`.
-
-    Attributes:
-        is_first: whether this event decided the end. If False, an earlier event did, and there is nothing to send.
-        effects: the effects to perform.
-    """
-
-    is_first: bool
-    effects: Effects
-
-
 class Engine:
     """The calls of one process. Any thread may use the engine.
 
     Attributes:
         journals: the journals that record the events of each call. A change applies to calls that begin later.
         max_calls: the number of calls that may run at the same time.
-        needs_info: whether calls need a `CallInfo`, because a gate or a journal of the constructor reads it.
     """
 
     def __init__(
@@ -74,6 +62,7 @@ class Engine:
         gates: Gates | None = None,
         clock: Callable[[], float] = time.monotonic,
         timeouts: StallTimeouts | None = None,
+        observed: ObserverJournal | None = None,
     ) -> None:
         """Starts without calls and with the whole memory budget free.
 
@@ -83,6 +72,7 @@ class Engine:
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
             timeouts: the timeouts of calls without progress. Default: those that follow from `config`.
+            observed: the journal that records the calls that an observer chooses. Default: no call is observed.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -91,7 +81,7 @@ class Engine:
         self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self.needs_info = bool(journals or self._gates)
+        self._observed = observed
         self._clock = clock
         self._lock = threading.Lock()  # guards `_lives`, `_slots`, the memory pools and the state of all entered calls
         self._lives: set[Lifecycle] = set()  # calls that have been entered and are not over
@@ -117,6 +107,15 @@ class Engine:
         """The number of bytes that are currently reserved for all calls together."""
         return self._budget.used_bytes
 
+    def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
+        """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
+        if self._observed is not None:
+            life.observers = self._observed.choose(metadata)
+        if life.observers or self._gates:
+            life.info = info = find_info()
+            for observer in life.observers:
+                observer.begin(info)
+
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.
 
@@ -135,7 +134,8 @@ class Engine:
         with self._lock:
             if life.state is _DONE:  # the call ended before it was entered; FORGET reports its end to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = self.journals  # the journals are set before a rejection, which they must record
+            # The journals are set before a rejection, because they must record it.
+            life.journals = (*self.journals, self._observed) if life.observers and self._observed else self.journals
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)

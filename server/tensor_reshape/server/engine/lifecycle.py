@@ -22,13 +22,16 @@ In every state except WORKING and ABANDONED, a call can be aborted, and it becom
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.fair_shares import Claim
 from tensor_reshape.server.engine.sources import Source
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.engine.observers import Observer
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
 """The lowest rate of a stream. A slower stream is aborted even if no other call waits."""
@@ -284,6 +287,7 @@ class Lifecycle:
             needs them.
         state: the current state.
         journals: the journals that record the events of the call.
+        observers: the observers that have chosen the call (see `observers`).
         reading: the bytes held for a message that is arriving, or has arrived and has no response yet.
         reserved: the bytes held for the work on that message, or for the response of a unary call.
         outbox: the responses of a stream that the transport has not taken yet. The engine adds them in the order of the
@@ -309,6 +313,7 @@ class Lifecycle:
     info: CallInfo | None = None
     state = State.NEW
     journals: "tuple[Journal, ...]" = ()
+    observers: "tuple[Observer, ...]" = ()
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
     in_working_pool = False
     counted = (0, 0)

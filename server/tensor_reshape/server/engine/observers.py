@@ -1,6 +1,8 @@
 """Observers of calls, for metrics, access logs and traces.
 
-- An observer gets the events of every admitted or rejected call, in their order.
+- Before the server makes anything else for a call, each observer chooses whether to observe this call. A call that no
+  observer chooses has no record and no other cost.
+- An observer gets the events of every admitted or rejected call that it has chosen, in their order.
 - The order is the same for every transport, except in two cases. The transports differ in the time at which a response
   counts as sent. If a client disconnects while the server waits for its message, some transports report HALF_CLOSE and
   END before OVER.
@@ -9,18 +11,18 @@
 - An observer is called without the engine's lock, by one thread at a time. It must not block, because this thread can
   be the one that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
-- Without observers the engine has no journal, and an event costs only the check for a journal.
 """
 
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,9 +61,21 @@ class CallRecord:
     result: CallResult | None = None
 
 
-class Observer(Protocol):
+class Observer(ABC):
     """Receives the events of calls. The docstring of this module lists the rules for observers."""
 
+    def chooses(self, metadata: Metadata) -> bool:
+        """Whether to observe a new call. By default, every call is observed.
+
+        The server calls this method once for each call, on the thread that receives calls.
+        """
+        del metadata
+        return True
+
+    def begin(self, info: CallInfo) -> None:  # noqa: B027 - most observers need only the events
+        """Handles the beginning of a chosen call, before the gates check the call."""
+
+    @abstractmethod
     def observe(self, record: CallRecord, event: Event) -> None:
         """Handles an event of a call.
 
@@ -82,14 +96,21 @@ class _Move(NamedTuple):
 
 
 class ObserverJournal:
-    """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers."""
+    """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers.
+
+    An event of a call is reported to `Lifecycle.observers` of this call, in the order of this sequence.
+    """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        """Reports each event to `observers`, in the order of this sequence."""
+        """Lets `observers` choose the calls that they observe."""
         self._observers = tuple(observers)
         self._moves: deque[_Move] = deque()  # the events to report; one queue for all calls keeps them in order
         self._reporting = threading.Lock()  # held by the thread that reports; no thread waits for it
         self._records: dict[Lifecycle, CallRecord] = {}  # records of running calls; used only while reporting
+
+    def choose(self, metadata: Metadata) -> tuple[Observer, ...]:
+        """Returns the observers that choose a new call."""
+        return tuple([one for one in self._observers if one.chooses(metadata)])
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Records an event. Skips late events, which do not change a call because its end is already decided."""
@@ -110,7 +131,7 @@ class ObserverJournal:
 
     def _report(self, move: _Move) -> None:
         record = self._update(move)
-        for observer in self._observers:
+        for observer in move.life.observers:
             try:
                 observer.observe(record, move.event)
             except Exception:

@@ -5,7 +5,7 @@
 - If the metadata of the call contain a W3C Trace Context, the client's span is the parent of the new span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
   id. Invalid values are omitted, and the limit for metadata also limits the length of both values.
-- The sampling decision comes first. If a call is not sampled, its attributes are not read.
+- The sampling decision comes first (see `sampling`). If a call is not sampled, the server makes nothing for it.
 """
 
 import time
@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from grpc import StatusCode
-from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.lifecycle import GONE, Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
+from tensor_reshape.server.tracing.sampling import CallSampling, find_parent
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
@@ -35,30 +33,24 @@ _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/InferShape": find_inferred_rank,
 }
 _REPORTED_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
-_PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class _MetadataGetter(Getter[Metadata]):
-    """Lets OpenTelemetry read the metadata of a call like the headers of a request."""
+class SpanObserver(Observer):
+    """An observer that creates a span for each finished call."""
 
-    def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the values of a name, or None if the name is missing."""
-        return [value for name, value in carrier if name == key and isinstance(value, str)] or None
+    def __init__(self, tracer: Tracer, sampling: CallSampling) -> None:
+        """Creates an observer of the calls that `sampling` chooses.
 
-    def keys(self, carrier: Metadata) -> list[str]:
-        """Returns the names."""
-        return [name for name, _ in carrier]
-
-
-_GETTER = _MetadataGetter()
-
-
-class SpanObserver:
-    """An `Observer` that creates a span for each finished call."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        """Creates spans with `tracer`. The tracer must queue its spans, because `observe` must not block."""
+        Args:
+            tracer: the tracer of the spans. It must queue its spans, because `observe` must not block.
+            sampling: chooses the calls, before the sampler of the tracer decides.
+        """
         self._tracer = tracer
+        self._sampling = sampling
+
+    def chooses(self, metadata: Metadata) -> bool:
+        """See `Observer`."""
+        return self._sampling.chooses(metadata)
 
     def observe(self, record: CallRecord, event: Event) -> None:
         """See `Observer`."""
@@ -71,8 +63,7 @@ class SpanObserver:
         service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            # The parent must not come from the context of this thread, because the thread serves calls of all clients.
-            _PROPAGATOR.extract(record.info.metadata, Context(), _GETTER),
+            find_parent(record.info.metadata),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
             start_time=end - round((time.monotonic() - record.began) * 1e9),
