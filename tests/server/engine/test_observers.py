@@ -8,6 +8,7 @@ import pytest
 
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
@@ -77,6 +78,7 @@ def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
 def test_call_rejected_at_once_is_observed(recorder: Recorder):
     watched = Watched(recorder, max_calls=1)
     life = Lifecycle(watched.call(), METHOD)
+    watched.engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
     with pytest.raises(LimitError):
         watched.engine.enter(life, find_source(name_peer(2)))
     watched.perform(watched.engine.end(life, CallResult("RESOURCE_EXHAUSTED")).effects)
