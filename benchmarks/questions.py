@@ -85,7 +85,7 @@ def _choose_shapes(random: Random, part: str) -> _Shapes:
 
 
 def _hide(random: Random, part: str, dims: tuple[int, ...]) -> list[DimLike]:
-    """Returns the dims with the batch and the length as the kind of query knows them."""
+    """Returns the dims with the batch and the length as known as the kind of query requires."""
     if part == _SYMBOLIC:
         return list(_NAMES[-len(dims) :])
     hidden: list[DimLike] = [None if random.random() < 0.2 else (max(1, dim - 8), dim + 64) for dim in dims]

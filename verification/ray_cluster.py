@@ -202,7 +202,7 @@ def show_costs(target: str) -> None:
 
 
 def time_calls(client: Client, array: Array, count: int) -> float:
-    """Returns how many seconds so many calls take, one after the other."""
+    """Returns the seconds that `count` consecutive calls take."""
     began = time.monotonic()
     for _ in range(count):
         client.reshape(array, [-1, 2], special_zero=False)

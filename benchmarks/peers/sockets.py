@@ -65,7 +65,7 @@ def _connect(job: Job, stack: ExitStack) -> Call:
         if len(data) <= _SMALL_BYTES:
             send()
         else:
-            orders.put(True)  # noqa: FBT003 - an order
+            orders.put(True)  # noqa: FBT003 - a queued command
         left = received
         while left:
             left = left[connected.recv_into(left) :]
@@ -73,5 +73,5 @@ def _connect(job: Job, stack: ExitStack) -> Call:
 
     # One thread makes all calls, because starting a thread takes as long as the copy of a small tensor.
     threading.Thread(target=send_orders, daemon=True).start()
-    stack.callback(orders.put, False)  # noqa: FBT003 - the end of orders
+    stack.callback(orders.put, False)  # noqa: FBT003 - the last command
     return call

@@ -29,7 +29,7 @@ def serve(address: str) -> None:
     """Serves forever."""
     # The cells with 16 clients need this number of threads.
     server = grpc.server(ThreadPoolExecutor(max_workers=16), options=OPTIONS)
-    reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # one method
+    reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # it implements only one method
     server.add_insecure_port(address)
     server.start()
     server.wait_for_termination()

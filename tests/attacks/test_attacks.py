@@ -83,13 +83,13 @@ def attack_all(
 
 
 @pytest.mark.timeout(900)  # some attacks may need several attempts
-def test_attacks_do_not_hurt_others():
+def test_steady_clients_keep_their_latency_during_each_attack():
     assert attack_all(QUICK) == {}
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("proxy", EDGES, ids=lambda proxy: proxy.name)
-def test_attacks_do_not_hurt_others_behind_a_proxy(proxy: Proxy):
+def test_steady_clients_keep_their_latency_during_attacks_behind_a_proxy(proxy: Proxy):
     proxy.require()
     # Envoy reads 400,000 references before it rejects them, which occupies its threads: see docs/attacks.
     names = tuple(name for name in EDGE_QUICK if (proxy.name, name) != ("envoy", "early-small-bombs-16"))
@@ -102,18 +102,18 @@ def test_supervisor_kills_no_worker_during_an_attack():
     assert attack_all((name,), "--workers", "2", seconds=ATTACKS[name].least_seconds) == {}
 
 
-def test_page_describes_every_attack():
+def test_attacks_page_has_a_row_for_every_attack():
     rows = re.findall(r"^\| `(\S+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert dict(rows) == {name: attack.sentence for name, attack in ATTACKS.items()}
 
 
-def test_clients_report_that_a_server_is_gone():
+def test_clients_report_unavailable_when_the_server_is_killed():
     with run_server() as server, run_steady_clients(server.address, ("raw", "health")) as clients:
         server.process.kill()
         clients.await_call(lambda call: "UNAVAILABLE" in call.failure)
 
 
-def test_clients_count_calls_that_began_before_the_attack():
+def test_measured_calls_include_those_started_before_the_attack():
     stalled, before, after = SteadyCall(9.9, 3.0, ""), SteadyCall(8.0, 0.1, ""), SteadyCall(12.5, 0.1, "")
     seen = Figures((before, stalled, after))
 
@@ -121,7 +121,7 @@ def test_clients_count_calls_that_began_before_the_attack():
     assert find_recovery({"raw": seen}, end=10.0) == pytest.approx(2.9)
 
 
-def test_rows_report_each_exceeded_bound():
+def test_attack_result_reports_each_exceeded_limit():
     bad: dict[str, Any] = {
         "p50_ms": 51,
         "p99_ms": 101,

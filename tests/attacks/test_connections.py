@@ -45,7 +45,7 @@ def call_on(connection: Connection) -> str:
     return connection.call(STATIC_RESHAPE, build_static_request()).status
 
 
-def test_connections_without_a_greeting_are_closed(monkeypatch: pytest.MonkeyPatch):
+def test_connections_without_an_http2_handshake_are_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "HANDSHAKE_SECONDS", 1.0)
     with run_runner() as runner:
         (address,) = runner.addresses
@@ -55,7 +55,7 @@ def test_connections_without_a_greeting_are_closed(monkeypatch: pytest.MonkeyPat
         assert can_call(address)
 
 
-def test_connections_without_a_call_are_closed(monkeypatch: pytest.MonkeyPatch):
+def test_idle_connections_are_closed_after_a_timeout(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "IDLE_SECONDS", 1.0)
     with run_runner() as runner:
         (address,) = runner.addresses
@@ -74,7 +74,7 @@ def test_connection_without_ping_replies_is_closed(monkeypatch: pytest.MonkeyPat
         assert other.call(STATIC_RESHAPE, build_static_request()).is_ok
 
 
-def test_old_connections_are_replaced_without_a_failed_call():
+def test_no_call_fails_when_max_connection_age_closes_connections():
     with run_server("--max-connection-age-seconds", f"{AGE_SECONDS}") as server:
         with Connection(server.address) as connection:
             assert connection.await_(lambda: bool(connection.goaway))
@@ -85,7 +85,7 @@ def test_old_connections_are_replaced_without_a_failed_call():
     assert [seen.failures for seen in figures.values()] == [[], []]
 
 
-def test_connections_above_the_limit_do_not_disturb_others():
+def test_connections_above_max_connections_do_not_close_others():
     with run_server("--max-connections", "6") as server, Connection(server.address) as other:
         assert other.call(STATIC_RESHAPE, build_static_request()).is_ok
         silents = [connect(server.address) for _ in range(20)]

@@ -30,7 +30,7 @@ def address(proxy: Proxy, server: ServerProcess) -> Iterator[str]:
         yield address
 
 
-def test_messages_and_streams_come_back_whole(address: str):
+def test_large_messages_and_streams_pass_a_proxy_unchanged(address: str):
     array = np.arange(1 << 21, dtype=np.int64)  # the largest message
     with Client(address) as client:
         for transfer in ("inline", "stream"):
@@ -38,7 +38,7 @@ def test_messages_and_streams_come_back_whole(address: str):
             assert np.array_equal(output.reshape(-1), array), transfer
 
 
-def test_proxy_passes_watch_and_reflection_messages_at_once(address: str):
+def test_proxy_forwards_health_watch_and_reflection_messages_immediately(address: str):
     with Connection(address) as connection:
         for path, message in ((HEALTH_WATCH, b""), (REFLECTION, b"\x3a\x00")):
             stream = connection.open(path)
@@ -46,7 +46,7 @@ def test_proxy_passes_watch_and_reflection_messages_at_once(address: str):
             assert connection.await_(partial(connection.bodies.__contains__, stream)), path
 
 
-def test_clients_that_cancel_many_calls_go_on(address: str):
+def test_connection_works_after_cancelling_many_streams_through_a_proxy(address: str):
     with Connection(address) as connection:
         for _ in range(CANCELLED):
             stream = connection.open(f"{SERVICE_PATH}StreamReshape")
@@ -56,7 +56,7 @@ def test_clients_that_cancel_many_calls_go_on(address: str):
         assert connection.call(STATIC, SMALL).is_ok
 
 
-def test_quotas_count_clients_behind_the_proxy(proxy: Proxy, tmp_path: Path):
+def test_server_applies_quotas_per_client_behind_a_proxy(proxy: Proxy, tmp_path: Path):
     flags = ("--max-calls-per-caller-per-second", "0.001", "--trusted-proxy", "127.0.0.1")
     with ExitStack() as stack:
         server = stack.enter_context(run_server(*flags))
@@ -69,7 +69,7 @@ def test_quotas_count_clients_behind_the_proxy(proxy: Proxy, tmp_path: Path):
         assert one.await_end(forged).status == "8"
 
 
-def test_haproxy_ends_tls(server: ServerProcess, tmp_path: Path):
+def test_haproxy_terminates_tls_for_the_server(server: ServerProcess, tmp_path: Path):
     haproxy = EDGES[0].require()
     certificate, credentials = issue_proxy_certificate(tmp_path)
     with (

@@ -38,7 +38,7 @@ def test_server_works_when_no_thread_can_be_started():
         assert server.stop() == 0
 
 
-def test_start_fails_with_one_line_if_memory_is_too_small():
+def test_server_start_prints_one_error_line_if_memory_is_insufficient():
     outcome = subprocess.run(
         limit_command(
             [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0"],
@@ -67,7 +67,7 @@ runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 """
 
 
-def test_server_exits_with_1_when_its_receiving_thread_ends():
+def test_server_exits_with_code_1_when_its_receiving_thread_ends():
     command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
     quiet = {**os.environ, "GRPC_VERBOSITY": "NONE"}  # as the command line of the server sets it
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=quiet) as process:
@@ -79,7 +79,7 @@ def test_server_exits_with_1_when_its_receiving_thread_ends():
         assert "server can no longer serve" in process.stderr.read()
 
 
-def test_descriptors_of_closed_connections_are_freed():
+def test_server_frees_file_descriptors_of_closed_connections():
     limits = {resource.RLIMIT_NOFILE: 64}
     with run_bare_server(limits=limits) as server:
         connections = [connect(server.address) for _ in range(100)]
@@ -112,7 +112,7 @@ class Flood:
             time.sleep(1)
 
 
-def test_flood_with_limited_memory_does_not_end_the_server():
+def test_server_survives_a_flood_of_calls_with_limited_memory():
     limits = {resource.RLIMIT_AS: 1024 * MIB}
     with run_bare_server(limits=limits) as server:
         Flood(server.address, 16 * MIB).run()
@@ -120,7 +120,7 @@ def test_flood_with_limited_memory_does_not_end_the_server():
         assert server.stop() == 0
 
 
-def test_memory_is_returned_after_a_flood_during_calls():
+def test_server_memory_shrinks_after_a_flood_despite_running_calls():
     with run_bare_server() as server:
         pid = server.process.pid
         assert can_call(server.address)

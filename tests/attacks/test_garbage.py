@@ -15,7 +15,7 @@ BAD_UTF8 = {HEALTH_CHECK: b"\x0a\x02\xff\xfe", HEALTH_WATCH: b"\x0a\x02\xff\xfe"
 REJECTIONS = ("rejected", "records suppressed")
 
 
-def test_garbage_is_rejected_without_a_traceback():
+def test_malformed_grpc_messages_are_rejected_without_a_traceback():
     statuses = {
         **{(path, raw): INVALID_ARGUMENT for path in PATHS for raw in NO_MESSAGES},
         **dict.fromkeys(BAD_UTF8.items(), INVALID_ARGUMENT),

@@ -44,7 +44,7 @@ def check_promptly(address: str) -> None:
         assert time.monotonic() - begin < BOUND_SECONDS
 
 
-def test_silent_health_checks_do_not_disturb_workers():
+def test_health_checks_without_a_message_do_not_delay_other_clients():
     # The supervisor must not kill the workers. For a server without workers, see `test_attacks`.
     with run_server("--workers", "2") as server, run_steady_clients(server.address) as clients, ExitStack() as stack:
         for _ in range(6):
@@ -60,7 +60,7 @@ def test_silent_health_checks_do_not_disturb_workers():
         assert not [record for record in server.records if record["message"] == "worker hangs"]
 
 
-def test_held_calls_do_not_block_others_and_end_at_shutdown():
+def test_unfinished_health_calls_do_not_block_others():
     with run_server() as server, ExitStack() as stack:
         for _ in range(40):
             connection = stack.enter_context(Connection(server.address))
@@ -88,7 +88,7 @@ def test_held_calls_do_not_block_others_and_end_at_shutdown():
         assert server.stop() == 0
 
 
-def test_shutdown_does_not_wait_for_silent_calls():
+def test_shutdown_does_not_wait_for_calls_without_a_message():
     with (
         run_server("--shutdown-grace-seconds", str(2 * STOP_SECONDS)) as server,
         Connection(server.address) as connection,
@@ -99,13 +99,13 @@ def test_shutdown_does_not_wait_for_silent_calls():
         assert server.stop() == 0  # `stop` waits less than the grace period
 
 
-def test_health_rejects_silent_calls_above_the_limit(server: ServerProcess):
+def test_excess_health_calls_without_a_message_are_rejected(server: ServerProcess):
     with Connection(server.address) as connection:
         streams = [connection.open(HEALTH_CHECK) for _ in range(MAX_SILENT + 1)]
         assert connection.await_end(streams[0]).status == "8"
 
 
-def test_watches_hold_no_thread_and_no_names(server: ServerProcess):
+def test_health_watches_hold_neither_threads_nor_service_names(server: ServerProcess):
     check_promptly(server.address)
     threads, memory = count_threads(server.process.pid), read_memory(server.process.pid, "VmRSS")
     name = grpc_message(b"\x0a\x80\x80\x03" + b"A" * 49152)

@@ -38,7 +38,7 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
         os.close(reader)
 
 
-def test_blocked_log_does_not_delay_calls(stderr: int):
+def test_blocked_log_output_does_not_delay_calls(stderr: int):
     with run_bare_server("--log-level", "debug", stderr=stderr) as server:
         with Connection(server.address) as connection:
             for _ in range(2000):  # one line each, twice as many as the pipe and the queue hold

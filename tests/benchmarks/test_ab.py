@@ -16,7 +16,7 @@ def build_entry(*seconds: float, status: str = "") -> Entry:
     return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 
 
-def test_verdict_needs_both_quartiles_on_one_side_of_1_and_eight_rounds():
+def test_comparison_verdict_requires_both_quartiles_on_one_side_of_1():
     for seconds, verdict in (
         ([1.1] * 7 + [0.9], "slower"),
         ([0.9] * 7 + [1.1], "faster"),
@@ -27,12 +27,12 @@ def test_verdict_needs_both_quartiles_on_one_side_of_1_and_eight_rounds():
         assert table.rows[0][-1] == verdict, seconds
 
 
-def test_row_has_the_error_of_a_side_that_failed():
+def test_version_comparison_table_shows_the_error_of_a_failed_version():
     (table,) = build_tables([[build_entry(1.0), build_entry(status="failed: AttributeError")]])
     assert table.rows[0][2:5] == ("1,000,000", "failed: AttributeError", "-")
 
 
-def test_ab_measures_both_versions_from_command_to_report():
+def test_version_comparison_command_reports_both_versions():
     works = ("--works", "1 KiB, 1 client", "--rounds", "2", "--seconds", "0.01")
     command = [sys.executable, "-m", "benchmarks", "ab", "--against", sys.executable, *works]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -20,7 +20,7 @@ def spread(low: float, middle: float, high: float) -> list[float]:
     return [low] * 4 + [middle] + [high] * 4
 
 
-def test_verdict_is_by_the_median_unless_a_quartile_contradicts_it():
+def test_benchmark_verdict_follows_the_median_unless_a_quartile_contradicts_it():
     for ratios, verdict in (
         (spread(0.85, 1, 9), "pass"),
         (spread(0.84, 1, 9), "undecided"),  # the median passes, but a quarter of the rounds is well below
@@ -34,25 +34,25 @@ def test_verdict_is_by_the_median_unless_a_quartile_contradicts_it():
         assert find_verdict(ratios, 1) == verdict, ratios
 
 
-def test_bar_is_judged_by_the_ratios_of_its_contestants():
+def test_performance_target_is_judged_by_the_ratio_of_two_programs():
     ((_, cell, measured, told),) = judge([FASTER], [[build_entry("ours", 200), build_entry("stock", 100)]]).rows
     assert (cell, measured, told) == ("1 MiB, 1 client, tcp", "2.00 (2.00-2.00)", "pass")
     ((*_, told),) = judge([FASTER], [[build_entry("ours", 200), Entry(BY_NAME["stock"], PLACE, "failed")]]).rows
     assert told == "not measured"
 
 
-def test_memory_bar_passes_below_its_limit():
+def test_memory_target_passes_only_below_its_limit():
     for peak_bytes, verdict in ((8 * MIB - 1, "pass"), (8 * MIB, "**miss**"), (None, "not measured")):
         ((*_, told),) = judge([SMALLER], [[build_entry("ours", 100, peak_bytes)]]).rows
         assert told == verdict, peak_bytes
 
 
-def test_bar_judges_only_its_own_cell():
+def test_performance_target_ignores_other_sizes_and_client_counts():
     for cell in (Cell(2 * MIB), Cell(MIB, 16), Cell(MIB, processes=4)):
         assert judge([SMALLER], [[build_entry("ours", 100, MIB, cell)]]).rows == [], cell
 
 
-def test_useful_suite_measures_the_contestants_of_every_bar():
+def test_benchmark_suite_measures_the_programs_of_every_performance_target():
     measured = {(one, cell) for cell, names in CELLS.items() for one in names}
     measured |= {(one.name, cell) for cell in SERVER_CELLS for one in SERVERS}
     assert {(one, bar.cell) for bar in BARS for one in (bar.over, bar.under or bar.over)} <= measured

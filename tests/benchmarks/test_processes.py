@@ -9,7 +9,9 @@ VARIABLE = "GRPC_EXPERIMENTS"
 
 
 @pytest.mark.parametrize("experiments", [REJECTED, ""])
-def test_client_has_only_the_experiments_of_its_contestant(monkeypatch: pytest.MonkeyPatch, experiments: str):
+def test_benchmark_process_gets_only_the_grpc_experiments_of_its_program(
+    monkeypatch: pytest.MonkeyPatch, experiments: str
+):
     monkeypatch.setenv(VARIABLE, "-another")
     environment = find_environment(OWN)
     assert environment is not None

@@ -5,7 +5,7 @@ from tensor_reshape.client import infer_locally
 
 
 @pytest.mark.parametrize("load", [MIXED, ALL_HOSTILE])
-def test_answers_are_checked_before_they_are_timed(load: str):
+def test_wrong_benchmark_answers_raise_value_error(load: str):
     questions = make_questions(load, 30)
     answers = infer_locally(questions)
 
@@ -14,6 +14,6 @@ def test_answers_are_checked_before_they_are_timed(load: str):
         check_answers(questions, answers[::-1])
 
 
-def test_questions_of_models_are_distinct_and_the_same_in_every_run():
+def test_benchmark_queries_are_distinct_and_reproducible():
     assert len({*map(str, make_questions(MIXED, 10_000))}) == 10_000
     assert make_questions(MIXED, 100) == make_questions(MIXED, 100)

@@ -12,13 +12,13 @@ def build_entry(*calls: int | None, status: str = "") -> Entry:
     return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 
 
-def test_ratio_is_made_of_two_measurements_of_one_round():
+def test_benchmark_ratios_compare_measurements_of_the_same_round():
     assert build_entry(2, 30).compare(build_entry(1, 10)) == [2, 3]
     assert build_entry(2, 4, 6).compare(build_entry(1, None, 1)) == [2, 6]
     assert build_entry(2).compare(build_entry(1, status="failed")) == []
 
 
-def test_figures_have_three_digits_and_their_spread():
+def test_benchmark_figures_are_formatted_with_three_significant_digits():
     numbers = {12_345: "12,345", 45.06: "45.1", 2.614: "2.61", 0.67: "0.670", 0.0557: "0.0557"}
     assert {number: format_number(number) for number in numbers} == numbers
     assert (format_spread([2, 1, 4]), format_spread([])) == ("2.00 (1.00-4.00)", "-")
@@ -26,7 +26,7 @@ def test_figures_have_three_digits_and_their_spread():
 
 
 @pytest.mark.parametrize(("count", "rounds", "times"), [(10, 10, 1), (2, 2, 1), (9, 18, 2), (3, 6, 2)])
-def test_each_entry_follows_each_other_equally_often(count: int, rounds: int, times: int):
+def test_benchmark_order_balances_which_program_runs_after_which(count: int, rounds: int, times: int):
     entries = [build_entry(number) for number in range(count)]
     orders = [[entries.index(entry) for entry in arrange_round(entries, number)] for number in range(rounds)]
     pairs = [pair for order in orders for pair in pairwise(order)]
@@ -36,7 +36,7 @@ def test_each_entry_follows_each_other_equally_often(count: int, rounds: int, ti
     assert len({*pairs}) == count * (count - 1)
 
 
-def test_each_entry_begins_a_round():
+def test_each_benchmark_entry_runs_first_in_one_round():
     entries = [build_entry(number) for number in range(5)]
 
     assert [entries.index(arrange_round(entries, number)[0]) for number in range(5)] == [0, 1, 2, 3, 4]

@@ -34,7 +34,7 @@ def is_measured(text: str) -> bool:
     return text[:1].isdigit()
 
 
-def test_each_contestant_is_measured_with_its_meters(tables: dict[str, Table]):
+def test_benchmark_table_has_rate_latency_and_memory_of_each_program(tables: dict[str, Table]):
     for title in ("1 KiB, 1 client, tcp", "16 MiB, 1 client, tcp"):
         rows = {label: row for label, *row in tables[title].rows}
         assert rows.pop("Arrow Flight DoExchange")[0] == "not installed"
@@ -44,21 +44,21 @@ def test_each_contestant_is_measured_with_its_meters(tables: dict[str, Table]):
             assert is_measured(peak) is title.startswith("16 MiB"), (title, label)
 
 
-def test_bars_of_measured_cells_are_judged(tables: dict[str, Table]):
+def test_benchmark_judges_the_performance_targets_of_measured_settings(tables: dict[str, Table]):
     verdicts = {row[:2]: row[3] for row in tables["Bars"].rows}
     assert verdicts.pop(("at least 1.0 x Arrow Flight", "16 MiB, 1 client, tcp")) == "not measured"
     assert verdicts.keys() == {("without the experiment: at least 2.2 x stock sync grpcio", "1 KiB, 1 client, tcp")}
     assert {*verdicts.values()} <= {PASS, MISS, UNDECIDED}
 
 
-def test_readme_gets_the_ratios_of_the_report_and_keeps_the_rest(folder: Path, tables: dict[str, Table]):
+def test_benchmark_run_updates_only_the_ratios_in_the_readme(folder: Path, tables: dict[str, Table]):
     summary = build_summary((folder / "results.md").read_text())
     assert (folder / "README.md").read_text() == f"before\n<!-- measured -->\n{summary}\n<!-- /measured -->\nafter\n"
     small, large = (tables[f"{size}, 1 client, tcp"].rows[1] for size in ("1 KiB", "16 MiB"))
     assert f"| stock grpcio | {small[2]} | - | {large[2]} | - | - |" in read_summary(folder / "README.md")
 
 
-def test_clients_of_several_processes_call_together():
+def test_benchmark_measures_clients_in_several_processes():
     cell = ("--cells", "16 MiB, 16 clients in 4", "--only", "ours", "--rounds", "1", "--seconds", "0.01")
     command = [sys.executable, "-m", "benchmarks", "--useful", *cell]
     *_, table = read_tables(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)

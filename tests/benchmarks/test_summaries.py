@@ -25,7 +25,7 @@ REPORT = """# A report
 """
 
 
-def test_summary_shows_figures_only_of_runs_with_enough_rounds():
+def test_benchmark_summary_omits_figures_of_runs_with_too_few_rounds():
     summary = build_summary(REPORT)
     assert "| stock grpcio | 3.00 (2.90-3.10) | - | - | - | - |" in summary
     assert "10 rounds; a machine, 2 cores; commit abc1234" in summary
@@ -34,7 +34,7 @@ def test_summary_shows_figures_only_of_runs_with_enough_rounds():
     assert "too few rounds" in summary
 
 
-def test_page_without_markers_stays_as_it_is(tmp_path: Path):
+def test_write_summary_leaves_a_page_without_markers_unchanged(tmp_path: Path):
     page = tmp_path / "README.md"
     page.write_text("words\n")
     with pytest.raises(ValueError, match="no <!-- measured -->"):

@@ -40,7 +40,7 @@ def is_mark_within(field: Locator, start: str, length: str) -> bool:
     return bool(box[start] < mark[start] < box[start] + box[length])
 
 
-def test_link_shows_its_query_and_result(page: Page, link: str):
+def test_explorer_link_shows_its_query_and_result(page: Page, link: str):
     visit(page, link, VIEW)
     expect(page.get_by_label("Input shape")).to_have_value("N,3,4")
     expect(page.get_by_label("Operation")).to_have_value("reshape")
@@ -51,12 +51,12 @@ def test_link_shows_its_query_and_result(page: Page, link: str):
     expect(page.locator("#drawing svg")).to_be_visible()
 
 
-def test_page_without_a_query_shows_the_first_example(page: Page, link: str):
+def test_explorer_page_without_a_query_shows_the_first_example(page: Page, link: str):
     visit(page, link, "")
     see_shape(page, "[32, 64]")
 
 
-def test_each_change_updates_the_result(page: Page, link: str):
+def test_each_input_change_updates_the_explorer_result(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_label("Input shape").fill("2,3,4")
     see_shape(page, "[2, 12]")
@@ -75,7 +75,7 @@ def test_each_change_updates_the_result(page: Page, link: str):
     see_shape(page, "[3, 2, 0]")
 
 
-def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
+def test_explorer_shows_an_error_at_its_item_with_a_hint(page: Page, link: str):
     visit(page, link, REJECTED)
     target = page.get_by_label("Requested shape")
     expect(page.locator("mark")).to_have_text("-1")
@@ -90,7 +90,7 @@ def test_error_is_shown_at_its_item_with_the_hint(page: Page, link: str):
     expect(page.locator("mark")).to_have_count(0)
 
 
-def test_underline_follows_a_scrolled_input(page: Page, link: str):
+def test_error_underline_follows_a_scrolled_input_field(page: Page, link: str):
     visit(page, link, f"?data={quote(','.join(['1000'] * 30))}%2Cx+y&shape=-1&special_zero=true")
     data = page.get_by_label("Input shape")
     data.focus()
@@ -99,7 +99,7 @@ def test_underline_follows_a_scrolled_input(page: Page, link: str):
     assert is_mark_within(data, "x", "width")
 
 
-def test_back_and_forward_change_the_query(page: Page, link: str):
+def test_browser_back_and_forward_change_the_explorer_query(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_role("link", name="Names become a product").click()
     see_shape(page, "[N, C*H*W]")
@@ -116,7 +116,7 @@ def test_back_and_forward_change_the_query(page: Page, link: str):
     see_shape(page, "[N, C*H*W]")
 
 
-def test_link_and_code_can_be_copied(page: Page, link: str):
+def test_explorer_link_and_code_can_be_copied(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_role("button", name="Copy a link").click()
     expect(page.locator("#announcement")).to_have_text("Copied")
@@ -127,7 +127,7 @@ def test_link_and_code_can_be_copied(page: Page, link: str):
     assert page.evaluate("navigator.clipboard.readText()") == copied
 
 
-def test_page_works_with_the_keyboard_only(page: Page, link: str):
+def test_explorer_page_works_with_the_keyboard_only(page: Page, link: str):
     visit(page, link, QUESTION)
     order = ["skip", "data", "shape", "special_zero", "operation", "expected", "strides", "copy-link", "drawing"]
     for name in order:
@@ -144,7 +144,7 @@ def test_page_works_with_the_keyboard_only(page: Page, link: str):
     expect(page.get_by_label("Requested shape")).to_have_value("-1")
 
 
-def test_latest_query_wins(page: Page, link: str):
+def test_explorer_ignores_late_responses_to_earlier_queries(page: Page, link: str):
     visit(page, link, QUESTION)
     held: list[Route] = []
 
@@ -165,14 +165,14 @@ def test_latest_query_wins(page: Page, link: str):
     see_shape(page, "[3, 3]")
 
 
-def test_link_content_is_shown_as_text(page: Page, link: str):
+def test_html_in_an_explorer_link_is_shown_as_text(page: Page, link: str):
     query = "&".join(f"{name}={quote(HOSTILE[0] + HOSTILE[1])}" for name in ("data", "shape", "expected", "operation"))
     visit(page, link, f"?{query}&special_zero=true")
     expect(page.locator("#summary")).to_contain_text("onerror")
     assert page.locator("main script, main img, main iframe").count() == 0
 
 
-def test_page_accepts_any_text(page: Page, link: str):
+def test_explorer_page_accepts_any_text(page: Page, link: str):
     visit(page, link, QUESTION)
     page.get_by_label("Requested shape").fill("?")
     for text in HOSTILE:
@@ -185,9 +185,9 @@ def test_page_accepts_any_text(page: Page, link: str):
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1600)])
-def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme: str, width: int):
+def test_axe_finds_no_accessibility_faults_on_the_explorer_page(browser: Browser, link: str, scheme: str, width: int):
     options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
-    context = browser.new_context(**options)  # type: ignore[arg-type] # which axe-core needs: it is evaluated
+    context = browser.new_context(**options)  # type: ignore[arg-type] # axe-core needs it, because it is evaluated as JavaScript
     page = context.new_page()
     for query in (REJECTED, VIEW):
         visit(page, link, query)
@@ -196,14 +196,14 @@ def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme:
 
 
 @pytest.mark.parametrize("query", [QUESTION, REJECTED])
-def test_result_is_on_the_first_screen_of_a_phone(page: Page, link: str, query: str):
+def test_explorer_result_is_on_the_first_screen_of_a_phone(page: Page, link: str, query: str):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, link, query)
     expect(page.locator("#summary")).to_be_in_viewport(ratio=1)
     expect(page.locator("#drawing svg")).to_be_in_viewport(ratio=0.5)
 
 
-def test_phone_shows_the_options_that_a_query_uses(page: Page, link: str):
+def test_phone_layout_shows_only_options_that_the_query_uses(page: Page, link: str):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, link, QUESTION)
     expect(page.get_by_label("Expected output")).to_be_hidden()
@@ -212,14 +212,14 @@ def test_phone_shows_the_options_that_a_query_uses(page: Page, link: str):
 
 
 @pytest.mark.parametrize("query", [REJECTED, UNREAD, VIEW, LONG])
-def test_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
+def test_explorer_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
     visit(page, link, query)
     for width in (320, 390, 800, 1600):
         page.set_viewport_size({"width": width, "height": 900})
         assert find_overflow(page) == 0
 
 
-def test_page_reports_a_stopped_server(browser: Browser):
+def test_explorer_page_reports_an_unreachable_server(browser: Browser):
     page = browser.new_page()
     with run_explorer() as link:
         visit(page, link, QUESTION)

@@ -37,7 +37,7 @@ def window(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
 
 @pytest.mark.timeout(600)  # axe takes half a second for each page on a quiet machine
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_axe_finds_nothing_serious_on_any_page(window: Page, site: Path, folder: str):
+def test_axe_finds_no_serious_fault_on_any_documentation_page(window: Page, site: Path, folder: str):
     faults = {}
     for page in (page for page in CHECKED if find_folder(page) == folder):
         window.goto((site / page).as_uri())
@@ -48,14 +48,14 @@ def test_axe_finds_nothing_serious_on_any_page(window: Page, site: Path, folder:
     assert {page: found for page, found in faults.items() if found} == {}
 
 
-def test_flags_do_not_break_at_their_hyphens(window: Page, site: Path):
+def test_command_line_flags_are_not_wrapped_at_hyphens(window: Page, site: Path):
     window.goto((site / "reference/configuration.html").as_uri())
     heights = window.locator(".flag").evaluate_all("flags => flags.map(flag => flag.getClientRects().length)")
     assert heights
     assert set(heights) == {1}
 
 
-def test_link_to_a_flag_shows_its_row(window: Page, site: Path):
+def test_link_to_a_flag_scrolls_to_its_table_row(window: Page, site: Path):
     window.goto((site / "reference/configuration.html").as_uri() + "#max-calls")
     expect(window.locator("#max-calls")).to_be_in_viewport()
 
@@ -70,7 +70,7 @@ def test_phone_shows_all_columns_of_the_error_table(browser: Browser, site: Path
     page.close()
 
 
-def test_sections_of_the_sidebar_open_and_close(browser: Browser, site: Path):
+def test_sidebar_section_opens_when_enter_is_pressed(browser: Browser, site: Path):
     page = browser.new_page(viewport={"width": DESKTOP, "height": 844})
     page.goto((site / "quick-start.html").as_uri())
     deployment = page.locator(".sidebar-tree").get_by_role("link", name="Run a server")

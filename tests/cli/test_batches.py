@@ -66,7 +66,7 @@ def read_rejection(answer: Line) -> tuple[str, str]:
     return answer["error"]["reason"], answer["error"]["field"]
 
 
-def test_batch_is_read_from_a_file_or_a_pipe(tmp_path: Path, server: ServerProcess):
+def test_infer_reads_a_batch_from_a_file_or_a_pipe(tmp_path: Path, server: ServerProcess):
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{json.dumps(SIX)}\n{json.dumps(SIX)}")
     assert ask(server, "infer", "--batch", path).text == '{"shape": [6]}\n{"shape": [6]}'
@@ -74,7 +74,7 @@ def test_batch_is_read_from_a_file_or_a_pipe(tmp_path: Path, server: ServerProce
     assert infer_batch(server) == []
 
 
-def test_line_of_a_batch_has_all_options_of_infer(server: ServerProcess):
+def test_batch_line_accepts_all_options_of_the_infer_command(server: ServerProcess):
     line = {"data": [4, 0, 2], "shape": [-1, 0], "special_zero": True, "operation": "reshape", "expected": ["R", None]}
     (answer,) = infer_batch(server, {**line, "explain": True, "strides": [0, 2, 1], "data_from": None})
     assert answer["shape"] == [8, 0]
@@ -82,7 +82,7 @@ def test_line_of_a_batch_has_all_options_of_infer(server: ServerProcess):
     assert answer["view"]["possibility"] == "possible"
 
 
-def test_rejected_line_rejects_only_the_lines_that_depend_on_it(server: ServerProcess):
+def test_rejected_batch_line_rejects_only_lines_that_depend_on_it(server: ServerProcess):
     link = {"shape": [-1], "special_zero": False}
     answers = infer_batch(server, b"no JSON", REJECTED, {**link, "data_from": 0}, {**link, "data_from": 1}, SIX)
     reasons = [read_rejection(answer)[0] for answer in answers[:4]]
@@ -91,19 +91,19 @@ def test_rejected_line_rejects_only_the_lines_that_depend_on_it(server: ServerPr
     assert answers[4] == {"shape": [6]}
 
 
-def test_invalid_data_from_is_rejected(server: ServerProcess):
+def test_batch_line_with_an_invalid_data_from_is_rejected(server: ServerProcess):
     lines = [{"data_from": data_from, "shape": [-1], "special_zero": False} for data_from in (0, 5, -1, 2**70)]
     answers = infer_batch(server, *lines, {**SIX, "data_from": 0})
     assert [read_rejection(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
 
 
-def test_rejected_lines_do_not_affect_others(server: ServerProcess):
+def test_rejected_batch_lines_do_not_affect_other_lines(server: ServerProcess):
     *answers, last = infer_batch(server, *(line for line, _, _ in REJECTIONS), SIX)
     assert [read_rejection(answer) for answer in answers] == [row[1:] for row in REJECTIONS]
     assert last == {"shape": [6]}
 
 
-def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
+def test_data_from_may_refer_to_results_of_an_earlier_call(server: ServerProcess):
     count = 2500
     shapes = [[6], [2, 3]]
     chain = [{"data_from": index, "shape": shapes[index % 2], "special_zero": False} for index in range(count)]
@@ -115,18 +115,18 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
     assert failed["error"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
 
 
-def test_answers_have_the_ids_of_their_lines(server: ServerProcess):
+def test_batch_answers_have_the_ids_of_their_lines(server: ServerProcess):
     answers = infer_batch(server, {**SIX, "id": "six"}, {**REJECTED, "id": 2}, SIX, {**SIX, "id": "odd", "shap": [1]})
     assert [answer.get("id") for answer in answers] == ["six", 2, None, "odd"]
     assert (answers[0]["shape"], "error" in answers[1], "error" in answers[3]) == ([6], True, True)
 
 
-def test_lines_with_bytes_are_executed(server: ServerProcess):
+def test_batch_lines_with_bytes_return_the_reshaped_bytes(server: ServerProcess):
     answers = infer_batch(server, *({**BUFFER, **line} for line, _ in BUFFERS))
     assert [answer["bytes"] for answer in answers] == [output for _, output in BUFFERS]
 
 
-def test_batch_without_a_server_fails_as_a_whole():
+def test_infer_batch_without_a_server_prints_only_one_error():
     outcome = run_command("infer", *NOBODY, "--batch", "-", stdin=json.dumps(SIX).encode())
     assert (outcome.code, outcome.text, len(outcome.errors)) == (5, "", 1)
 
@@ -143,7 +143,7 @@ def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], l
     return [answer for _, answer in answer_lines(lines_read, count_and_answer)], calls
 
 
-def test_batch_calls_have_a_limited_size():
+def test_batch_is_split_into_calls_of_limited_query_count():
     answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
     assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
     link = {"data_from": 0, "shape": [3, -1], "special_zero": False}
@@ -153,7 +153,7 @@ def test_batch_calls_have_a_limited_size():
     assert answer_in_calls() == ([], [])
 
 
-def test_call_has_no_more_bytes_than_a_server_takes(monkeypatch: pytest.MonkeyPatch):
+def test_batch_is_split_into_calls_below_the_byte_limit(monkeypatch: pytest.MonkeyPatch):
     item = len(encode_batch_item(read_query(ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False))))
     monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 3 * (item + 4))  # the real limit takes seconds to reach
     answers, calls = answer_in_calls(*[SIX] * 7)

@@ -23,7 +23,7 @@ def save(folder: Path, text: str) -> Path:
     return path
 
 
-def test_check_has_a_line_for_each_node(tmp_path: Path, server: ServerProcess):
+def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, server: ServerProcess):
     path = save(tmp_path, GOOD)
     text = "y: [N, 3, 4] under [0, -1] is [N, 12]\n1 Reshape node: 1 known"
     assert [(one.code, one.text) for one in (ask(server, "check", path), run_command("check", "--local", path))] == [
@@ -39,13 +39,13 @@ def test_check_has_a_line_for_each_node(tmp_path: Path, server: ServerProcess):
     ]
 
 
-def test_wrong_model_ends_with_3(tmp_path: Path):
+def test_check_command_exits_with_3_for_a_wrong_model(tmp_path: Path):
     for text, word in ((WRONG, "  the model says that dim 1 is 13"), (REJECTED, "rejected: ")):
         outcome = run_command("check", "--local", save(tmp_path, text))
         assert (outcome.code, word in outcome.text) == (3, True), text
 
 
-def test_name_with_control_characters_is_escaped(tmp_path: Path):
+def test_check_command_escapes_control_characters_in_node_names(tmp_path: Path):
     path = save(tmp_path, GOOD)
     model = onnx.load(path)
     model.graph.node[1].name = "\x1b[31mred\nline"
@@ -53,7 +53,7 @@ def test_name_with_control_characters_is_escaped(tmp_path: Path):
     assert run_command("check", "--local", path).text.startswith("\\x1b[31mred\\nline: [N, 3, 4]")
 
 
-def test_item_that_may_be_a_copy_is_named(tmp_path: Path):
+def test_check_command_names_a_target_item_that_may_be_zero(tmp_path: Path):
     nodes = "one = Constant<value_ints=[1]>() n = Shape<start=0, end=1>(w) s = Concat<axis=0>(n, one) y = Reshape(x, s)"
     text = GOOD.replace("[N,3,4] x", "[2,3] x, float[K] w").replace("[N,rest]", "[]")
     path = save(tmp_path, f"{text.partition('{')[0]} {{ {nodes} }}")
@@ -63,7 +63,7 @@ def test_item_that_may_be_a_copy_is_named(tmp_path: Path):
     assert record["nodes"][0]["copying"] == [0]
 
 
-def test_shapes_are_written_only_to_another_file(tmp_path: Path):
+def test_check_command_never_writes_shapes_into_its_input_file(tmp_path: Path):
     path, target = save(tmp_path, GOOD.replace("float[N,rest] y", "float[] y")), tmp_path / "annotated.onnx"
     before = path.read_bytes()
     assert run_command("check", "--local", "--write", target, path).code == 0
@@ -72,14 +72,14 @@ def test_shapes_are_written_only_to_another_file(tmp_path: Path):
     assert (run_command("check", "--local", "--write", path, path).code, path.read_bytes()) == (2, before)
 
 
-def test_file_without_a_model_is_one_line(tmp_path: Path):
+def test_check_command_prints_one_error_line_for_invalid_model_files(tmp_path: Path):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"PK\x03\x04")
     outcome = run_command("check", "--local", path)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (1, "", 1)
 
 
-def test_check_without_the_extra_names_it(tmp_path: Path):
+def test_check_command_without_onnx_names_the_extra_to_install(tmp_path: Path):
     code = "import sys; sys.modules['onnx'] = None; from tensor_reshape.cli.__main__ import main; main()"
     command = (sys.executable, "-c", code, "check", "--local", save(tmp_path, GOOD))
     done = subprocess.run(command, capture_output=True, text=True, check=False)

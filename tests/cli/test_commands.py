@@ -12,14 +12,14 @@ from server_processes import ServerProcess
 from terminals import run_on_terminal, strip_styles
 
 
-def test_health_prints_serving(server: ServerProcess):
+def test_health_command_prints_serving(server: ServerProcess):
     outcome = ask(server, "health")
     assert (outcome.code, outcome.text, outcome.errors) == (0, "SERVING", [])
     outcome = ask(server, "health", "--service", "", "--json")
     assert (outcome.code, json.loads(outcome.output)) == (0, {"status": "SERVING"})
 
 
-def test_info_prints_version_limits_and_operations(server: ServerProcess):
+def test_info_command_prints_version_limits_and_operations(server: ServerProcess):
     outcome = ask(server, "info")
     assert (outcome.code, outcome.errors) == (0, [])
     told = {"max_message_bytes: 16448KiB", "max_tensor_bytes: 1TiB", "  static_reshape:", "    max_rank: 12"}
@@ -28,13 +28,13 @@ def test_info_prints_version_limits_and_operations(server: ServerProcess):
     assert (record["max_message_bytes"], record["operations"]["static_reshape"]["max_rank"]) == (16842752, 12)
 
 
-def test_unknown_service_is_answered_with_the_known_ones(server: ServerProcess):
+def test_health_command_lists_known_services_for_an_unknown_one(server: ServerProcess):
     outcome = ask(server, "health", "--service", "nosuch")
     assert (outcome.code, "tensor_reshape.v1.ReshapeService, or '' for" in outcome.errors[-1]) == (1, True)
 
 
 @pytest.mark.parametrize("columns", [40, 120])
-def test_info_is_a_table_on_a_terminal(server: ServerProcess, columns: int):
+def test_info_command_prints_a_table_on_a_terminal(server: ServerProcess, columns: int):
     code, text = run_on_terminal(PROGRAM, "info", "--server", server.address, columns=columns)
     lines = strip_styles(text).splitlines()
     assert (code, max(map(len, lines)) <= columns) == (0, True)
@@ -44,7 +44,7 @@ def test_info_is_a_table_on_a_terminal(server: ServerProcess, columns: int):
 
 
 @pytest.mark.parametrize(("command", "dtype"), [("static", ""), ("dynamic", "i4"), ("reshape", "u1")])
-def test_file_is_reshaped_into_a_file_as_numbers_or_a_file_say(
+def test_reshape_commands_take_the_target_from_numbers_or_a_file(
     command: str, dtype: str, file: Path, output: Path, server: ServerProcess
 ):
     np.save(file.with_name("shape.npy"), np.array([3, 2], dtype or "i8"))

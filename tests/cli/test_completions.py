@@ -26,7 +26,7 @@ def run_shell(*command: str) -> list[str]:
     ],
     ids=str,
 )
-def test_bash_completes_commands_options_and_their_values(words: tuple[str, ...], expected: list[str]):
+def test_bash_completes_commands_options_and_option_values(words: tuple[str, ...], expected: list[str]):
     typed = " ".join(f"'{word}'" for word in ("tensor-reshape", *words))
     program = f"""eval "$(tensor-reshape completion bash)"
         COMP_WORDS=({typed}); COMP_CWORD={len(words)}; compopt() {{ :; }}
@@ -35,7 +35,7 @@ def test_bash_completes_commands_options_and_their_values(words: tuple[str, ...]
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
-def test_fish_completes_commands():
+def test_fish_shell_completes_command_names():
     program = 'tensor-reshape completion fish | source; complete --do-complete "tensor-reshape stat"'
     assert run_shell("fish", "--no-config", "-c", program)[0] == "static"
 
@@ -51,11 +51,11 @@ _tensor_reshape_completion
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
-def test_zsh_completes_commands():
+def test_zsh_shell_completes_command_names():
     assert run_shell("zsh", "-f", "-c", ZSH)[0].startswith("static")
 
 
-def test_each_shell_has_its_script():
+def test_completion_command_prints_a_script_for_each_shell():
     for shell in ("bash", "zsh", "fish"):
         outcome = run_command("completion", shell)
         assert (outcome.code, "_TENSOR_RESHAPE_COMPLETE" in outcome.text) == (0, True), shell

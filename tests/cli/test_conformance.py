@@ -25,7 +25,7 @@ def run(code: str, *arguments: str | Path) -> Outcome:
     return run_command("conformance", "--command", shlex.join(write_program(code)), "--name", "mine", *arguments)
 
 
-def test_server_agrees_with_the_whole_of_core(server: ServerProcess):
+def test_server_agrees_with_every_core_conformance_case(server: ServerProcess):
     command = f"{sys.executable} -m tensor_reshape.cli infer --batch - --server {server.address}"
     outcome = run_command("conformance", "--command", command, "--name", "a server")
     assert (outcome.code, outcome.errors) == (0, [])
@@ -33,7 +33,7 @@ def test_server_agrees_with_the_whole_of_core(server: ServerProcess):
     assert outcome.text.splitlines()[2] == "rule      agrees"
 
 
-def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path):
+def test_conformance_reports_show_differences_with_examples(tmp_path: Path):
     html, junit, results, other = (tmp_path / name for name in ("a.html", "a.xml", "a.json", "b.json"))
     files = ("--html", html, "--junit", junit, "--results", results)
     assert run(REJECTS, *COPIES, "--version", "lib=1.2", "--version", "os=linux", *files).code == 1
@@ -56,7 +56,7 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     assert "not supported" in (tmp_path / "both.html").read_text()
 
 
-def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
+def test_conformance_run_fails_on_new_and_on_missing_differences(tmp_path: Path):
     expect = tmp_path / "expect.json"
     assert run(REJECTS, *COPIES, "--write-expect", expect).code == 0
     expected = run(REJECTS, *COPIES, "--expect", expect)
@@ -72,7 +72,7 @@ def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
     assert (new.code, new.text.splitlines()[-1]) == (1, f"not expected: {name}: spurious_error")
 
 
-def test_program_may_name_itself(tmp_path: Path):
+def test_conformance_results_have_the_name_that_the_program_sends(tmp_path: Path):
     code = f"write({{'implementation': {{'name': 'it', 'versions': {{'lib': '2'}}}}}})\n{SUPPORTS_NOTHING}"
     path = tmp_path / "results.json"
     command = shlex.join(write_program(code))
@@ -100,14 +100,14 @@ MISTAKES: list[tuple[list[str], str]] = [
 ]
 
 
-def test_usage_errors_say_what_is_wrong():
+def test_conformance_usage_errors_name_the_mistake():
     for arguments, message in MISTAKES:
         outcome = run_command("conformance", *arguments)
         assert (outcome.code, message in " ".join(outcome.errors)) == (2, True), arguments
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_signal_that_ends_a_run_ends_its_processes(tmp_path: Path, number: signal.Signals, code: int):
+def test_signal_to_a_conformance_run_ends_its_child_processes(tmp_path: Path, number: signal.Signals, code: int):
     path = tmp_path / "process"
     os.mkfifo(path)
     hangs = shlex.join(write_program(f"open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"))

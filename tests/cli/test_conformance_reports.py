@@ -10,7 +10,7 @@ from terminals import run_on_terminal, strip_styles
 RESULTS = make_mixed_results()
 
 
-def test_examples_come_worst_first_with_their_counts():
+def test_conformance_examples_are_listed_worst_first_with_counts():
     assert [(one.id.partition("@")[0], count) for one, count in list_examples(RESULTS)] == [
         ("inferred/crash", 1),
         ("inferred/hang", 1),
@@ -20,7 +20,7 @@ def test_examples_come_worst_first_with_their_counts():
     ]
 
 
-def test_report_has_a_title_and_whole_examples():
+def test_conformance_report_has_a_title_and_untruncated_examples():
     assert write_title(RESULTS) == "mine (lib 1.2): 9 cases of the conformance suite 1, core"
     text = "\n".join(write_report([RESULTS]))
     assert (
@@ -36,7 +36,7 @@ def test_report_has_a_title_and_whole_examples():
     assert "\nmine: crash, inferred: inferred/crash@reshape\n" in "\n".join(write_report([RESULTS, other]))
 
 
-def test_terminal_report_is_drawn_and_escapes_control_characters(tmp_path: Path):
+def test_conformance_report_on_a_terminal_escapes_control_characters(tmp_path: Path):
     (tmp_path / "results.json").write_text(RESULTS.write())
     code, drawn = run_on_terminal(PROGRAM, "conformance", "report", tmp_path / "results.json", columns=120)
     text = strip_styles(drawn)
@@ -46,7 +46,7 @@ def test_terminal_report_is_drawn_and_escapes_control_characters(tmp_path: Path)
     assert "crash, inferred: inferred/crash@reshape" in text
 
 
-def test_page_has_the_smallest_examples_of_each_kind_and_their_count():
+def test_html_report_shows_the_smallest_example_of_each_difference():
     page = build_page([RESULTS]).decode()
     assert "wrong_shape, inferred: inferred/wrong@reshape, the smallest of 2" in page
     assert "wrong_shape, inferred: inferred/longer@reshape</span>" in page
@@ -54,7 +54,7 @@ def test_page_has_the_smallest_examples_of_each_kind_and_their_count():
     assert build_page([many]).count(b"because") == 40
 
 
-def test_html_report_escapes_the_results():
+def test_html_report_escapes_markup_in_conformance_results():
     page = build_page([RESULTS]).decode()
     assert "<script>" not in page
     assert "SIGSEGV: &lt;script&gt;alert(1)&lt;/script&gt;\\ud800\\x1b[31m]]&gt;&amp;\\x00" in page

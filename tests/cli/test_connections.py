@@ -19,7 +19,7 @@ def reject(server: str = "127.0.0.1:1", **options: object) -> str:
     return caught.value.message
 
 
-def test_token_without_tls_names_the_options(tmp_path: Path):
+def test_token_without_tls_error_names_the_options_to_add(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("secret")
     assert reject("example.org:1", token_file=file) == "--token-file requires TLS: add --tls or --tls-ca"
@@ -30,7 +30,7 @@ def test_token_without_tls_names_the_options(tmp_path: Path):
     assert reject(token_file=file, allow_plaintext_token=True).startswith(f"--token-file {file}: not a valid token")
 
 
-def test_invalid_tls_file_is_named(tmp_path: Path):
+def test_error_names_the_invalid_tls_file(tmp_path: Path):
     authority, text, key, chain, other = (tmp_path / name for name in ("ca.pem", "text", "key", "chain", "other"))
     issued = trustme.CA().issue_cert("localhost")
     trustme.CA().cert_pem.write_to_path(authority)

@@ -25,14 +25,14 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_drawings_appear_only_on_a_terminal(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
+def test_command_line_draws_tables_only_on_a_terminal(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
     assert find_console(terminal) is not None
     assert find_console(io.StringIO()) is None
     monkeypatch.setenv("TERM", "dumb")
     assert find_console(terminal) is None
 
 
-def test_environment_decides_about_drawing_and_colours(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
+def test_force_color_and_no_color_control_terminal_output(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FORCE_COLOR", "")
     assert find_console(io.StringIO()) is None
     monkeypatch.setenv("FORCE_COLOR", "1")

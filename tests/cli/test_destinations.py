@@ -22,7 +22,7 @@ def copy_into(array: Array, out: Array | None, give_back: GiveBack) -> Array:
 
 
 @pytest.mark.parametrize("name", ["file.npy", "file.npz", "file.npz:x", "file.safetensors:y"])
-def test_written_array_is_read_back(tmp_path: Path, name: str):
+def test_array_written_to_each_file_format_is_read_back(tmp_path: Path, name: str):
     text = str(tmp_path / name)
     for dims in ((), (0,), (2, 3)):
         array: Array = np.arange(np.prod(dims, dtype=int), dtype=np.int32).reshape(dims)
@@ -30,7 +30,7 @@ def test_written_array_is_read_back(tmp_path: Path, name: str):
         np.testing.assert_array_equal(read_array(text), array, strict=True)
 
 
-def test_archive_of_several_windows_is_whole(tmp_path: Path):
+def test_npz_file_larger_than_the_mapped_window_is_complete(tmp_path: Path):
     array: Array = np.arange(WINDOW_BYTES // 4 + 5, dtype=np.int32)
     text = str(tmp_path / "file.npz")
     write_array(read_location(text), DataType.I32, array.shape, lambda out, give_back: copy_into(array, out, give_back))
@@ -42,11 +42,11 @@ def test_archive_of_several_windows_is_whole(tmp_path: Path):
     [
         InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape"),
         KeyboardInterrupt(),
-        UnavailableError("gone", None),  # type: ignore[arg-type] # the code of gRPC decides nothing
+        UnavailableError("gone", None),  # type: ignore[arg-type] # the code has no effect
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_failed_write_leaves_nothing_and_keeps_its_error(tmp_path: Path, error: BaseException):
+def test_failed_array_write_leaves_no_file_and_raises_its_error(tmp_path: Path, error: BaseException):
     def fail(_out: Array | None, _give_back: GiveBack) -> Array:
         raise error
 
@@ -56,7 +56,7 @@ def test_failed_write_leaves_nothing_and_keeps_its_error(tmp_path: Path, error: 
         assert list(tmp_path.iterdir()) == []
 
 
-def test_impossible_destination_is_one_error(tmp_path: Path):
+def test_unsupported_output_file_raises_a_command_line_error(tmp_path: Path):
     def make(_out: Array | None, _give_back: GiveBack) -> Array:
         return np.zeros(2, DTYPES[DataType.I4])
 

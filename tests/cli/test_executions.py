@@ -6,7 +6,7 @@ from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InvalidRequestError, Reason, ShapeQuery
 
 
-def test_execution_needs_numbers_and_a_type():
+def test_executing_a_query_requires_known_dims_and_a_data_type():
     for query in (
         ShapeQuery(data_shape=[None], shape=[-1], special_zero=False, data_type="u8", operation="reshape"),
         ShapeQuery(data_shape=[1], shape=[-1], special_zero=False),

@@ -41,20 +41,22 @@ def load(outcome: Outcome) -> np.ndarray[Any, Any]:
     return array
 
 
-def test_pipe_is_written_as_a_dash_and_read_in_logical_order(server: ServerProcess):
+def test_dash_reads_an_array_from_standard_input_in_logical_order(server: ServerProcess):
     for array in (SIX, np.asfortranarray(SIX)):
         outcome = ask(server, "static", "-", *PLAIN, stdin=save(array))
         np.testing.assert_array_equal(load(outcome), SIX.reshape(6), strict=True)
 
 
-def test_json_describes_the_file_that_was_written(file: Path, output: Path, server: ServerProcess):
+def test_json_output_describes_the_written_array_file(file: Path, output: Path, server: ServerProcess):
     outcome = ask(server, "static", file, *PLAIN, "-o", output, "--json")
     assert json.loads(outcome.output) == {"shape": [6], "data_type": "f32", "output": str(output)}
     assert ask(server, "static", file, *PLAIN, "--json").code == 2  # both would use standard output
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("bf16", ml_dtypes.bfloat16), ("i4", ml_dtypes.int4)])
-def test_type_that_npy_cannot_name_is_an_option(tmp_path: Path, server: ServerProcess, name: str, dtype: type):
+def test_data_type_option_supplies_types_that_npy_cannot_name(
+    tmp_path: Path, server: ServerProcess, name: str, dtype: type
+):
     array: np.ndarray[Any, Any] = np.arange(-3, 3).astype(dtype)
     np.save(tmp_path / "data.npy", array)
     options = ("--data-type", name, "--shape", "3,2", "--no-special-zero")
@@ -62,7 +64,7 @@ def test_type_that_npy_cannot_name_is_an_option(tmp_path: Path, server: ServerPr
     assert load(outcome).view(dtype).tolist() == array.reshape(3, 2).tolist()
 
 
-def test_data_type_never_overrides_that_of_the_file(server: ServerProcess, tmp_path: Path):
+def test_data_type_option_never_overrides_the_type_in_a_file(server: ServerProcess, tmp_path: Path):
     for dtype, name in ((">f4", "f64"), ("<i4", "f32"), ("<f4", "bf16")):
         np.save(tmp_path / "data.npy", np.arange(6, dtype=dtype))
         outcome = ask(server, "reshape", tmp_path / "data.npy", "--data-type", name, *PLAIN)
@@ -72,7 +74,7 @@ def test_data_type_never_overrides_that_of_the_file(server: ServerProcess, tmp_p
     assert load(outcome).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_input_without_an_array_is_one_line():
+def test_invalid_array_on_standard_input_prints_one_error_line():
     pickled = np.array([{}], dtype=object)
     for raw in (b"", b"PK\x03\x04 not a zip", save(pickled), *map(save_header, ((2**50,), (2**70,), (-1,)))):
         outcome = run_command("static", "-", *PLAIN, *NOBODY, stdin=raw)
@@ -82,7 +84,7 @@ def test_input_without_an_array_is_one_line():
 NF4 = ("--data-type", "nf4", "--dims", "2,3", "--shape", "3,2", "--no-special-zero")
 
 
-def test_file_that_cannot_be_opened_is_one_line(file: Path, tmp_path: Path, server: ServerProcess):
+def test_unreadable_input_file_prints_one_error_line(file: Path, tmp_path: Path, server: ServerProcess):
     outcomes = [
         run_command("static", "missing.npy", *PLAIN, *NOBODY),
         run_command("reshape", "missing", *NF4, *NOBODY),
@@ -91,7 +93,7 @@ def test_file_that_cannot_be_opened_is_one_line(file: Path, tmp_path: Path, serv
     assert [(outcome.code, len(outcome.errors)) for outcome in outcomes] == [(1, 1)] * 3
 
 
-def test_packed_bytes_are_read_and_written_as_they_are(tmp_path: Path, server: ServerProcess):
+def test_command_line_reads_and_writes_packed_bytes_unchanged(tmp_path: Path, server: ServerProcess):
     outcome = ask(server, "reshape", "-", *NF4, "-o", tmp_path / "output", "--json", stdin=b"\x10\x32\xf4")
     assert json.loads(outcome.output) == {"shape": [3, 2], "data_type": "nf4", "output": str(tmp_path / "output")}
     assert (tmp_path / "output").read_bytes() == b"\x10\x32\xf4"
@@ -100,7 +102,7 @@ def test_packed_bytes_are_read_and_written_as_they_are(tmp_path: Path, server: S
     assert "[DATA_SIZE_MISMATCH]" in outcome.errors[0]
 
 
-def test_dims_and_packed_types_go_together(file: Path):
+def test_dims_option_is_accepted_only_with_packed_data_types(file: Path):
     for options in (("--dims", "2,3"), ("--data-type", "f32", "--dims", "2,3")):
         outcome = run_command("reshape", file, *options, *PLAIN, *NOBODY)
         assert (outcome.code, "below one byte" in outcome.errors[-1]) == (2, True), options
@@ -108,7 +110,7 @@ def test_dims_and_packed_types_go_together(file: Path):
     assert (outcome.code, ".npy has no type nf4: pass packed bytes" in outcome.errors[-1]) == (2, True)
 
 
-def test_input_file_is_not_written(file: Path, tmp_path: Path):
+def test_output_option_rejects_the_input_file(file: Path, tmp_path: Path):
     (tmp_path / "link.npy").hardlink_to(file)
     before = file.read_bytes()
     outcome = run_command("static", file, "-o", tmp_path / "link.npy", *PLAIN, *NOBODY)
@@ -116,7 +118,7 @@ def test_input_file_is_not_written(file: Path, tmp_path: Path):
     assert file.read_bytes() == before
 
 
-def test_failed_call_leaves_the_old_output_and_nothing_else(file: Path, output: Path, server: ServerProcess):
+def test_failed_call_keeps_the_existing_output_file(file: Path, output: Path, server: ServerProcess):
     assert run_command("static", file, "-o", output, *PLAIN, *NOBODY).code == 5
     assert [path.name for path in output.parent.iterdir()] == ["data.npy"]
     output.write_text("old")
@@ -126,7 +128,7 @@ def test_failed_call_leaves_the_old_output_and_nothing_else(file: Path, output: 
 
 
 @pytest.mark.parametrize("size", [6, 2**20], ids=["inline", "stream"])
-def test_every_format_goes_into_every_other(server: ServerProcess, tmp_path: Path, size: int):
+def test_each_array_file_format_can_be_converted_into_each_other(server: ServerProcess, tmp_path: Path, size: int):
     array: Array = np.arange(size, dtype=np.float32)
     np.save(tmp_path / "in.npy", array)
     np.savez(tmp_path / "one.npz", b=array)
@@ -149,7 +151,7 @@ def _open(file: Path, output: Path, *, has_timeout: bool = False) -> ArrayFiles:
     return ArrayFiles(source=str(file), output=str(output), has_timeout=has_timeout, **options)
 
 
-def test_timeout_grows_with_the_file_unless_it_is_given(file: Path, output: Path):
+def test_default_timeout_grows_with_the_file_size(file: Path, output: Path):
     seen = []
 
     def static_reshape(array: Array, _shape: object, timeout: float | None, **_options: object) -> Array:
@@ -162,7 +164,7 @@ def test_timeout_grows_with_the_file_unless_it_is_given(file: Path, output: Path
     assert seen == [30 + SIX.nbytes / (4 * 1024 * 1024), None]
 
 
-def test_timeout_of_a_transfer_says_how_much_had_arrived(file: Path, output: Path):
+def test_timeout_error_of_a_transfer_states_the_received_bytes(file: Path, output: Path):
     def static_reshape(_array: Array, _shape: object, progress: Progress, **_options: object) -> Array:
         progress(2**20, 2**22)
         message = "Stream removed"
@@ -174,7 +176,7 @@ def test_timeout_of_a_transfer_says_how_much_had_arrived(file: Path, output: Pat
         _open(file, output).reshape(static_reshape, [6], special_zero=False, expected_shape=None)
 
 
-def test_name_of_the_output_says_its_format(file: Path, tmp_path: Path):
+def test_output_file_with_an_unsupported_extension_is_rejected(file: Path, tmp_path: Path):
     for name in ("out.txt", "out", "npy"):
         outcome = run_command("static", file, *PLAIN, *NOBODY, "-o", tmp_path / name)
         assert (outcome.code, "must end in .npy, .npz or .safetensors" in outcome.errors[-1]) == (2, True), name
@@ -183,7 +185,7 @@ def test_name_of_the_output_says_its_format(file: Path, tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["data.npy"]
 
 
-def test_file_that_changed_while_it_was_read_writes_nothing(file: Path, output: Path):
+def test_input_file_changed_during_the_call_writes_no_output(file: Path, output: Path):
     files = _open(file, output)
 
     def static_reshape(array: Array, _shape: object, **_options: object) -> Array:
@@ -195,11 +197,11 @@ def test_file_that_changed_while_it_was_read_writes_nothing(file: Path, output: 
     assert not output.exists()
 
 
-def test_device_is_written_to_and_not_replaced(file: Path, server: ServerProcess):
+def test_output_to_a_device_file_does_not_replace_it(file: Path, server: ServerProcess):
     assert ask(server, "static", file, "-o", os.devnull, *PLAIN).code == 0
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
-def test_array_is_not_written_to_a_terminal(file: Path):
+def test_command_line_refuses_to_write_an_array_to_a_terminal(file: Path):
     code, text = run_on_terminal(PROGRAM, "static", file, *PLAIN)
     assert (code, "cannot be printed on a terminal" in text) == (2, True)

@@ -28,7 +28,7 @@ def read(server: ServerProcess, *arguments: str) -> dict[str, Any]:
     return record
 
 
-def test_infer_prints_dims_in_the_notation_of_the_rules(server: ServerProcess):
+def test_infer_command_prints_dims_in_shape_notation(server: ServerProcess):
     texts = {
         ("2,3,4", "0,-1"): "2,12",
         ("N,4,?", "0,-1"): "N,?",
@@ -46,18 +46,18 @@ def test_infer_prints_dims_in_the_notation_of_the_rules(server: ServerProcess):
     }
 
 
-def test_infer_uses_the_named_operation(server: ServerProcess):
+def test_infer_command_uses_the_given_operation(server: ServerProcess):
     arguments = ("--data", "4,0,2", "--shape", "-1,0", "--special-zero", "--operation", "reshape")
     assert infer(server, *arguments).text == "8,0"
 
 
-def test_expected_shape_is_checked_and_narrows_the_result(server: ServerProcess):
+def test_infer_expect_option_checks_and_narrows_the_result(server: ServerProcess):
     assert (infer(server, *KNOWN, "--expect", "2,?").code, infer(server, *KNOWN, "--expect", "3,?").code) == (0, 3)
     unknown = ("--data", "...", "--shape", "...", "--no-special-zero")
     assert infer(server, *unknown, "--expect", "N,2..8,?").text == "N,2..8,?"
 
 
-def test_explanation_has_a_line_for_each_dim(server: ServerProcess):
+def test_infer_explain_prints_a_line_for_each_dim(server: ServerProcess):
     first, *lines = infer(server, *NAMED, "--explain").text.splitlines()
     assert (first, len(lines)) == ("N,4*C", 2)
     assert lines[0].startswith("shape[0] is 0 and special_zero is true")
@@ -68,14 +68,14 @@ def test_explanation_has_a_line_for_each_dim(server: ServerProcess):
     assert set(inferred) == {"kind", "text", "dividend", "divisor"}
 
 
-def test_equalities_follow_an_explanation(server: ServerProcess):
+def test_infer_explain_prints_equalities_between_dims(server: ServerProcess):
     arguments = ["--data", "B,C", "--shape", "D,C", "--no-special-zero"]
     assert infer(server, *arguments).text == "D,C"
     assert infer(server, *arguments, "--explain").text.splitlines()[-1] == "B = D unless the tensor is empty"
     assert read(server, *arguments)["equalities"] == [{"left": "B", "right": "D", "unless_empty": True}]
 
 
-def test_strides_add_a_view_to_the_result(server: ServerProcess):
+def test_infer_strides_option_prints_whether_a_view_is_possible(server: ServerProcess):
     for strides, text, view in (
         ("12,4,1", "view: possible, strides 12,1", {"possibility": "possible", "strides": [12, 1]}),
         ("12,1,3", "view: impossible", {"possibility": "impossible", "strides": None}),
@@ -85,7 +85,7 @@ def test_strides_add_a_view_to_the_result(server: ServerProcess):
     assert infer(server, *NAMED, "--strides", "12,4,1").text.endswith("\nview: unknown")
 
 
-def test_rejection_is_one_line_or_json_with_its_explanation(server: ServerProcess):
+def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
     outcome = infer(server, *REJECTED)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
     assert outcome.errors[0].endswith("[NOT_DIVISIBLE]")
@@ -94,7 +94,7 @@ def test_rejection_is_one_line_or_json_with_its_explanation(server: ServerProces
     assert (outcome.code, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, "3", True)
 
 
-def test_wrong_usage_has_a_clear_error():
+def test_infer_usage_errors_name_the_wrong_option_or_value():
     two = ("--data", "2", "--shape", "2", "--special-zero")
     for arguments, word in (
         (("--shape", "2", "--special-zero"), "--data"),

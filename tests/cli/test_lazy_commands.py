@@ -44,35 +44,35 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
     [("--help",), ("--version",), LOCAL, ("static", "--help"), ("completion", "zsh")],
     ids=lambda row: row[0],
 )
-def test_command_without_a_server_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):
+def test_local_command_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):
     assert run_python(LIST_IMPORTS, *arguments).stderr.splitlines()[-1] == "0 []"
 
 
-def test_help_of_the_server_imports_neither_grpc_nor_numpy():
+def test_serve_help_imports_neither_grpc_nor_numpy():
     outcome = run_python(LIST_IMPORTS, "serve", "--help")
     assert ("grpc" in outcome.stderr, "numpy" in outcome.stderr, "--listen" in outcome.stdout) == (False, False, True)
 
 
-def test_server_starts_once():
+def test_serve_command_does_not_execute_itself_again():
     outcome = run_python(WATCH)
     assert (outcome.returncode, outcome.stdout, "exec" in outcome.stderr) == (0, "configuration is valid\n", False)
 
 
-def test_line_of_a_command_is_the_beginning_of_its_help():
+def test_command_summary_is_the_start_of_the_command_help():
     for command in COMMANDS:
         loaded = command.load()
         assert loaded.name == command.name
         assert (loaded.help or "").startswith((command.help or "nothing").rstrip(".")), command.name
 
 
-def test_all_commands_are_loaded_by_their_names():
+def test_lazy_commands_are_loaded_by_name():
     assert load_all(COMMANDS)["infer"].params
     assert load_all([click.Command("plain")])["plain"].name == "plain"
     with pytest.raises(click.UsageError, match="No such command"):
         commands.main(["nothing"], standalone_mode=False)
 
 
-def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_command_without_its_extra_prints_the_pip_install_command(monkeypatch: pytest.MonkeyPatch):
     for name, module in (("serve", "grpc_reflection"), ("explore", "uvicorn")):
         monkeypatch.delitem(sys.modules, "tensor_reshape.server.__main__", raising=False)
         monkeypatch.delitem(sys.modules, "tensor_reshape.server.http.explorer.commands", raising=False)

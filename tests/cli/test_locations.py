@@ -3,7 +3,7 @@
 from tensor_reshape.cli.locations import Location, read_location
 
 
-def test_text_names_a_file_and_a_member():
+def test_file_argument_is_split_into_path_format_and_member():
     locations = {
         "-": Location("-"),
         "a.npy": Location("a.npy"),

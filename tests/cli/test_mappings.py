@@ -28,7 +28,7 @@ def read_resident(path: Path) -> int:
 
 
 @pytest.mark.parametrize("writable", [False, True])
-def test_window_that_is_given_back_leaves_memory(path: Path, writable: bool):
+def test_released_part_of_a_mapped_file_leaves_memory(path: Path, writable: bool):
     with path.open("r+b") as file:
         mapping = Mapping(file, writable=writable)
         assert bytes(mapping.buffer) == bytes(SIZE)
@@ -37,7 +37,7 @@ def test_window_that_is_given_back_leaves_memory(path: Path, writable: bool):
         assert read_resident(path) <= WINDOW_BYTES // 1024 < before
 
 
-def test_written_bytes_are_in_the_file_when_given_back(path: Path):
+def test_released_part_of_a_mapped_file_keeps_written_bytes(path: Path):
     with path.open("r+b") as file:
         mapping = Mapping(file, writable=True)
         mapping.buffer[:3] = b"abc"
@@ -46,7 +46,7 @@ def test_written_bytes_are_in_the_file_when_given_back(path: Path):
     assert path.read_bytes()[:4] == b"abc\0"
 
 
-def test_transfer_that_restarts_gives_back_again(path: Path):
+def test_mapped_file_can_be_released_again_after_a_restart(path: Path):
     with path.open("rb") as file:
         mapping = Mapping(file)
         mapping.give_back(SIZE)
@@ -66,6 +66,6 @@ with open(sys.argv[1], "r+b") as file:
 """
 
 
-def test_file_that_is_cut_short_ends_its_reader_by_sigbus(path: Path):
+def test_reading_a_truncated_mapped_file_raises_sigbus(path: Path):
     """No program that maps files can prevent this, as the documentation says."""
     assert subprocess.run([sys.executable, "-c", CUT, path], check=False).returncode == -signal.SIGBUS

@@ -10,7 +10,7 @@ from tensor_reshape.client import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES
 
 
-def test_numpy_reads_the_header_of_every_type():
+def test_numpy_reads_our_npy_header_of_every_data_type():
     for data_type, dtype in DTYPES.items():
         array = np.arange(6).astype(dtype).reshape(2, 3)
         read = np.load(io.BytesIO(build_npy(data_type, [2, 3]) + array.tobytes()))
@@ -19,7 +19,7 @@ def test_numpy_reads_the_header_of_every_type():
     assert len(build_npy(DataType.F64, [3, 5])) % 64 == 0  # elements are aligned
 
 
-def test_objects_and_records_are_rejected():
+def test_npy_files_with_python_objects_or_records_are_rejected():
     buffer = io.BytesIO()
     np.save(buffer, np.array([{}], dtype=object))
     buffer.seek(0)
@@ -30,6 +30,6 @@ def test_objects_and_records_are_rejected():
 
 
 @pytest.mark.parametrize("dims", [(7,), (2**70,), (-1,), (-2, -3)], ids=str)
-def test_header_of_more_elements_than_there_are_is_rejected(dims: tuple[int, ...]):
+def test_npy_header_with_more_elements_than_the_file_is_rejected(dims: tuple[int, ...]):
     with pytest.raises(ValueError, match="but 6 follow"):
         Placement(8, DTYPES[DataType.U8], dims).view(memoryview(bytes(14)))

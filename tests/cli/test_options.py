@@ -8,12 +8,12 @@ from server_processes import ServerProcess
 HUGE = (str(2**63), str(-(2**70)), "1" + "0" * 5000)
 
 
-def test_environment_names_the_server(server: ServerProcess):
+def test_environment_variable_sets_the_server_address(server: ServerProcess):
     outcome = run_command("health", env={"TENSOR_RESHAPE_SERVER": server.address})
     assert (outcome.code, outcome.text) == (0, "SERVING")
 
 
-def test_health_uses_the_variables_of_the_server(server: ServerProcess):
+def test_health_command_uses_the_address_variables_of_the_server(server: ServerProcess):
     port = server.address.rpartition(":")[2]
     for variables in (
         {"TENSOR_RESHAPE_LISTEN": f"0.0.0.0:{port} unix:/none"},
@@ -24,7 +24,7 @@ def test_health_uses_the_variables_of_the_server(server: ServerProcess):
         assert (outcome.code, outcome.text) == (0, "SERVING"), variables
 
 
-def test_unreadable_target_is_an_error_without_a_traceback(file: Path):
+def test_invalid_target_shape_option_prints_an_error_without_a_traceback(file: Path):
     for command, shape in (("reshape", "a,b"), ("reshape", "@missing.npy"), *(("static", one) for one in HUGE)):
         outcome = run_command(command, file, "--shape", shape, "--no-special-zero", *NOBODY)
         assert (outcome.code in {1, 2, 3}, outcome.errors[-1].startswith("Error: ")) == (True, True), shape

@@ -27,7 +27,7 @@ def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_file_exists_when_it_is_whole(tmp_path: Path):
+def test_output_file_appears_only_when_it_is_complete(tmp_path: Path):
     path = tmp_path / "file"
     with create_file(str(path), 3) as file:
         file.write(b"abc")
@@ -38,7 +38,7 @@ def test_file_exists_when_it_is_whole(tmp_path: Path):
     assert (path.read_bytes(), list_names(tmp_path)) == (b"abc", ["file"])
 
 
-def test_link_and_mode_of_the_old_file_are_kept(tmp_path: Path):
+def test_replacing_a_file_keeps_its_symbolic_link_and_mode(tmp_path: Path):
     path, link = tmp_path / "file", tmp_path / "link"
     path.touch(mode=0o640)
     link.symlink_to(path)
@@ -47,7 +47,7 @@ def test_link_and_mode_of_the_old_file_are_kept(tmp_path: Path):
     assert (link.is_symlink(), path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (True, b"new", 0o640)
 
 
-def test_missing_space_or_folder_is_an_error_before_any_write(tmp_path: Path):
+def test_missing_disk_space_or_folder_is_an_error_before_writing(tmp_path: Path):
     free = os.statvfs(tmp_path)
     with pytest.raises(OSError, match=r"No space left|File too large"):
         create_file(str(tmp_path / "file"), (free.f_bavail + 1000) * free.f_frsize * 1000).__enter__()
@@ -56,14 +56,14 @@ def test_missing_space_or_folder_is_an_error_before_any_write(tmp_path: Path):
     assert list_names(tmp_path) == []
 
 
-def test_reserve_of_nothing_takes_no_space(tmp_path: Path):
+def test_reserving_zero_bytes_takes_no_disk_space(tmp_path: Path):
     with (tmp_path / "file").open("wb") as file:
         reserve(file, 0)
         assert os.fstat(file.fileno()).st_size == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_leaves_no_file(tmp_path: Path, number: signal.Signals):
+def test_signal_during_a_write_leaves_no_file(tmp_path: Path, number: signal.Signals):
     with subprocess.Popen([sys.executable, "-c", WAIT, tmp_path / "file"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -73,7 +73,7 @@ def test_signal_leaves_no_file(tmp_path: Path, number: signal.Signals):
     assert list_names(tmp_path) == []
 
 
-def test_signal_handlers_are_restored_and_ignored_signals_stay_ignored(tmp_path: Path):
+def test_signal_handlers_are_restored_after_a_write(tmp_path: Path):
     terminated, before = (
         signal.getsignal(signal.SIGTERM),
         signal.signal(signal.SIGHUP, signal.SIG_IGN),
@@ -87,7 +87,7 @@ def test_signal_handlers_are_restored_and_ignored_signals_stay_ignored(tmp_path:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_only_regular_files_are_replaced(tmp_path: Path):
+def test_only_regular_or_missing_files_are_replaced(tmp_path: Path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "file").touch()
     names = ("fifo", "file", "new")
@@ -96,7 +96,7 @@ def test_only_regular_files_are_replaced(tmp_path: Path):
         is_replaceable(str(tmp_path))
 
 
-def test_bytes_are_written_in_one_step(tmp_path: Path):
+def test_write_file_replaces_a_file_atomically(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with path.open("rb") as old:

@@ -20,7 +20,7 @@ from tensor_reshape.client import DataType, Dim, Interval
 from tensor_reshape.wire.arrays import Array
 
 
-def test_shape_is_numbers_between_commas():
+def test_shape_option_is_parsed_from_comma_separated_numbers():
     shapes = {"2,3,-1": (2, 3, -1), " 2 , 3 ": (2, 3), "": (), "0": (0,), "(0,-1)": (0, -1), "[0, -1]": (0, -1)}
     assert {text: Dims(unknown=False).convert(text, None, None) for text in shapes} == shapes
     assert Dims(unknown=True).convert("2,?", None, None) == (2, None)
@@ -29,7 +29,7 @@ def test_shape_is_numbers_between_commas():
             Dims(unknown=False).convert(text, None, None)
 
 
-def test_partial_shape_is_in_the_notation_of_the_rules():
+def test_partial_shape_option_accepts_unknown_and_bounded_dims():
     for text in ("...", "unknown"):
         assert PartialDims().convert(text, None, None) == PartialShape(None)
     assert PartialDims().convert("2,?,2..8", None, None).dims == (2, None, Dim(Interval(2, 8)))
@@ -38,14 +38,14 @@ def test_partial_shape_is_in_the_notation_of_the_rules():
         PartialDims().convert("1.5", None, None)
 
 
-def test_strides_are_numbers_up_to_the_largest_dim():
+def test_strides_option_rejects_numbers_above_s64():
     for text, strides in (("12,4,1", (12, 4, 1)), (str(2**63 - 1), (2**63 - 1,))):
         assert Strides().convert(text, None, None) == strides
     with pytest.raises(click.BadParameter, match="at most 2"):
         Strides().convert(str(2**63), None, None)
 
 
-def test_target_is_numbers_or_an_array_of_a_file(tmp_path: Path):
+def test_target_shape_option_accepts_numbers_or_an_npy_file(tmp_path: Path):
     np.save(tmp_path / "shape.npy", np.array([3, 2], np.uint8))
     assert Target().convert("3,2", None, None) == [3, 2]
     array = Target().convert(f"@{tmp_path}/shape.npy", None, None)
@@ -54,21 +54,21 @@ def test_target_is_numbers_or_an_array_of_a_file(tmp_path: Path):
     np.testing.assert_array_equal(array, expected, strict=True)
 
 
-def test_data_type_has_the_name_of_the_specifications_or_of_numpy():
+def test_data_type_option_accepts_openvino_and_numpy_names():
     assert [DataTypeName().convert(str(one), None, None) for one in DataType] == [*DataType]
     assert DataTypeName().convert("bfloat16", None, None) is DataType.BF16
     with pytest.raises(click.BadParameter, match="f8e4m3, f8e5m2, f16, bf16"):
         DataTypeName().convert("float", None, None)
 
 
-def test_operation_has_any_usual_spelling():
+def test_operation_option_accepts_each_usual_spelling():
     for text in ("reshape", "Reshape", "Reshape-1"):
         assert OperationName().convert(text, None, None) == "reshape", text
     with pytest.raises(click.BadParameter, match="is not one of static_reshape, dynamic_reshape, reshape"):
         OperationName().convert("transpose", None, None)
 
 
-def test_server_address_errors_say_what_to_write():
+def test_server_address_errors_name_valid_forms():
     for text, message in (
         ("http://localhost:50051", "write localhost:50051"),
         ("https://localhost:50051/", "write localhost:50051 and add --tls"),

@@ -11,7 +11,7 @@ from tensor_reshape.cli.progress_bars import LEAST_BYTES, draw_progress
 from terminals import run_on_terminal, strip_styles
 
 
-def test_pipe_has_no_bar():
+def test_pipe_shows_no_progress_bar():
     with draw_progress(10 * LEAST_BYTES, wanted=True) as advance:
         assert advance is None
 

@@ -29,31 +29,31 @@ def draw(*arguments: str | Path, columns: int = 100) -> tuple[int, list[str]]:
     ],
     ids=["target", "data", "expected"],
 )
-def test_wrong_item_is_underlined_as_it_was_typed(
+def test_terminal_error_underlines_the_wrong_item_as_typed(
     data: str, shape: str, options: tuple[str, ...], shown: str, carets: str, code: int
 ):
     ended, lines = draw("infer", "--data", data, "--shape", shape, *options, *LOCAL)
     assert (ended, lines[lines.index(shown) + 1]) == (code, carets)
 
 
-def test_accepted_values_are_shown():
+def test_terminal_error_shows_accepted_values():
     code, lines = draw("infer", "--data", "10", "--shape", "4,-1", *LOCAL)
     assert (code, "the nearest are 2 and 5" in " ".join(lines)) == (3, True)
 
 
-def test_error_without_an_item_is_a_line_and_help_is_none():
+def test_terminal_error_without_a_wrong_item_is_one_line():
     code, lines = draw("health", *NOBODY)
     assert (code, lines[0].startswith("Error: ")) == (5, True)
     code, lines = draw()
     assert (code, any(line.startswith("Error") for line in lines)) == (2, False)
 
 
-def test_json_is_not_drawn():
+def test_json_error_on_a_terminal_is_plain_text():
     code, lines = draw("infer", "--data", "2,3", "--shape", "4,-1", *LOCAL, "--json", columns=1000)
     assert (code, len(lines), lines[0][0]) == (3, 1, "{")
 
 
-def test_rejected_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path):
+def test_rejected_batch_line_error_has_file_name_and_line_number(tmp_path: Path):
     batch = tmp_path / "questions.jsonl"
     lines = [{"data": [6], "shape": [6], "special_zero": True}, {"data": [7], "shape": [8], "special_zero": True}]
     batch.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -63,7 +63,7 @@ def test_rejected_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path
     assert (code, strip_styles(text).startswith(f"{batch}:2: ")) == (3, True)
 
 
-def test_carets_stand_under_the_item():
+def test_error_carets_stand_under_the_wrong_item():
     for text, index, expected in (
         ("2,3,-1", 2, ("2,3,-1", "    ^^")),
         ("[2, 3]", 1, ("[2, 3]", "    ^")),
@@ -77,7 +77,7 @@ def test_carets_stand_under_the_item():
         assert underline(text, index, 40) == expected, text
 
 
-def test_long_shape_is_cut_around_the_item():
+def test_long_shape_in_an_error_is_shortened_around_the_item():
     text = ",".join(str(number) for number in range(100, 150))
     for index, width in ((index, width) for index in (0, 10, 25, 49) for width in (12, 20, 40)):
         shape, carets = underline(text, index, width)
@@ -86,7 +86,7 @@ def test_long_shape_is_cut_around_the_item():
         assert "".join(marked) == str(100 + index), (index, width)
 
 
-def test_errors_name_the_options_to_use():
+def test_command_line_errors_name_the_relevant_options():
     assert "--expect[0] is 7" in run_command("infer", "--data", "6", "--shape", "6", "--expect", "7", *LOCAL).errors[0]
     assert "--data[0] is -2" in run_command("infer", "--data", "-2", "--shape", "6", *LOCAL).errors[0]
     outcome = run_command("health", "--server", "127.0.0.1:1")
@@ -94,14 +94,14 @@ def test_errors_name_the_options_to_use():
     assert (outcome.code, outcome.errors) == (5, [f"Error: no server at 127.0.0.1:1 (connection refused). {hint}"])
 
 
-def test_error_of_the_system_is_not_one_of_the_connection():
+def test_exit_codes_distinguish_operating_system_and_connection_errors():
     errors: list[Exception] = [BrokenPipeError(), FileNotFoundError()]
-    errors += [UnavailableError("", None), CallTimeoutError("", None)]  # type: ignore[arg-type] # the code decides nothing
+    errors += [UnavailableError("", None), CallTimeoutError("", None)]  # type: ignore[arg-type] # the code has no effect
     assert [choose_exit_code(error) for error in errors] == [1, 1, 5, 5]
 
 
 @pytest.mark.parametrize("env", [PLAIN, {"TERM": "dumb"}], ids=["drawn", "plain"])
-def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path: Path, env: dict[str, str]):
+def test_control_characters_in_a_file_are_escaped_on_the_terminal(tmp_path: Path, env: dict[str, str]):
     record = {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in ("a\x1b]0;title\x07", "b")}
     header = json.dumps(record).encode()
     path = tmp_path / "two.safetensors"

@@ -44,7 +44,7 @@ def write_file(header: object) -> bytes:
 BROKEN = (b"", b"\0" * 7, struct.pack("<Q", 2**40), struct.pack("<Q", 9) + b"{}", struct.pack("<Q", 2) + b"\xff\xfe")
 
 
-def test_library_and_reader_take_the_header_of_every_type():
+def test_safetensors_library_reads_our_header_of_every_data_type():
     for data_type, dtype in NAMES.items():
         raw = bytes(range(6 * DTYPES[data_type].itemsize))
         written = build_safetensors(data_type, [2, 3], "x") + raw
@@ -59,6 +59,6 @@ def test_library_and_reader_take_the_header_of_every_type():
 
 
 @pytest.mark.parametrize("raw", [*map(write_file, HEADERS), *BROKEN], ids=repr)
-def test_missing_or_false_header_is_rejected(raw: bytes):
+def test_missing_or_invalid_safetensors_header_is_rejected(raw: bytes):
     with pytest.raises(ValueError, match=r"header|array|type|Expecting"):
         read_safetensors(io.BytesIO(raw), "")

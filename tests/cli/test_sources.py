@@ -30,13 +30,13 @@ def feed(path: Path, raw: bytes) -> Iterator[str]:
     writer.join()
 
 
-def test_file_is_mapped_and_not_writable(file: Path):
+def test_input_file_is_memory_mapped_read_only(file: Path):
     with open_source(str(file)) as source:
         np.testing.assert_array_equal(source.array, SIX, strict=True)
         assert not source.array.flags.writeable
 
 
-def test_pipe_gives_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
+def test_reading_a_pipe_returns_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
     with feed(tmp_path / "whole.npy", raw) as name, open_source(name) as source:
         np.testing.assert_array_equal(source.array, SIX, strict=True)
     array = np.arange(100_000, dtype=np.float32)  # several times the bytes that are read for a header
@@ -45,7 +45,7 @@ def test_pipe_gives_one_array_and_ignores_the_rest(tmp_path: Path, raw: bytes):
         np.testing.assert_array_equal(read_array(name), array, strict=True)
 
 
-def test_pipe_with_too_little_or_an_archive_is_rejected(tmp_path: Path, raw: bytes):
+def test_truncated_array_or_archive_in_a_pipe_is_rejected(tmp_path: Path, raw: bytes):
     message = "24 bytes of elements, but 23 follow"
     with feed(tmp_path / "fifo.npy", raw[:-1]) as name, pytest.raises(click.ClickException, match=message):
         read_array(name)
@@ -70,7 +70,7 @@ BREAKS_NUMPY = (
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
-def test_damaged_file_is_named(tmp_path: Path, ending: str):
+def test_error_names_the_damaged_array_file(tmp_path: Path, ending: str):
     path = tmp_path / f"file.{ending}"
     for raw in (*DAMAGED, *map(write_npy, BREAKS_NUMPY)):
         path.write_bytes(raw)
@@ -79,7 +79,7 @@ def test_damaged_file_is_named(tmp_path: Path, ending: str):
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
-def test_file_that_is_cut_short_anywhere_is_rejected(tmp_path: Path, ending: str):
+def test_array_file_truncated_at_any_byte_is_rejected(tmp_path: Path, ending: str):
     path = tmp_path / f"file.{ending}"
     if ending == "npy":
         np.save(path, SIX)
@@ -96,7 +96,7 @@ def test_file_that_is_cut_short_anywhere_is_rejected(tmp_path: Path, ending: str
             read_array(str(path))
 
 
-def test_unreadable_name_is_one_error(tmp_path: Path):
+def test_unreadable_file_name_raises_a_command_line_error(tmp_path: Path):
     for name in ("none.npy", "none.npz:x", "null\0.npy"):
         with pytest.raises(click.ClickException, match="cannot be read"):
             read_array(str(tmp_path / name))
@@ -106,7 +106,7 @@ def test_unreadable_name_is_one_error(tmp_path: Path):
         read_array("/dev/zero")
 
 
-def test_change_of_an_open_file_is_noticed(file: Path):
+def test_change_of_an_open_input_file_is_detected(file: Path):
     with open_source(str(file)) as source:
         source.check_unchanged()
         with file.open("ab") as writer:

@@ -18,12 +18,12 @@ def test_async_client_needs_a_running_event_loop():
         AsyncClient(NOBODY)
 
 
-async def test_async_client_rejects_with_statement():
+async def test_async_client_rejects_a_plain_with_statement():
     with pytest.raises(TypeError, match="or `async with AsyncClient"), AsyncClient(NOBODY):  # type: ignore[attr-defined]
         pass
 
 
-async def test_tasks_share_one_client(server: ServerProcess):
+async def test_concurrent_tasks_can_share_one_async_client(server: ServerProcess):
     async with AsyncClient(server.address) as client:
         await client.wait_until_ready(timeout=60)
         assert await client.check_health() is HealthStatus.SERVING
@@ -31,7 +31,7 @@ async def test_tasks_share_one_client(server: ServerProcess):
     assert shapes == [(n,) for n in range(200)]
 
 
-async def test_a_cancelled_task_leaves_the_client_usable():
+async def test_async_client_works_after_a_cancelled_task():
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0]) as client:
             task = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))

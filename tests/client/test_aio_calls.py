@@ -34,7 +34,7 @@ class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    async def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: object
     ) -> object:
         self._seen.append(find_name(client_call_details))
@@ -49,7 +49,7 @@ class SeenStream(grpc.aio.StreamStreamClientInterceptor):
     def __init__(self, seen: list[str]) -> None:
         self._seen = seen
 
-    async def intercept_stream_stream(  # type: ignore[override] # as above
+    async def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
     ) -> object:
         self._seen.append(find_name(client_call_details))
@@ -61,7 +61,7 @@ def find_name(details: grpc.aio.ClientCallDetails) -> str:
     return (method.decode() if isinstance(method, bytes) else str(method)).rpartition("/")[2]
 
 
-async def test_interceptors_see_every_call_and_its_errors(server: ServerProcess):
+async def test_aio_interceptors_see_every_call_and_its_errors(server: ServerProcess):
     seen = list[str]()
     async with AsyncClient(server.address, interceptors=[SeenUnary(seen), SeenStream(seen)]) as client:
         assert (await client.reshape(SIX, [2, 3], special_zero=False)).shape == (2, 3)
@@ -75,13 +75,13 @@ async def test_interceptors_see_every_call_and_its_errors(server: ServerProcess)
             await client.reshape(LARGE, [-1], special_zero=False, transfer="stream", timeout=1e-3)
 
 
-async def test_connection_error_is_raised_with_interceptors():
+async def test_refused_connection_raises_unavailable_error_with_aio_interceptors():
     async with AsyncClient("127.0.0.1:1", interceptors=[SeenUnary([]), SeenStream([])], timeout=0.5) as client:
         with pytest.raises(UnavailableError, match="refused"):
             await client.reshape(SIX, [6], special_zero=False, transfer="stream")
 
 
-async def test_retried_calls_keep_the_metadata_of_interceptors():
+async def test_retried_async_calls_keep_metadata_added_by_interceptors():
     received: list[Metadata] = []
     with run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address:
         async with AsyncClient(address, interceptors=[SeenUnary([])]) as client:
@@ -90,7 +90,7 @@ async def test_retried_calls_keep_the_metadata_of_interceptors():
 
 
 @pytest.mark.parametrize("transfer", ["inline", "stream"])
-async def test_client_works_after_cancellation_with_interceptors(transfer: Way):
+async def test_async_client_with_interceptors_works_after_cancellation(transfer: Way):
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0], interceptors=[SeenUnary([]), SeenStream([])]) as client:
             task = asyncio.create_task(client.reshape(SIX, [6], special_zero=False, transfer=transfer))
@@ -102,7 +102,7 @@ async def test_client_works_after_cancellation_with_interceptors(transfer: Way):
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
-async def test_client_keeps_no_finished_stream(server: ServerProcess):
+async def test_async_client_keeps_no_reference_to_finished_streams(server: ServerProcess):
     async with AsyncClient(server.address) as client:
         await client.reshape(SIX, [6], special_zero=False, transfer="stream")
         with pytest.raises(CallTimeoutError):
@@ -110,12 +110,12 @@ async def test_client_keeps_no_finished_stream(server: ServerProcess):
         assert client._calls._streams == set()
 
 
-async def test_invalid_interceptor_is_rejected_at_once():
+async def test_async_client_rejects_an_invalid_interceptor_on_creation():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
 
 
-async def test_closing_a_client_ends_its_calls_with_an_error():
+async def test_closing_an_async_client_ends_its_calls_with_an_error():
     with run_blocked() as (runner, blocked):
         async with AsyncClient(runner.addresses[0]) as client:
             call = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))

@@ -67,7 +67,7 @@ TARGETS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("method", OPERATIONS)
-def test_non_integer_shape_error_says_what_to_write(method: str):
+def test_error_for_a_non_integer_shape_suggests_a_valid_argument(method: str):
     with Client(NOBODY) as client:
         reshape = getattr(client, method)
         assert find_others(TARGETS, lambda target: reshape(SIX, target, special_zero=False)) == {}
@@ -77,7 +77,7 @@ SHAPES = {"an int": 6, "text": "N,4", "a bool": True, "a set": {"N", 4}, "an arr
 
 
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
-def test_shape_of_a_query_must_have_items(field: str):
+def test_shape_query_rejects_a_shape_that_is_not_a_sequence(field: str):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], "special_zero": False}
     rows = {name: (dims, r".* is .*, not a sequence of dims: write") for name, dims in SHAPES.items()}
     assert find_others(rows, lambda dims: infer_locally([ShapeQuery(**{**query, field: dims})])) == {}
@@ -99,18 +99,18 @@ DIMS: dict[str, tuple[object, str]] = {
 }
 
 
-def test_invalid_dim_error_says_what_to_write():
+def test_error_for_an_invalid_dim_suggests_valid_forms():
     query: dict[str, Any] = {"shape": [6], "special_zero": False}
     assert find_others(DIMS, lambda dim: infer_locally([ShapeQuery(data_shape=[dim], **query)])) == {}
 
 
-def test_numpy_integers_are_accepted():
+def test_numpy_integers_are_accepted_in_shapes():
     read = read_integers(np.array([2, 3], np.uint8), "shape")
     assert (read, [type(item) for item in read]) == ((2, 3), [int, int])
 
 
 @pytest.mark.parametrize("method", [*OPERATIONS, "infer_shape"])
-async def test_call_without_special_zero_explains_the_flag(method: str):
+async def test_error_for_a_missing_special_zero_explains_the_flag(method: str):
     data: object = [6] if method == "infer_shape" else SIX
     with Client(NOBODY) as client, pytest.raises(TypeError, match=MISSING):
         getattr(client, method)(data, [6])
@@ -119,18 +119,18 @@ async def test_call_without_special_zero_explains_the_flag(method: str):
             await getattr(awaited, method)(data, [6])
 
 
-def test_query_without_special_zero_is_rejected_on_creation():
+def test_shape_query_without_special_zero_is_rejected_on_creation():
     with pytest.raises(TypeError, match=MISSING):
-        ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # that is the point: type checkers say so, too
+        ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # type checkers also report it
 
 
 @pytest.mark.parametrize("function", [Client.reshape, AsyncClient.infer_shape, ShapeQuery], ids=lambda it: it.__name__)
-def test_help_shows_that_special_zero_is_required(function: Callable[..., object]):
+def test_python_help_shows_that_special_zero_is_required(function: Callable[..., object]):
     assert "special_zero: bool = required" in str(inspect.signature(function))
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1, "1"), ("true", "'true'")])
-def test_non_bool_flag_error_says_what_to_write(value: bool, shown: str):
+def test_error_for_a_non_bool_special_zero_suggests_a_bool(value: bool, shown: str):
     text = f"special_zero is {shown}, .* write special_zero=True"
     with Client(NOBODY) as client, pytest.raises(TypeError, match=text):
         client.reshape(SIX, [6], special_zero=value)
@@ -138,9 +138,9 @@ def test_non_bool_flag_error_says_what_to_write(value: bool, shown: str):
         infer_locally([ShapeQuery(data_shape=[1], shape=[1], special_zero=value)])
 
 
-def test_special_zero_none_is_rejected_by_the_rules():
+def test_special_zero_none_raises_special_zero_missing():
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError) as caught:
-        client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # that is the point
+        client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # wrong on purpose
     assert caught.value.reason is Reason.SPECIAL_ZERO_MISSING
 
 
@@ -151,14 +151,14 @@ SPELLINGS = {
 }
 
 
-def test_operation_is_found_in_every_usual_spelling():
+def test_operation_name_is_accepted_in_every_usual_spelling():
     assert {operation: {*map(read_operation, names)} for operation, names in SPELLINGS.items()} == {
         operation: {operation} for operation in SPELLINGS
     }
 
 
 @pytest.mark.parametrize("name", ["transpose", "", "Reshape-2", None, 3, ["reshape"]], ids=repr)
-def test_unknown_operation_error_lists_the_operations(name: object):
+def test_unknown_operation_error_lists_all_operations(name: object):
     with pytest.raises(InvalidRequestError, match="use one of static_reshape, dynamic_reshape, reshape") as caught:
         read_operation(name)
     assert (caught.value.reason, caught.value.field) == (Reason.OPERATION_UNSPECIFIED, "operation")
@@ -180,7 +180,7 @@ DATA_TYPES: dict[str, tuple[object, DataType]] = {
 }
 
 
-def test_data_type_is_found_by_its_names_in_array_libraries():
+def test_data_type_is_accepted_by_its_names_in_array_libraries():
     read = {name: read_data_type(value) for name, (value, _) in DATA_TYPES.items()}
     assert read == {name: data_type for name, (_, data_type) in DATA_TYPES.items()}
 
@@ -195,19 +195,19 @@ def test_unsupported_data_type_error_lists_supported_types(value: object, hint: 
 
 
 @pytest.mark.parametrize("value", [14, 1.5, None, ("f32",)], ids=repr)
-def test_invalid_data_type_error_says_what_to_write(value: object):
+def test_invalid_data_type_error_names_valid_values(value: object):
     with pytest.raises(TypeError, match="write a DataType or its name, such as 'f32' or 'float32'"):
         read_data_type(value)
 
 
-def test_data_type_of_a_query_is_checked():
+def test_invalid_data_type_of_a_shape_query_is_rejected():
     (answer,) = infer_locally([ShapeQuery(data_shape=[6], shape=[6], special_zero=False, data_type="f64")])
     assert isinstance(answer, InvalidRequestError)
     assert answer.reason is Reason.DATA_TYPE_UNSUPPORTED
     assert answer.message.endswith("; reshape takes every type")
 
 
-def ask_nobody(queries: list[ShapeQuery]) -> object:
+def call_without_server(queries: list[ShapeQuery]) -> object:
     with Client(NOBODY) as client:
         return client.infer_shapes(queries)
 
@@ -220,8 +220,8 @@ BATCHES: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("ask", [infer_locally, ask_nobody])
-def test_a_batch_is_a_list_of_queries(ask: Callable[[Any], object]):
+@pytest.mark.parametrize("ask", [infer_locally, call_without_server])
+def test_batch_call_rejects_arguments_that_are_not_query_lists(ask: Callable[[Any], object]):
     assert find_others(BATCHES, ask) == {}
 
 
@@ -232,7 +232,7 @@ def test_data_from_must_be_an_integer(link: int):
         infer_locally([QUERY, query])
 
 
-def test_batch_may_be_a_generator():
+def test_batch_call_accepts_a_generator_of_queries():
     assert infer_locally(query for query in [QUERY, QUERY]) == [(6,), (6,)]
 
 
@@ -245,13 +245,13 @@ def test_health_service_must_be_text():
         client.check_health(service)
 
 
-def test_submit_rejects_the_result_of_a_call():
+def test_submit_requires_a_method_as_its_first_argument():
     with Client(NOBODY) as client, pytest.raises(TypeError, match=r"client\.submit\(client\.reshape, array, shape"):
-        client.submit("reshape", SIX, [6])  # type: ignore[arg-type] # that is the point
+        client.submit("reshape", SIX, [6])  # type: ignore[arg-type] # wrong on purpose
 
 
 @pytest.mark.parametrize(("target", "hint"), [([4, -1], "the nearest are 3 and 6"), ([4, 2], "3, or -1, for shape")])
-def test_local_error_says_what_is_accepted(target: list[int], hint: str):
+def test_local_rejection_lists_accepted_values(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
     assert "accepted" not in caught.value.metadata  # only the server's rejection has it

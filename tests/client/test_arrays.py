@@ -85,7 +85,7 @@ class Table(Column):
     ],
     ids=["numpy", "strided", "transposed", "memoryview", "array.array", "DLPack", "interface"],
 )
-def test_arrays_in_memory_are_not_copied(given: object, numbers: Array):
+def test_numpy_arrays_are_read_without_a_copy(given: object, numbers: Array):
     read, again = read_array(given, "data"), read_array(given, "data")
     np.testing.assert_array_equal(read, numbers, strict=True)
     assert np.shares_memory(read, again)
@@ -98,12 +98,12 @@ def map_memory(raw: bytes) -> mmap.mmap:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda raw: np.frombuffer(raw, np.uint8), map_memory])
-def test_buffers_are_read_as_uint8(make: Callable[[bytes], object]):
+def test_bytes_and_memoryviews_are_read_as_uint8_arrays(make: Callable[[bytes], object]):
     read = read_array(make(SIX.tobytes()), "data")
     assert (read.dtype, read.tobytes()) == (np.dtype(np.uint8), SIX.tobytes())
 
 
-def test_numbers_and_lists_are_read_like_numpy():
+def test_numbers_and_lists_are_converted_like_numpy():
     rows: list[tuple[object, type[np.generic], tuple[int, ...]]] = [
         ([[1, 2], [3, 4]], np.int64, (2, 2)),
         ((1.5, 2), np.float64, (2,)),
@@ -136,12 +136,12 @@ def test_numbers_and_lists_are_read_like_numpy():
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_unusable_array_error_says_what_to_pass(given: object, text: str):
+def test_error_for_an_unusable_array_suggests_a_replacement(given: object, text: str):
     with pytest.raises(TypeError, match=text):
         read_array(given, "data")
 
 
-def test_ragged_rows_are_rejected():
+def test_nested_lists_with_ragged_rows_are_rejected():
     with pytest.raises(ValueError, match="data has rows of different lengths"):
         read_array([[1, 2], [3]], "data")
 
@@ -157,7 +157,7 @@ def test_ragged_rows_are_rejected():
     ],
     ids=["pinned for CUDA", "pinned for ROCm", "Polars", "pandas", "NaN"],
 )
-def test_pinned_memory_and_columns_without_nulls_are_read(given: object, numbers: Array):
+def test_pinned_memory_and_dataframe_columns_are_read_as_arrays(given: object, numbers: Array):
     np.testing.assert_array_equal(read_array(given, "data"), numbers)
 
 

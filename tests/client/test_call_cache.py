@@ -88,7 +88,7 @@ PLAIN = [
 ]
 
 
-def test_cached_call_equals_the_planned_call():
+def test_cached_call_builds_the_same_request_as_an_uncached_call():
     for asked in PLAIN:
         plan = plan_reshape(asked)
         planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
@@ -107,7 +107,7 @@ def test_cached_call_equals_the_planned_call():
     ],
     ids=["metadata", "another name in C"],
 )
-def test_output_dtype_is_that_of_the_caller(odd: np.dtype[Any], plain: np.dtype[Any], data_type: DataType):
+def test_cached_call_returns_the_dtype_of_its_own_input(odd: np.dtype[Any], plain: np.dtype[Any], data_type: DataType):
     response = respond(np.zeros(6, plain), (2, 3), data_type)
     for dtype in (odd, plain, odd):
         output, planned = (
@@ -117,12 +117,12 @@ def test_output_dtype_is_that_of_the_caller(odd: np.dtype[Any], plain: np.dtype[
         assert (output.dtype.char, output.dtype.metadata) == (planned.dtype.char, planned.dtype.metadata)
 
 
-def test_the_output_is_a_read_only_view_of_the_response():
+def test_cached_call_returns_a_read_only_view_of_the_response():
     output = find().decode(respond(SIX, (2, 3)))
     assert (output.flags.owndata, output.flags.writeable, output.flags.aligned) == (False, False, True)
 
 
-def test_two_arrays_of_one_shape_share_an_entry(known: dict[Any, Any]):
+def test_arrays_of_equal_shape_share_a_call_cache_entry(known: dict[Any, Any]):
     one, other = find(SIX).request, find(SIX + 1).request
     assert (len(known), one[:-24]) == (1, other[:-24])
     assert (one[-24:], other[-24:]) == (SIX.tobytes(), (SIX + 1).tobytes())
@@ -141,7 +141,7 @@ OTHERS = [
 ]
 
 
-def test_cache_key_has_everything_in_the_header(known: dict[Any, Any]):
+def test_call_cache_key_includes_every_request_header_field(known: dict[Any, Any]):
     find()
     for count, other in enumerate(OTHERS, start=2):
         call = find_call(other, MANY, {})
@@ -177,7 +177,7 @@ ODD = [
 ]
 
 
-def test_arguments_of_other_types_are_not_cached(known: dict[Any, Any]):
+def test_call_cache_skips_arguments_of_unusual_types(known: dict[Any, Any]):
     before = [read(odd) for odd in ODD]
     for shape in ((2, 3), (1, 6)):  # most of the values have equal ones of another type
         find(shape=shape)
@@ -186,7 +186,7 @@ def test_arguments_of_other_types_are_not_cached(known: dict[Any, Any]):
     assert ([read(odd) for odd in ODD], len(known)) == (before, 4)
 
 
-def test_rejected_shape_is_not_cached(known: dict[Any, Any]):
+def test_call_cache_does_not_store_rejected_shapes(known: dict[Any, Any]):
     for _ in range(2):
         with pytest.raises(InvalidRequestError) as caught:
             find_call(arguments(shape=(4, -1)), MANY, {})
@@ -196,23 +196,23 @@ def test_rejected_shape_is_not_cached(known: dict[Any, Any]):
     assert known == {}
 
 
-def test_array_above_the_inline_limit_is_not_cached():
+def test_call_cache_skips_arrays_above_inline_max_bytes():
     assert (find_call(arguments(), 23, {}), find_call(arguments(), 24, {}) is None) == (None, False)
 
 
-def test_changed_list_uses_another_entry():
+def test_changed_shape_list_uses_another_call_cache_entry():
     shape = [2, 3]
     find(shape=shape)
     shape[:] = [3, 2]
     assert find(shape=shape).decode(respond(SIX, (3, 2))).shape == (3, 2)
 
 
-def test_response_with_unknown_fields_is_decoded():
+def test_cached_call_decodes_a_response_with_unknown_fields():
     response = respond(SIX, (2, 3)) + b"\x78\x00"
     np.testing.assert_array_equal(find().decode(response), SIX.reshape(2, 3), strict=True)
 
 
-def test_numpy_integers_share_an_entry_with_ints(known: dict[Any, Any]):
+def test_numpy_integers_and_ints_share_a_call_cache_entry(known: dict[Any, Any]):
     call = find(shape=(2, 3))
     for kind in (np.int8, np.uint64, np.intp, np.longlong):
         assert find(shape=(kind(2), kind(3)))[:2] == call[:2]
@@ -220,7 +220,7 @@ def test_numpy_integers_share_an_entry_with_ints(known: dict[Any, Any]):
     assert len(known) == 2
 
 
-def test_cache_key_has_the_type_of_a_shape_array(known: dict[Any, Any]):
+def test_call_cache_key_includes_the_dtype_of_the_shape_array(known: dict[Any, Any]):
     for operation, dtype in product((RESHAPE, STATIC_RESHAPE), ("<i4", "<i8", ">i8", "u8")):
         asked = arguments(shape=np.array([2, 3], dtype), operation=operation)
         before = len(known)
@@ -233,7 +233,7 @@ def test_cache_key_has_the_type_of_a_shape_array(known: dict[Any, Any]):
     assert len(known) == 9
 
 
-def test_cache_key_has_names_of_the_expected_shape(known: dict[Any, Any]):
+def test_call_cache_key_includes_names_in_the_expected_shape(known: dict[Any, Any]):
     for expected in (("N", 3), ("M", 3), ("N", "2..4")):
         asked = arguments(expected_shape=expected)
         call = find_call(asked, MANY, {})
@@ -242,7 +242,7 @@ def test_cache_key_has_names_of_the_expected_shape(known: dict[Any, Any]):
     assert len(known) == 3
 
 
-def test_threads_share_the_cache():
+def test_threads_share_the_call_cache():
     def check(number: int) -> bool:
         array = np.full(number % 90 + 1, number, np.float32)
         output = find(array, (array.size, 1)).decode(respond(array, (array.size, 1)))
@@ -258,7 +258,7 @@ def test_threads_share_the_cache():
     target=st.lists(st.sampled_from([-1, 0, 1, 2, 3, 6, True, np.int64(2)]), max_size=4),
     zero=st.booleans(),
 )
-def test_cached_calls_equal_planned_calls_for_random_arguments(
+def test_cached_and_uncached_calls_are_equal_for_random_arguments(
     dtype: npt.DTypeLike, dims: list[int], target: list[object], *, zero: bool
 ):
     asked = arguments(np.zeros(dims, dtype), target, special_zero=zero)
@@ -267,12 +267,12 @@ def test_cached_calls_equal_planned_calls_for_random_arguments(
         try:
             call = find_call(asked, MANY, {})
         except ReshapeError as error:
-            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right answers
+            assert (type(error), str(error)) == planned  # noqa: PT017 - a rejection is one of two right results
         else:
             assert call is None or call[:2] == planned
 
 
-def test_options_for_the_output_use_the_same_entry(known: dict[Any, Any]):
+def test_output_options_do_not_change_the_call_cache_key(known: dict[Any, Any]):
     out = np.empty((2, 3), np.float32)
     options: list[Handover] = [{}, {"transfer": "inline"}, {"writable": True}, {"out": out}, {"request_id": "a"}]
     for how in options:
@@ -285,11 +285,11 @@ def test_options_for_the_output_use_the_same_entry(known: dict[Any, Any]):
     assert len(known) == 1
 
 
-def test_inline_transfer_has_no_size_limit():
+def test_explicit_inline_transfer_has_no_size_limit():
     assert find_call(arguments(), 23, {"transfer": "inline"}) is not None
 
 
-def test_options_that_need_the_general_path_are_not_cached():
+def test_call_cache_skips_streams_views_and_unusual_outputs():
     read_only = np.empty((2, 3), np.float32)
     read_only.flags.writeable = False
     options: list[Handover] = [

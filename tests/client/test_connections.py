@@ -29,14 +29,14 @@ def run_silent() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("transfer", "settings"), [("inline", {}), ("stream", {}), ("inline", TLS)])
-def test_timeout_error_mentions_a_missing_connection(kind: str, transfer: str, settings: dict[str, Any]):
+def test_timeout_error_mentions_that_the_client_is_not_connected(kind: str, transfer: str, settings: dict[str, Any]):
     with run_silent() as address, open_client(kind, address, **settings) as client:
         with pytest.raises(CallTimeoutError, match=f"{address} is not connected") as caught:
             client.reshape(SIX, [2, 3], transfer=transfer, timeout=0.2, request_id="call-7")
         assert caught.value.request_id == "call-7"
 
 
-def test_timeout_of_a_connected_server_omits_the_connection(kind: str):
+def test_timeout_error_of_a_connected_client_omits_the_connection_state(kind: str):
     with run_blocked() as (runner, _), open_client(kind, runner.addresses[0], timeout=0.2) as client:
         client.wait_until_ready(timeout=60)
         with pytest.raises(CallTimeoutError) as caught:
@@ -45,14 +45,14 @@ def test_timeout_of_a_connected_server_omits_the_connection(kind: str):
 
 
 @pytest.mark.parametrize("timeout", [0.05, 0.3])
-def test_connection_refused_is_reported_for_short_timeouts(kind: str, timeout: float):
+def test_short_timeout_error_mentions_a_refused_connection(kind: str, timeout: float):
     with open_client(kind, NOBODY) as client:
         for _ in range(3):  # the timeout can be at any point of the attempts to connect
             with pytest.raises(ServiceError, match=r"connection refused|is not connected"):
                 client.infer_shape([6], [6], timeout=timeout)
 
 
-def test_wait_until_ready_reports_the_connection_error(kind: str, tmp_path: Path):
+def test_wait_until_ready_timeout_reports_the_connection_error(kind: str, tmp_path: Path):
     with run_runner() as runner, run_runner() as unhealthy:
         unhealthy._health.stop_serving()
         rows: list[tuple[str, dict[str, Any], float, str]] = [
@@ -85,14 +85,14 @@ def test_unavailable_error_names_the_target_and_the_cause(
                 assert caught.value.__notes__[0].startswith("gRPC: ")
 
 
-def test_channel_states_are_described_as_waiting_or_failed():
+def test_channel_connectivity_states_map_to_waiting_or_failed():
     states = [*ChannelConnectivity, None]
     waits = [state for state in states if describe_wait(state, "here:1")]
     assert waits == [ChannelConnectivity.IDLE, ChannelConnectivity.CONNECTING]
     assert [state for state in states if has_failed(state)] == [ChannelConnectivity.TRANSIENT_FAILURE]
 
 
-def test_only_unavailable_is_a_connection_fault():
+def test_only_unavailable_errors_get_a_connection_description():
     late = CallTimeoutError("late", StatusCode.DEADLINE_EXCEEDED)
     assert "rejected" in describe_fault(UnavailableError("rejected", StatusCode.UNAVAILABLE))
     assert describe_fault(late) == describe_fault(InvalidRequestError.of(Reason.FIELD_MISSING, "no")) == ""

@@ -43,7 +43,7 @@ class Recorder(grpc.ServerInterceptor):
     def __init__(self) -> None:
         self.calls: list[set[tuple[str, str | bytes]]] = []
 
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_service(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
     ) -> object:
         if not handler_call_details.method.endswith("/Watch"):  # gRPC's core starts this health watch by itself
@@ -64,7 +64,7 @@ def recorded(recorder: Recorder) -> Iterator[str]:
         yield address
 
 
-def test_calls_send_client_metadata_and_their_own(kind: str, recorder: Recorder, recorded: str):
+def test_calls_send_metadata_of_client_and_call(kind: str, recorder: Recorder, recorded: str):
     with open_client(kind, recorded, metadata=[("of", "all")]) as client:
         for name, call in CALLS.items():
             before = len(recorder.calls)
@@ -79,7 +79,7 @@ def test_calls_send_client_metadata_and_their_own(kind: str, recorder: Recorder,
         assert recorder.calls[-1] & SENT == set()
 
 
-def test_all_attempts_share_one_request_id(kind: str, recorder: Recorder):
+def test_all_retry_attempts_share_one_request_id(kind: str, recorder: Recorder):
     lossy = {"InferShape": lose_once(INFERRED, [])}
     with run_stock(lossy, interceptors=[recorder]) as address, open_client(kind, address) as client:
         assert CALLS["infer"](client, NAMED) == (2, 3)
@@ -101,7 +101,7 @@ def reject(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
     ],
     ids=["a valid id", "an invalid id", "an answer that cannot be read"],
 )
-def test_error_has_the_request_id_of_server_or_call(
+def test_error_has_the_request_id_of_the_server_or_call(
     kind: str, behavior: Behavior, error: type[TensorReshapeError], kept: str
 ):
     with run_stock({"InferShape": behavior}) as address, open_client(kind, address) as client:
@@ -111,14 +111,14 @@ def test_error_has_the_request_id_of_server_or_call(
         assert (caught.value.__cause__ is not None) == (error is ResponseError)
 
 
-def test_local_error_has_no_request_id(kind: str):
+def test_error_raised_before_sending_has_no_request_id(kind: str):
     with open_client(kind, "127.0.0.1:1") as client, pytest.raises(ReshapeError) as caught:
         client.reshape(SIX, [4], **NAMED)
     assert caught.value.request_id is None
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", "a\nb", "a" * 129, "\u00e4"])
-def test_invalid_request_id_is_rejected(request_id: str):
+def test_invalid_request_id_argument_is_rejected(request_id: str):
     with pytest.raises(ValueError, match="request_id"):
         build_metadata(CallOptions(request_id=request_id))
 
@@ -133,7 +133,7 @@ def test_request_id_may_be_given_only_once():
     assert error.request_id == "b"
 
 
-def test_unrelated_error_is_unchanged():
+def test_unrelated_exception_gets_no_request_id():
     with pytest.raises(KeyError), ClientContext(Deadline(1), ((REQUEST_ID_KEY, "b"),)):
         raise KeyError
 
@@ -141,19 +141,19 @@ def test_unrelated_error_is_unchanged():
 @pytest.mark.parametrize(
     "pair", [("Bad Key", "x"), ("", "x"), ("key", "a\nb"), ("key", b"x"), ("key-bin", "x"), ("key", "\u00e4")], ids=str
 )
-def test_invalid_metadata_are_rejected(pair: tuple[str, str | bytes]):
+def test_invalid_client_metadata_are_rejected(pair: tuple[str, str | bytes]):
     with pytest.raises(ValueError, match="metadata"):
         check_metadata([pair])
 
 
 @pytest.mark.parametrize(("metadata", "kind"), [({"tenant": "a"}, "dict"), ("tenant=a", "str"), (5, "int")], ids=str)
-def test_metadata_error_says_to_write_pairs(metadata: object, kind: str):
+def test_metadata_type_error_suggests_key_value_pairs(metadata: object, kind: str):
     with pytest.raises(
         TypeError, match=rf"^metadata is of the type {kind}: write pairs, such as \[\('key', 'value'\)\]$"
     ):  # the message does not show them
-        check_metadata(metadata)  # type: ignore[arg-type] # that is the point
+        check_metadata(metadata)  # type: ignore[arg-type] # wrong on purpose
 
 
-def test_valid_metadata_are_accepted():
+def test_valid_client_metadata_are_accepted():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
-    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # no sequence
+    assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # an iterator

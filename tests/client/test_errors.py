@@ -14,14 +14,14 @@ from tensor_reshape.client import (
 )
 
 
-def test_an_error_is_caught_by_its_parent():
+def test_sdk_errors_inherit_from_python_and_sdk_base_classes():
     assert issubclass(UnavailableError, ConnectionError)
     assert issubclass(CallTimeoutError, TimeoutError)
     assert issubclass(InternalServerError, ServiceError)
     assert issubclass(ResponseError, TensorReshapeError)
 
 
-def test_an_error_survives_pickling():
+def test_sdk_error_survives_pickling():
     error = UnavailableError("no", StatusCode.UNAVAILABLE)
     twin = pickle.loads(pickle.dumps(error))
     assert (type(twin), twin.code, twin.message) == (UnavailableError, error.code, "no")

@@ -72,14 +72,14 @@ def run(address: str, program: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_process_with_open_clients_ends(server: ServerProcess, name: str):
+def test_python_process_with_open_clients_exits(server: ServerProcess, name: str):
     if name == LOOPS and (find_release() or (0, 0)) < (1, 85):
         pytest.skip("asyncio calls in daemon threads can keep a process with grpcio 1.80 from ending")
     run(server.address, ENDS[name])
 
 
 @pytest.mark.parametrize("call", ["reshape()", "client.wait_until_ready(timeout=0.05)"])
-def test_process_ends_after_a_call_that_looked_at_the_connection(call: str):
+def test_python_process_exits_after_a_call_timed_out_unconnected(call: str):
     # No server listens there, so the error after the timeout shows the state of the connection.
     program = f"""
 import socket

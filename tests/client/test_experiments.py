@@ -52,21 +52,21 @@ def watch(*lines: str, **environment: str) -> list[str]:
     return run(WATCH, *lines, **environment).stdout.splitlines()
 
 
-def test_switch_imports_grpc_without_the_experiment():
+def test_use_fast_polling_imports_grpc_without_the_event_engine_experiment():
     assert watch(TRIED, SWITCH) == [EXPERIMENTS, "True"]
 
 
-def test_switch_leaves_no_variable_for_child_processes():
+def test_use_fast_polling_leaves_no_environment_variable_for_child_processes():
     assert watch(TRIED, SWITCH, f"print({VARIABLE!r} in os.environ)")[-1] == "False"
 
 
-def test_switch_leaves_no_variable_when_grpc_cannot_be_imported():
+def test_use_fast_polling_leaves_no_environment_variable_without_grpc():
     fail = f"try: {SWITCH.splitlines()[0]}; use_fast_polling()\nexcept ImportError: print({VARIABLE!r} in os.environ)"
     assert watch(TRIED, "sys.modules['grpc._compression'] = None", fail)[-1] == "False"
 
 
 @pytest.mark.parametrize("first", ["import grpc", "from tensor_reshape.client import Client"])
-def test_switch_raises_when_grpc_is_imported_already(first: str):
+def test_use_fast_polling_raises_if_grpc_is_already_imported(first: str):
     late = f"try: {SWITCH.splitlines()[0]}; use_fast_polling()\nexcept RuntimeError as error: print(error)"
     written = watch(TRIED, first, late)
     assert written[0] == "None"
@@ -74,7 +74,7 @@ def test_switch_raises_when_grpc_is_imported_already(first: str):
 
 
 @pytest.mark.parametrize("value", ["", "event_engine_client"])
-def test_switch_respects_the_environment_variable(value: str):
+def test_use_fast_polling_respects_grpc_experiments_set_by_the_user(value: str):
     lines = watch(TRIED, SWITCH, "import grpc", f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
     assert lines == ["False", value, value]
 
@@ -83,7 +83,7 @@ def test_switch_respects_the_environment_variable(value: str):
     ("version", "is_tried"),
     [("1.85.0rc1", True), ("1.8.5", False), ("1.84.2", False), ("1.86.0", False), ("unknown", False)],
 )
-def test_switch_changes_only_releases_that_were_tried(version: str, is_tried: bool):
+def test_use_fast_polling_affects_only_tested_grpcio_releases(version: str, is_tried: bool):
     assert (watch(PRETEND.format(version=version), SWITCH) == [EXPERIMENTS, "True"]) is is_tried
 
 
@@ -91,17 +91,17 @@ def test_importing_the_client_does_not_import_grpc():
     assert watch(TRIED, "import tensor_reshape.client") == []
 
 
-def test_core_knows_the_experiment():
+def test_grpc_core_knows_the_disabled_experiment():
     assert UNKNOWN not in run(SWITCH, CALL_NOBODY).stderr
 
 
-def test_core_reads_the_variable_when_grpc_is_imported():
+def test_grpc_core_reads_its_experiments_variable_on_import():
     # grpcio logs unknown experiments, so the variable may be removed before the first channel is made.
     forget = f"import grpc, os\ndel os.environ[{VARIABLE!r}]"
     assert UNKNOWN in run(forget, CALL_NOBODY, **{VARIABLE: "-nobody_knows_it"}).stderr
 
 
-def test_command_line_switches_its_own_process():
+def test_command_line_enables_fast_polling_in_its_process():
     ask = "from tensor_reshape.cli.__main__ import main\ntry: main()\nexcept SystemExit: pass"
     words = "sys.argv[1:] = ['health', '--server', '127.0.0.1:1', '--timeout', '0.1']"
     assert watch(TRIED, words, ask)[0] == EXPERIMENTS

@@ -25,11 +25,11 @@ class Foreign:
 @pytest.mark.parametrize(
     "like", [None, np, SIX, SIX.view(np.recarray), np.float32(1)], ids=["none", "module", "array", "recarray", "scalar"]
 )
-def test_numpy_supports_every_type(like: object):
+def test_numpy_output_is_available_for_every_data_type(like: object):
     assert {find_framework(like, data_type) for data_type in DTYPES} == {NUMPY}
 
 
-def test_array_api_output_uses_the_namespace():
+def test_array_api_output_is_created_by_its_namespace():
     framework = find_framework(Foreign(), DataType.F32)
     assert np.shares_memory(framework.present(SIX), SIX)
     assert (framework.name, framework.takes_read_only) == ("some_array_library", False)
@@ -42,6 +42,6 @@ def test_array_api_output_uses_the_namespace():
     ["torch", [1.0], b"", sys, object(), SIX.dtype, np.float32, np.ndarray],
     ids=["text", "list", "bytes", "module", "object", "dtype", "scalar type", "class"],
 )
-def test_like_rejects_other_objects(like: object):
+def test_like_option_rejects_objects_other_than_arrays_or_namespaces(like: object):
     with pytest.raises(TypeError, match=r"like must be an array, or a namespace such as torch or jax\.numpy"):
         find_framework(like, DataType.F32)

@@ -44,7 +44,7 @@ import math, signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
@@ -117,8 +117,8 @@ LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
 # The flags of the server, the timeout in seconds, the error, and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
     "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
-    "a rejection that may be asked again": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
-    "a method that nobody serves": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
+    "a rejection that may be retried": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
+    "a method that the server does not have": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
     "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
     "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),
     "a bug": (serve(abort(grpc.StatusCode.INTERNAL, "of it")), SECONDS, TensorReshapeError, "of it"),
@@ -140,7 +140,7 @@ ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exc
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_errors_are_equal_with_both_apis(name: str):
+def test_call_errors_are_equal_for_core_and_public_grpc_api(name: str):
     run, seconds, kind, text = ENDS[name]
     ends = []
     with run() as address:
@@ -153,7 +153,7 @@ def test_errors_are_equal_with_both_apis(name: str):
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
-def test_closing_a_client_ends_calls_of_other_threads(grpc_api: GrpcApi):
+def test_closing_a_client_ends_running_calls_of_other_threads(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address, ThreadPoolExecutor(1) as pool:
         client = Client(address, grpc_api=grpc_api)
@@ -173,7 +173,7 @@ def open_both() -> Iterator[list[Transport]]:
         transport.close()
 
 
-def test_failed_start_raises_the_same_error_with_both_apis():
+def test_invalid_metadata_error_is_equal_for_both_grpc_apis():
     with open_both() as both:
         direct, stock = (find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both)
     assert direct == stock
@@ -207,7 +207,7 @@ def test_killed_server_raises_unavailable(grpc_api: GrpcApi):
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
-def test_ctrl_c_ends_a_call_at_once_on_both_sides(grpc_api: GrpcApi):
+def test_ctrl_c_cancels_a_call_in_client_and_server(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address:
         command = [sys.executable, "-c", INTERRUPTED, address, grpc_api]
@@ -224,11 +224,11 @@ def test_ctrl_c_ends_a_call_at_once_on_both_sides(grpc_api: GrpcApi):
     assert (written, process.returncode) == ("interrupted\n", 0)
 
 
-def test_interceptor_of_a_channel_sees_every_call():
+def test_channel_interceptor_sees_every_call():
     seen = []
 
     class Watch(grpc.UnaryUnaryClientInterceptor):
-        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+        def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
             self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
         ) -> object:
             seen.append(client_call_details.method)
@@ -241,14 +241,14 @@ def test_interceptor_of_a_channel_sees_every_call():
     assert seen == [PATH]
 
 
-def test_calls_use_the_core_unless_public_is_requested():
+def test_client_uses_grpc_core_api_unless_public_is_requested():
     with open_both() as both:
         assert [type(transport) for transport in both] == [CoreTransport, Transport]
     with pytest.raises(ValueError, match=r"'fast'.*auto, public"):
-        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without types may write it
+        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without type checks may pass it
 
 
-def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPatch):
+def test_core_api_requires_a_grpcio_with_all_internal_parts(monkeypatch: pytest.MonkeyPatch):
     class Channel(cygrpc.Channel):  # type: ignore[misc] # compiled, without types
         def segregated_call(self, method: bytes, deadline: float) -> None:
             del method, deadline
@@ -262,7 +262,7 @@ def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPat
     assert not is_supported.__wrapped__()
 
 
-def test_calls_use_the_public_api_with_unsupported_grpcio(monkeypatch: pytest.MonkeyPatch):
+def test_client_uses_public_grpc_api_with_unsupported_grpcio(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc_core, "is_supported", lambda: False)
     with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
         assert type(client._calls.transport) is Transport
@@ -270,14 +270,14 @@ def test_calls_use_the_public_api_with_unsupported_grpcio(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("grpc_api", GRPC_APIS)
-def test_state_of_a_channel_is_found_without_connecting_it(grpc_api: GrpcApi):
+def test_reading_the_channel_state_does_not_connect_the_channel(grpc_api: GrpcApi):
     transport = open_transport(grpc.insecure_channel(NOBODY), grpc_api)
     assert transport.find_state() is grpc.ChannelConnectivity.IDLE
     transport.close()
     assert transport.find_state() is None
 
 
-def test_is_tls_recognizes_tls_credentials():
+def test_is_tls_recognizes_tls_channel_credentials():
     tls, token = grpc.ssl_channel_credentials(), grpc.access_token_call_credentials("a-token")
     assert is_tls(tls)
     assert not is_tls(grpc.composite_channel_credentials(tls, token))

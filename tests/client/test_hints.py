@@ -12,7 +12,7 @@ TEXT = "CLIENT: Received message larger than max (1048576 vs. 4096)"
 TOO_LARGE = LimitError.of(Reason.MESSAGE_TOO_LARGE, TEXT, "data")
 
 
-def test_advice_names_both_sizes_and_the_remedy():
+def test_message_too_large_error_has_both_sizes_and_a_remedy():
     advised = advise(TOO_LARGE, RESHAPE)
     assert str(advised) == (
         'the message has 1 MiB, but its receiver allows 4 KiB: use transfer="stream", '
@@ -24,13 +24,13 @@ def test_advice_names_both_sizes_and_the_remedy():
     assert str(TOO_LARGE) == TEXT
 
 
-def test_advice_for_a_stream_names_chunk_bytes():
+def test_message_too_large_error_of_streams_suggests_smaller_chunk_bytes():
     assert str(advise(TOO_LARGE, STREAM_RESHAPE.path)) == (
         "the message has 1 MiB, but its receiver allows 4 KiB: use a client with smaller chunk_bytes"
     )
 
 
-def test_other_errors_are_unchanged():
+def test_errors_other_than_message_too_large_get_no_advice():
     other_text = LimitError.of(Reason.MESSAGE_TOO_LARGE, "Received message larger than max", "data")
     other_reason = LimitError.of(Reason.OUTPUT_TOO_LARGE, TEXT)
     for error in (other_text, other_reason, UnavailableError(TEXT, grpc.StatusCode.UNAVAILABLE)):

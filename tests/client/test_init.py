@@ -13,7 +13,7 @@ def run(*lines: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
 
-def test_all_exported_names_exist():
+def test_all_exported_names_of_the_client_package_exist():
     assert [name for name in sdk.__all__ if not hasattr(sdk, name)] == []
 
 

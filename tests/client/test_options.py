@@ -27,13 +27,13 @@ TLS = grpc.ssl_channel_credentials()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
-def test_timeout_must_be_above_zero(seconds: float):
+def test_client_timeout_must_be_above_zero(seconds: float):
     with pytest.raises(ValueError, match="timeout"):
         choose_timeout(seconds)
 
 
 @pytest.mark.parametrize("seconds", ["5", None, [5]], ids=repr)
-def test_timeout_must_be_a_number(seconds: float):
+def test_client_timeout_must_be_a_number(seconds: float):
     with pytest.raises(TypeError, match=r"write seconds as a number, or math\.inf for no timeout"):
         choose_timeout(seconds)
 
@@ -45,7 +45,7 @@ def test_timeout_of_a_call_overrides_the_client(timeout: float | None, seconds: 
 
 @pytest.mark.parametrize("field", ["chunk_bytes", "inline_max_bytes"])
 @pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
-def test_sizes_must_be_integers(field: str, size: object):
+def test_client_size_options_must_be_integers(field: str, size: object):
     fields: dict[str, Any] = {field: size}
     with pytest.raises(TypeError, match=f"^{field} is .*: write a number of bytes"):
         Client(NOBODY, **fields)
@@ -58,12 +58,12 @@ def test_chunk_bytes_must_fit_into_a_message(size: int):
 
 
 @pytest.mark.parametrize("credentials", [True, "ca.pem"], ids=repr)
-def test_credentials_must_be_of_grpc(credentials: grpc.ChannelCredentials):
+def test_client_credentials_must_be_grpc_channel_credentials(credentials: grpc.ChannelCredentials):
     with pytest.raises(TypeError, match=r"write credentials=grpc\.ssl_channel_credentials\(\) for TLS"):
         Client(NOBODY, credentials=credentials)
 
 
-def test_channel_timeouts_are_consistent():
+def test_client_keepalive_and_dns_intervals_are_consistent():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     silent, host, server, lookup = (
         int(options[f"grpc.{name}_ms"]) / 1000
@@ -76,13 +76,13 @@ def test_channel_timeouts_are_consistent():
     assert silent * 1000 >= 2 * allowed["grpc.http2.min_ping_interval_without_data_ms"]
 
 
-def test_flow_control_window_of_the_client_is_fixed():
+def test_client_flow_control_window_is_fixed():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     assert options["grpc.http2.bdp_probe"] == 0
     assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
 
 
-def test_caller_option_overrides_and_is_unique():
+def test_channel_option_of_the_caller_replaces_the_default():
     options = list(build_channel_options("localhost:1", [("grpc.keepalive_time_ms", 7)], avoid_unhealthy=True))
     assert [value for name, value in options if name == "grpc.keepalive_time_ms"] == [7]
 
@@ -90,23 +90,23 @@ def test_caller_option_overrides_and_is_unique():
 @pytest.mark.parametrize(
     "pair", [("name", 1.5), ("name", None), (b"name", 1), ("name", np.int32(1)), ("name", object())]
 )
-def test_channel_option_of_another_type_is_rejected(pair: tuple[Any, Any]):
+def test_channel_option_with_an_unsupported_value_type_is_rejected(pair: tuple[Any, Any]):
     with pytest.raises(TypeError, match="a channel option must be"):
         check_settings([pair], None, ())
 
 
-def test_channel_option_may_be_integer_text_or_bytes():
+def test_channel_option_value_may_be_int_str_or_bytes():
     options = tuple(("name", value) for value in (1, -1, True, "text", b"bytes"))
-    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # no sequence
+    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # an iterator
 
 
-def test_compression_must_be_of_grpc():
+def test_compression_option_must_be_a_grpc_compression():
     assert check_settings((), grpc.Compression.Gzip, ()).compression is grpc.Compression.Gzip
     with pytest.raises(TypeError, match="compression"):
         check_settings((), "gzip", ())
 
 
-def test_caller_options_reach_the_channel(kind: str, server: ServerProcess):
+def test_channel_options_of_the_caller_take_effect(kind: str, server: ServerProcess):
     options = [("grpc.max_receive_message_length", 100)]
     with open_client(kind, server.address, options=options) as client, pytest.raises(LimitError) as caught:
         client.reshape(np.zeros(64, np.float32), [-1])
@@ -123,7 +123,7 @@ def test_client_repr_has_no_secrets(kind: str, credentials: grpc.ChannelCredenti
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_pickling_error_says_what_to_do(kind: str):
+def test_pickling_a_client_raises_an_error_with_advice(kind: str):
     takes: list[Callable[[object], object]] = [pickle.dumps, copy.copy, copy.deepcopy]
     with open_client(kind, NOBODY) as client:
         for take in takes:
@@ -132,7 +132,7 @@ def test_pickling_error_says_what_to_do(kind: str):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_closed_client_error_says_what_to_do(kind: str):
+def test_error_of_a_closed_client_suggests_the_with_block(kind: str):
     text = r"^the client of 127\.0\.0\.1:1 is closed: make calls inside its `with` block"
     with open_client(kind, NOBODY) as client:
         for _ in range(2):
@@ -165,7 +165,7 @@ with Client(sys.argv[1]) as client:
 """
 
 
-def test_fork_error_says_what_to_do(server: ServerProcess):
+def test_using_a_client_after_fork_raises_an_error(server: ServerProcess):
     command = [sys.executable, "-c", USE_AFTER_FORK, server.address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     said = f"the client of {server.address} was created before this process forked: create one in each process"

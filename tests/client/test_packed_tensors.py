@@ -48,26 +48,26 @@ def test_packed_tensor_may_be_empty(empty: bytes):
 
 
 @pytest.mark.parametrize("data_type", [DataType.U8, DataType.F32, DataType.F8E8M0], ids=str)
-def test_packed_tensor_rejects_types_of_whole_bytes(data_type: DataType):
+def test_packed_tensor_rejects_data_types_of_whole_bytes(data_type: DataType):
     with pytest.raises(ValueError, match="is not a packed type: pass an array"):
         PackedTensor(data_type, [1], bytes(4))
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-def test_packed_reshape_keeps_every_bit(client: AnyClient, way: str):
+def test_reshape_of_a_packed_tensor_keeps_every_bit(client: AnyClient, way: str):
     for data_type in DataType:
         for dims in ((3, 5), (8, 16), (0, 4)) if data_type.is_packed else ():
             tensor = make_tensor(data_type, dims)
             assert client.reshape(tensor, dims[::-1], transfer=way) == PackedTensor(data_type, dims[::-1], tensor.data)
 
 
-def test_progress_counts_packed_bytes(client: AnyClient):
+def test_progress_of_a_packed_tensor_counts_packed_bytes(client: AnyClient):
     seen: list[tuple[int, int]] = []
     client.reshape(make_tensor(DataType.U3, (40,)), [-1], transfer="stream", progress=lambda *at: seen.append(at))
     assert seen[-1] == (15, 15)
 
 
-def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
+def test_invalid_packed_tensor_is_rejected_before_sending(client: AnyClient):
     for size in (0, 1, 3):
         with pytest.raises(InvalidRequestError) as caught:
             client.reshape(PackedTensor(DataType.U3, [5], bytes(size)), [-1])
@@ -81,14 +81,14 @@ def test_invalid_packed_tensor_is_rejected_locally(client: AnyClient):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_packed_tensor_can_be_pickled_and_copied(protocol: int):
+def test_packed_tensor_can_be_pickled_and_copied(protocol: int):
     tensor = PackedTensor(DataType.U4, [2, 3], bytearray(b"\x21\x43\x65"))
     twin = pickle.loads(pickle.dumps(tensor, protocol))
     assert (twin, twin.data.readonly) == (tensor, True)
     assert copy.deepcopy(tensor) == copy.copy(tensor) == tensor
 
 
-def test_a_pickled_packed_tensor_needs_no_copy_of_its_bytes():
+def test_packed_tensor_supports_out_of_band_pickling():
     tensor, buffers = make_tensor(DataType.U4, (2, 512)), list[pickle.PickleBuffer]()
     pickled = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
     assert len(pickled) < len(tensor.data)

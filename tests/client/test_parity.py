@@ -20,7 +20,7 @@ SECONDS, HELD_SECONDS = 60.0, 0.3
 PUBLIC = [name for name in vars(Client) if not name.startswith("_") and name not in ONLY_BLOCKING]
 
 
-def test_both_clients_have_the_same_methods_and_arguments():
+def test_sync_and_async_clients_have_the_same_methods():
     assert [name for name in vars(AsyncClient) if not name.startswith("_")] == PUBLIC
     for name in PUBLIC:
         blocking, awaited = getattr(Client, name), getattr(AsyncClient, name)
@@ -28,11 +28,11 @@ def test_both_clients_have_the_same_methods_and_arguments():
         assert inspect.iscoroutinefunction(awaited), name
 
 
-def test_both_clients_have_the_same_options():
+def test_sync_and_async_clients_have_the_same_constructor_options():
     assert inspect.signature(Client) == inspect.signature(AsyncClient)
 
 
-def test_every_call_takes_the_options_of_a_call():
+def test_every_client_method_accepts_the_common_call_options():
     for name in sorted(set(PUBLIC) - {"close", "wait_until_ready"}):
         for kind in (Client, AsyncClient):
             hints = get_type_hints(getattr(kind, name), include_extras=True).values()
@@ -42,7 +42,7 @@ def test_every_call_takes_the_options_of_a_call():
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_batch_calls_share_one_deadline(kind: str):
+def test_split_batch_calls_share_one_deadline(kind: str):
     left: list[float] = []  # the remaining time of each call when it arrives
 
     def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:

@@ -18,14 +18,14 @@ def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_clients_reach_this_machine_past_a_proxy(kind: str, server: ServerProcess):
+def test_clients_ignore_http_proxy_for_local_targets(kind: str, server: ServerProcess):
     port, sock = server.address.rpartition(":")[2], server.addresses[1]
     for target in (server.address, f"localhost:{port}", f"dns:///localhost:{port}", f"ipv4:127.0.0.1:{port}", sock):
         with open_client(kind, target) as client:
             assert client.infer_shape([2, 3], [-1], timeout=20) == (6,), target
 
 
-def test_other_targets_follow_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_remote_targets_use_the_http_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
         proxy.settimeout(20)

@@ -42,18 +42,18 @@ READINGS: dict[str, tuple[DimLike, AnyDim]] = {
 }
 
 
-def test_a_dim_is_read_in_every_form():
+def test_query_dims_are_accepted_in_every_documented_form():
     read = {name: read_dims([dim]) for name, (dim, _) in READINGS.items()}
     assert read == {name: (dim,) for name, (_, dim) in READINGS.items()}
     assert (read_dims(None), read_dims([])) == (None, ())  # an unknown rank, and a scalar
 
 
-def test_integers_of_numpy_become_those_of_python():
+def test_numpy_integers_in_dims_become_python_ints():
     dims: list[Any] = [number(3) for number in (np.int8, np.int32, np.int64, np.uint8, np.uint64)]
     read = read_dims(dims)
     assert read == (3,) * 5
     assert {type(dim) for dim in read} == {int}
-    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # as good as ints
+    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # numpy integers are also accepted
     assert isinstance(dim, Dim)
     assert [type(end) for end in dim.bounds] == [int, int]
 
@@ -75,7 +75,7 @@ def test_inferred_shape_can_be_used_in_a_query(client: Client):
     ],
     ids=["a dim", "an end", "an item", "a coefficient"],
 )
-def test_number_above_s64_is_rejected_by_the_rules(
+def test_numbers_above_s64_in_a_query_are_rejected(
     data: list[DimLike], target: list[DimLike], reason: Reason, field: str
 ):
     with Client("127.0.0.1:1") as client, pytest.raises(InvalidRequestError) as caught:
@@ -93,7 +93,7 @@ QUERIES = [
 ]
 
 
-def test_batch_is_split_unless_queries_refer_to_each_other():
+def test_large_batch_is_split_unless_queries_use_data_from():
     plain, linked = QUERIES[0], ShapeQuery(data_from=0, shape=[-1], special_zero=False)
     many = [plain] * MAX_CALL_QUERIES
     assert [len(piece) for piece in split_queries([*many, plain])] == [MAX_CALL_QUERIES, 1]
@@ -106,5 +106,5 @@ def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
     return type(answer), answer.reason, answer.message, answer.field, answer.metadata
 
 
-def test_infer_locally_equals_the_server(client: Client):
+def test_infer_locally_returns_the_same_results_as_a_server(client: Client):
     assert [*map(describe, client.infer_shapes(QUERIES))] == [*map(describe, infer_locally(QUERIES))]

@@ -48,7 +48,7 @@ KEYWORDS: dict[str, tuple[tuple[object, ...], dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_an_unknown_keyword_is_a_type_error_that_names_the_nearest(kind: str):
+def test_unknown_keyword_argument_error_suggests_the_nearest_name(kind: str):
     rows = [(method, *row) for method, (_, names) in KEYWORDS.items() for row in names.items()]
     with open_client(kind, NOBODY) as client:
         for method, wrong, right in rows:
@@ -64,21 +64,21 @@ def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Targe
 
 
 @pytest.mark.parametrize("item", [2**31, -(2**31) - 1])
-def test_shape_item_above_i32_is_rejected(item: int):
+def test_dynamic_reshape_call_rejects_items_above_i32(item: int):
     with pytest.raises(InvalidRequestError, match="does not fit into") as caught:
         plan(DYNAMIC_RESHAPE, shape=[item])
     assert (caught.value.reason, caught.value.field) == (Reason.INVALID_TARGET_VALUE, "shape")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_plan_builds_the_request_of_its_operation(operation: Operation):
+def test_reshape_call_builds_the_request_of_its_operation(operation: Operation):
     call = plan(operation).build_inline()
     read = decode_reshape_request(operation, call.request)
     assert call.method == OPERATION_METHODS[operation].path
     assert (list(read.question.target), read.data.dims, bytes(read.data.payload)) == ([3, 2], (6,), SIX.tobytes())
 
 
-def test_shape_array_keeps_its_type_and_lists_use_the_widest():
+def test_target_array_keeps_its_dtype_and_lists_use_the_widest():
     views = (
         plan().shape,
         plan(DYNAMIC_RESHAPE).shape,
@@ -89,31 +89,31 @@ def test_shape_array_keeps_its_type_and_lists_use_the_widest():
     assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # StaticReshape has no tensor for the shape
 
 
-def test_different_strides_make_different_requests():
+def test_arrays_with_different_strides_make_different_requests():
     square = np.arange(4, dtype=np.float32).reshape(2, 2)
     requests = [plan(array=array, shape=(4,)).build_inline() for array in (square, square.T)]
     assert [decode_reshape_request(STATIC_RESHAPE, call.request).data.strides for call in requests] == [None, (1, 2)]
 
 
-def test_calls_decode_their_responses():
+def test_reshape_call_decodes_its_response():
     response = encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes())))
     output = plan().build_inline().decode(response)
     np.testing.assert_array_equal(output, SIX.reshape(3, 2), strict=True)
     assert not output.flags.writeable
 
 
-def test_view_sends_the_same_query_without_data():
+def test_view_transfer_sends_a_shape_query_without_data():
     question = decode_infer_request(plan().build_infer().request).question
     assert (question.operation, question.data, question.target) == (STATIC_RESHAPE, [6], [3, 2])
 
 
-def test_query_is_sent_unchanged():
+def test_infer_shape_request_contains_all_query_options():
     call = build_infer_shape(["N", 4], [-1], special_zero=True, more={"operation": "reshape", "explain": True})
     request = decode_infer_request(call.request)
     assert (request.question.operation, request.explain, request.question.special_zero) == (RESHAPE, True, True)
 
 
-def test_unsendable_query_gets_its_error_in_place():
+def test_batch_returns_an_error_in_place_of_an_unencodable_query():
     queries = [
         ShapeQuery(data_shape=[6], shape=["6"], special_zero=False),
         ShapeQuery(data_shape=[6], shape=["1.5"], special_zero=False),

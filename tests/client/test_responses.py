@@ -28,7 +28,7 @@ SHAPES = {
 }
 
 
-def test_output_against_the_rules_is_a_response_error():
+def test_server_output_that_breaks_the_rules_raises_response_error():
     answers, shapes = iter(ANSWERS.values()), iter(SHAPES.values())
     methods = {"StaticReshape": lambda *_: next(answers), "InferShape": lambda *_: next(shapes)}
     with run_stock(methods) as address, Client(address) as client:
@@ -42,7 +42,7 @@ def test_output_against_the_rules_is_a_response_error():
     assert [*answers, *shapes] == []
 
 
-def test_unreadable_health_response_is_a_response_error():
+def test_unreadable_health_response_raises_response_error():
     with (
         run_stock({"Check": lambda *_: b"\xff"}, service="grpc.health.v1.Health") as address,
         Client(address) as client,

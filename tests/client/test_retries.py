@@ -65,7 +65,7 @@ def count_grants(budget: RetryBudget, failures: int) -> int:
 
 
 @pytest.mark.parametrize("error", [*FINAL, TIME_IS_UP], ids=repr)
-def test_permanent_error_ends_the_call(error: TensorReshapeError):
+def test_permanent_error_is_not_retried(error: TensorReshapeError):
     attempts = begin()
     assert attempts.plan_pause(error) is None
     assert attempts.choose_end(error) is error
@@ -75,7 +75,7 @@ def test_permanent_error_ends_the_call(error: TensorReshapeError):
         assert attempts.choose_end(error) is error
 
 
-def test_a_call_rejected_until_its_timeout_ends_with_the_rejection():
+def test_call_rejected_until_its_timeout_raises_the_last_rejection():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.plan_pause(TIME_IS_UP)
@@ -84,14 +84,14 @@ def test_a_call_rejected_until_its_timeout_ends_with_the_rejection():
     assert (end.args, end.reason, end.retry_seconds) == (BUSY.args, BUSY.reason, BUSY.retry_seconds)
 
 
-def test_accepted_stream_after_a_rejection_ends_with_its_timeout():
+def test_accepted_stream_after_a_rejection_raises_its_timeout():
     attempts = begin()
     attempts.plan_pause(BUSY)
     attempts.record_progress()
     assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
 
 
-def test_rejected_attempts_keep_no_reference_to_the_array():
+def test_rejected_attempts_keep_no_reference_to_the_input_array():
     class Owned: ...
 
     def reject() -> None:
@@ -108,7 +108,7 @@ def test_rejected_attempts_keep_no_reference_to_the_array():
 
 
 @pytest.mark.parametrize("error", LOST, ids=repr)
-def test_a_call_that_lost_its_server_waits_for_one(error: TensorReshapeError):
+def test_call_waits_for_a_server_after_a_lost_connection(error: TensorReshapeError):
     attempts = begin()
     assert plan(attempts, error).is_for_server
     assert attempts.choose_end(error) is error
@@ -119,7 +119,7 @@ def test_a_call_that_lost_its_server_waits_for_one(error: TensorReshapeError):
 
 
 @pytest.mark.parametrize("error", LOST, ids=repr)
-def test_only_the_first_loss_of_a_call_draws_no_token(error: TensorReshapeError):
+def test_first_retry_after_a_lost_connection_uses_no_retry_token(error: TensorReshapeError):
     endpoint = open_endpoint()
     count_grants(endpoint.budget, 50)
     assert begin(endpoint=endpoint).plan_pause(BUSY) is None
@@ -129,7 +129,7 @@ def test_only_the_first_loss_of_a_call_draws_no_token(error: TensorReshapeError)
 
 
 @pytest.mark.parametrize("error", [*LOST, BUSY], ids=repr)
-def test_no_retry_after_the_deadline_or_close(error: TensorReshapeError):
+def test_call_is_not_retried_after_its_deadline_or_close(error: TensorReshapeError):
     assert begin(timeout=0.01).plan_pause(error) is None
     endpoint = open_endpoint()
     endpoint.close()
@@ -137,24 +137,24 @@ def test_no_retry_after_the_deadline_or_close(error: TensorReshapeError):
 
 
 @given(st.floats(0, 1000), st.integers(1, 20))
-def test_pause_is_at_least_the_retry_delay(seconds: float, attempts: int):
+def test_retry_pause_is_at_least_the_delay_of_the_server(seconds: float, attempts: int):
     begun = begin()
     pauses = [plan(begun, ask_back(seconds)) for _ in range(attempts)]
     assert all(pause.seconds >= seconds and not pause.is_for_server for pause in pauses)
 
 
-def test_the_pauses_double_up_to_a_maximum():
+def test_retry_pauses_double_up_to_a_maximum():
     attempts, error = begin(), ask_back(0)
     pauses = [plan(attempts, error).seconds for _ in range(20)]
     limits = [min(0.1 * 2**failures, 5.0) for failures in range(20)]
     assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, limits, strict=True))
 
 
-def test_backoff_is_random():
+def test_retry_backoff_is_random():
     assert len({plan(begin(), BUSY).seconds for _ in range(10)}) == 10
 
 
-def test_successful_call_returns_a_part_of_a_token():
+def test_successful_call_restores_a_fraction_of_a_retry_token():
     attempts = begin()
     for _ in range(49):
         plan(attempts, BUSY)
@@ -163,7 +163,7 @@ def test_successful_call_returns_a_part_of_a_token():
     assert attempts.plan_pause(BUSY) is not None
 
 
-def test_patience_ends_and_progress_renews_it():
+def test_retry_time_limit_restarts_after_progress():
     attempts, seconds = begin(), 0.0
     while pause := attempts.plan_pause(LOST[0]):
         seconds += pause.seconds
@@ -172,7 +172,7 @@ def test_patience_ends_and_progress_renews_it():
     assert attempts.plan_pause(LOST[0]) is not None
 
 
-def test_waiting_for_a_server_uses_patience_until_the_deadline():
+def test_waiting_for_a_server_ends_at_retry_limit_or_deadline():
     attempts = begin()
     with attempts.wait_for_server() as seconds:
         assert seconds == PATIENCE_SECONDS
@@ -182,7 +182,7 @@ def test_waiting_for_a_server_uses_patience_until_the_deadline():
         assert 1 < seconds <= 2
 
 
-def test_ten_successes_allow_one_more_retry():
+def test_ten_successful_calls_allow_one_more_retry():
     budget = RetryBudget()
     count_grants(budget, 50)
     for _ in range(9):
@@ -193,7 +193,7 @@ def test_ten_successes_allow_one_more_retry():
     assert budget.take()
 
 
-def test_successes_do_not_overfill_the_bucket():
+def test_successful_calls_do_not_exceed_the_maximum_retry_tokens():
     budget = RetryBudget()
     for _ in range(1000):
         budget.record_success()
@@ -201,7 +201,7 @@ def test_successes_do_not_overfill_the_bucket():
 
 
 @given(st.lists(st.booleans(), max_size=400))
-def test_retries_are_limited_to_a_tenth_of_successes(successes: list[bool]):
+def test_retries_are_limited_to_a_tenth_of_successful_calls(successes: list[bool]):
     budget, grants = RetryBudget(), 0
     for is_success in successes:
         if is_success:
@@ -211,7 +211,7 @@ def test_retries_are_limited_to_a_tenth_of_successes(successes: list[bool]):
     assert grants <= 50 + sum(successes) / 10
 
 
-def test_threads_share_a_budget():
+def test_threads_share_one_retry_budget():
     budget = RetryBudget()
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(lambda _: count_grants(budget, 20), range(8))) == 49

@@ -62,7 +62,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)
 
 
-def test_timeout_after_server_busy_raises_server_busy(kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_timeout_after_a_server_busy_rejection_raises_server_busy(kind: str, monkeypatch: pytest.MonkeyPatch):
     holding = Holding(1)
     monkeypatch.setattr(Deadline, "remaining_seconds", property(holding.find_remaining_seconds))
     with (
@@ -74,7 +74,7 @@ def test_timeout_after_server_busy_raises_server_busy(kind: str, monkeypatch: py
     assert (caught.value.reason, len(holding.times)) == (Reason.SERVER_BUSY, 2)
 
 
-def test_retries_to_a_busy_server_slow_down(kind: str):
+def test_retries_to_a_busy_server_have_increasing_pauses(kind: str):
     rejecting = Rejecting(3)
     with run_stock({"InferShape": rejecting}) as address, open_client(kind, address) as client:
         assert infer(client) == (6,)
@@ -84,7 +84,7 @@ def test_retries_to_a_busy_server_slow_down(kind: str):
     assert len(rejecting.requests) == 1
 
 
-def test_full_server_gets_few_retries():
+def test_server_that_rejects_every_call_gets_few_retries():
     rejecting = Rejecting(10_000)
 
     def call(client: AnyClient) -> None:
@@ -102,7 +102,7 @@ def test_full_server_gets_few_retries():
 
 
 @pytest.mark.usefixtures("short_patience")
-def test_call_without_a_server_ends_when_patience_is_used_up(kind: str):
+def test_call_without_a_server_ends_at_the_retry_time_limit(kind: str):
     begin = time.monotonic()
     with open_client(kind, "127.0.0.1:1", timeout=60) as client, pytest.raises(UnavailableError, match="refused"):
         infer(client)

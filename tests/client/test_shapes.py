@@ -18,14 +18,14 @@ SCALAR = InferredShape(ShapeAnswer(()))
 UNRANKED = InferredShape(ShapeAnswer(None))
 
 
-def test_inferred_shape_survives_json():
+def test_inferred_shape_to_json_returns_json_serializable_values():
     record = MIXED.to_json()
     assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
     assert json.loads(json.dumps(record)) == record
     assert UNRANKED.to_json() == {"shape": None}
 
 
-def test_an_inferred_shape_is_a_sequence():
+def test_inferred_shape_behaves_like_a_sequence():
     assert isinstance(KNOWN, Sequence)
     assert (len(MIXED), list(MIXED)) == (5, [N, FOUR_C, Dim(Interval(2, 8)), None, 7])
     assert (MIXED[0], MIXED[-1], KNOWN[:1]) == (N, 7, (2,))
@@ -34,7 +34,7 @@ def test_an_inferred_shape_is_a_sequence():
     assert (rows, columns) == (2, 3)
 
 
-def test_an_inferred_shape_equals_the_same_dims_only():
+def test_inferred_shape_equals_only_equal_dims():
     assert all(other == KNOWN for other in ((2, 3), [2, 3], InferredShape(ShapeAnswer((2, 3)))))
     others: list[object] = [(2,), (3, 2), (2, None), "[2, 3]", None, 6, UNRANKED, MIXED]
     assert [other for other in others if other == KNOWN] == []
@@ -43,19 +43,19 @@ def test_an_inferred_shape_equals_the_same_dims_only():
 
 
 @pytest.mark.parametrize("dims", [(), (2, 3), (N, None)], ids=str)
-def test_inferred_shape_hash_equals_the_tuple(dims: tuple[AnyDim, ...]):
-    assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # equal to its key
+def test_inferred_shape_has_the_hash_of_its_tuple(dims: tuple[AnyDim, ...]):
+    assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # the shape is equal to the key
     assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
 
 
-def test_inferred_shape_prints_in_usual_notation():
+def test_inferred_shape_is_printed_as_bracketed_dims():
     shapes = MIXED, KNOWN, SCALAR, UNRANKED
     texts = ["[N, 4*C, 2..8, ?, 7]", "[2, 3]", "[]", "[...]"]
     assert [str(shape) for shape in shapes] == texts
     assert [repr(shape) for shape in shapes] == [f"InferredShape({text})" for text in texts]
 
 
-def test_known_raises_for_partial_shapes():
+def test_inferred_shape_known_raises_for_partial_shapes():
     assert KNOWN.known == np.zeros(KNOWN.known).shape == (2, 3)
     for shape in (MIXED, UNRANKED):
         with pytest.raises(ValueError, match="not fully known"):
@@ -63,6 +63,6 @@ def test_known_raises_for_partial_shapes():
 
 
 @pytest.mark.parametrize("use", [len, list, bool, lambda shape: shape[0]], ids=["len", "list", "bool", "index"])
-def test_unknown_rank_is_not_an_empty_shape(use: Callable[[InferredShape], object]):
+def test_inferred_shape_of_unknown_rank_raises_if_used_as_sequence(use: Callable[[InferredShape], object]):
     with pytest.raises(ValueError, match="rank of the shape is unknown"):
         use(UNRANKED)

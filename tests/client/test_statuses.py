@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-def test_status_without_details_becomes_a_service_error():
+def test_grpc_status_without_details_becomes_a_service_error():
     for code in set(StatusCode) - {StatusCode.OK}:
         error = build_error(code, "no", ())
         assert isinstance(error, ServiceError)
@@ -39,7 +39,7 @@ def test_status_without_details_becomes_a_service_error():
     ],
     ids=lambda rejection: str(rejection.reason),
 )
-def test_error_details_become_the_same_error(rejection: InvalidRequestError | LimitError):
+def test_error_decoded_from_status_details_equals_the_original(rejection: InvalidRequestError | LimitError):
     status = encode_rejection(rejection)
     error = build_error(status.code, status.details, status.trailing_metadata)
     assert isinstance(error, type(rejection))
@@ -47,7 +47,7 @@ def test_error_details_become_the_same_error(rejection: InvalidRequestError | Li
     assert error.metadata == rejection.metadata
 
 
-def test_message_rejected_by_grpc_is_a_limit_error():
+def test_message_size_rejection_of_grpc_becomes_a_limit_error():
     error = build_error(StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 5)", ())
     assert isinstance(error, LimitError)
     assert (error.reason, error.field, error.retry_seconds) == (Reason.MESSAGE_TOO_LARGE, "data", None)

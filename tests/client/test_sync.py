@@ -31,7 +31,7 @@ def test_check_health_returns_the_status_of_the_server(client: Client):
         assert other.check_health() is HealthStatus.NOT_SERVING
 
 
-def test_threads_share_one_client(client: Client):
+def test_threads_can_share_one_client(client: Client):
     def flatten(number: int) -> bool:
         array = np.full((number % 7 + 1, 5), number, np.float32)
         return client.static_reshape(array, [-1], special_zero=False).tobytes() == array.tobytes()
@@ -40,13 +40,13 @@ def test_threads_share_one_client(client: Client):
         assert all(pool.map(flatten, range(400)))
 
 
-async def test_blocking_client_rejects_async_with():
+async def test_sync_client_rejects_async_with():
     with pytest.raises(TypeError, match=r"use `with Client\(\.\.\.\)`, or `async with AsyncClient"):
-        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
+        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # wrong on purpose
             pass
 
 
-def test_an_infinite_timeout_outlasts_the_default_of_the_client():
+def test_infinite_call_timeout_overrides_the_client_timeout():
     with run_blocked() as (runner, backend), Client(runner.addresses[0], timeout=0.1) as client:
         timer = threading.Timer(0.5, backend.released.set)
         timer.start()
@@ -55,7 +55,7 @@ def test_an_infinite_timeout_outlasts_the_default_of_the_client():
     assert output.tolist() == SIX.tolist()
 
 
-def test_submitted_call_returns_a_future(client: Client):
+def test_submit_returns_a_future(client: Client):
     arrays = [np.full((2, number + 1), number, np.float32) for number in range(20)]
     futures = [client.submit(client.reshape, array, [-1], special_zero=False) for array in arrays]
     assert {future.result().size for future in as_completed(futures, timeout=60)} == {array.size for array in arrays}
@@ -69,14 +69,14 @@ def submit_too_many(client: Client) -> list[Future[Array]]:
     return [client.submit(client.static_reshape, SIX, [6], special_zero=False) for _ in range(count)]
 
 
-def test_waiting_future_can_be_cancelled(blocked_address: str):
+def test_submitted_call_can_be_cancelled_before_it_runs(blocked_address: str):
     with Client(blocked_address) as client:
         futures = submit_too_many(client)
         assert futures[-1].cancel()
         assert futures[-1].cancelled()
 
 
-def test_a_closed_client_ends_its_submitted_calls(blocked_address: str):
+def test_closing_a_client_ends_its_submitted_calls(blocked_address: str):
     client = Client(blocked_address)
     futures = submit_too_many(client)
     client.close()

@@ -28,12 +28,12 @@ class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor)
     def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
         self._name, self._seen = name, seen
 
-    def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+    def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request)
 
-    def intercept_stream_stream(  # type: ignore[override] # as above
+    def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request_iterator: object
     ) -> object:
         return self._pass_on(continuation, client_call_details, request_iterator)
@@ -50,7 +50,7 @@ class Failing(grpc.UnaryUnaryClientInterceptor):
         raise KeyError
 
 
-def test_interceptors_see_every_call_outermost_first(server: ServerProcess):
+def test_interceptors_are_called_in_the_given_order(server: ServerProcess):
     seen, large = list[tuple[str, str]](), np.zeros((64, 65536), np.float32)
     with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
         assert client.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)
@@ -63,7 +63,7 @@ def test_interceptors_see_every_call_outermost_first(server: ServerProcess):
     assert seen == [(name, method) for method in methods for name in ("outer", "inner")]
 
 
-def test_retried_calls_keep_the_metadata_of_interceptors():
+def test_retried_calls_keep_metadata_added_by_interceptors():
     received: list[Metadata] = []
     with (
         run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address,
@@ -73,7 +73,7 @@ def test_retried_calls_keep_the_metadata_of_interceptors():
     assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"outer", "inner"}] * 2
 
 
-def test_error_of_an_interceptor_reaches_the_caller():
+def test_exception_raised_by_an_interceptor_reaches_the_caller():
     with Client(NOBODY, interceptors=[Failing()]) as client:
         with pytest.raises(KeyError):
             client.infer_shape([6], [6], special_zero=False)
@@ -81,16 +81,16 @@ def test_error_of_an_interceptor_reaches_the_caller():
             client.infer_shapes(QUERIES)
 
 
-def test_connection_error_is_raised_with_interceptors():
+def test_refused_connection_raises_unavailable_error_with_interceptors():
     with Client(NOBODY, interceptors=[Seen("one", [])]) as client, pytest.raises(UnavailableError, match="refused"):
         client.wait_until_ready(timeout=0.3)
 
 
-def test_invalid_interceptor_is_rejected_at_once():
+def test_sync_client_rejects_an_invalid_interceptor_on_creation():
     with pytest.raises(TypeError):
         Client(NOBODY, interceptors=[object()])  # type: ignore[list-item]
 
 
-def test_calls_use_the_core_unless_intercepted():
+def test_client_with_interceptors_uses_the_public_grpc_api():
     with Client(NOBODY) as plain, Client(NOBODY, interceptors=[Failing()]) as intercepted:
         assert [type(client._calls.transport) for client in (plain, intercepted)] == [CoreTransport, Transport]

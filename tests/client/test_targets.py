@@ -38,12 +38,12 @@ BAD = {
 }
 
 
-def test_valid_targets_are_accepted():
+def test_valid_grpc_targets_are_accepted():
     assert [check_target(target) for target in GOOD] == GOOD
 
 
 @pytest.mark.parametrize(("target", "advice"), BAD.items(), ids=BAD)
-def test_ambiguous_target_error_says_what_to_write(target: str, advice: str):
+def test_error_for_an_ambiguous_target_suggests_a_valid_target(target: str, advice: str):
     with pytest.raises(ValueError, match=advice) as caught:
         check_target(target)
     assert repr(target) in str(caught.value)
@@ -60,17 +60,17 @@ def test_ambiguous_target_error_says_what_to_write(target: str, advice: str):
     ],
     ids=str,
 )
-def test_target_must_be_text(target: object, advice: str):
+def test_grpc_target_must_be_text(target: object, advice: str):
     with pytest.raises(TypeError, match=advice):
         check_target(target)
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_client_checks_its_target(kind: str):
+def test_client_rejects_an_invalid_target_on_creation(kind: str):
     with pytest.raises(ValueError, match="add a port"), open_client(kind, "localhost"):
         pass
 
 
-def test_default_target_is_valid():
+def test_default_target_address_is_valid():
     with Client() as client:
         assert "localhost:50051" in repr(client)

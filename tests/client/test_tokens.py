@@ -40,7 +40,7 @@ def address(seen: list[str | bytes]) -> Iterator[str]:
 ON_OTHER_MACHINES = ["0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
 
 
-async def test_plain_text_token_is_rejected_before_sending():
+async def test_token_over_plain_text_is_rejected_before_sending():
     rows: list[tuple[str, dict[str, Any]]] = [
         *((target, {}) for target in (HERE, ELSEWHERE, "unix:/socket")),
         (HERE, {"allow_plaintext_token": False}),
@@ -65,7 +65,7 @@ def test_invalid_token_error_hides_the_token(text: str, tmp_path: Path):
         assert not text.strip() or text not in shown
 
 
-def test_client_accepts_one_token(tmp_path: Path):
+def test_client_rejects_more_than_one_token_source(tmp_path: Path):
     metadata = [("authorization", "Basic x")]
     with pytest.raises(ValueError, match="pass only one of them"):
         Client(HERE, token=SECRET, token_file=tmp_path, **PLAIN)
@@ -75,19 +75,19 @@ def test_client_accepts_one_token(tmp_path: Path):
         client.infer_shape([6], [6], special_zero=False, metadata=metadata)
 
 
-def test_a_missing_token_file_is_an_error(tmp_path: Path):
+def test_missing_token_file_raises_an_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         Client(HERE, token_file=tmp_path / "missing", **PLAIN)
 
 
-def test_a_token_is_in_no_representation(tmp_path: Path):
+def test_token_is_not_shown_by_repr_or_str(tmp_path: Path):
     (tmp_path / "token").write_text(SECRET)
     authorization = authorize(HERE, None, SECRET, None, allow_plaintext=True)
     shown = [authorization, Token(SECRET), FileToken(tmp_path / "token")]
     assert SECRET not in "".join(map(repr, shown)) + "".join(map(str, shown))
 
 
-def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
+def test_client_reloads_a_replaced_token_file(tmp_path: Path):
     path, other = tmp_path / "token", tmp_path / "other"
     path.write_text("one\n")
     other.write_text("two\n")
@@ -99,7 +99,7 @@ def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(""), lambda path: path.write_text("a b")])
-def test_temporarily_damaged_token_file_is_ignored(damage: Callable[[Path], object], tmp_path: Path):
+def test_client_ignores_a_temporarily_damaged_token_file(damage: Callable[[Path], object], tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("one\n")
     token = FileToken(path)
@@ -126,7 +126,7 @@ def test_each_call_sends_the_current_token_of_the_file(
     assert seen == ["Bearer one", "Bearer one-and", "Bearer one-and-and"]
 
 
-def test_tls_credentials_send_the_token_as_metadata():
+def test_token_is_sent_as_metadata_with_tls_credentials():
     credentials = grpc.ssl_channel_credentials()
     made, token = authorize(ELSEWHERE, credentials, SECRET, None, allow_plaintext=False)
     assert made is credentials
@@ -134,7 +134,7 @@ def test_tls_credentials_send_the_token_as_metadata():
     assert token.read_pair() == ("authorization", f"Bearer {SECRET}")
 
 
-def test_unknown_credentials_send_the_token_by_call_credentials(
+def test_token_is_sent_only_over_secure_channels_with_custom_credentials(
     kind: str, address: str, seen: list[str | bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)

@@ -12,7 +12,7 @@ from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 TRACER = TracerProvider().get_tracer("test")
 
 
-def test_trace_is_the_current_span():
+def test_traceparent_metadata_has_the_ids_of_the_current_span():
     assert find_trace_reader()() == ()
     with TRACER.start_as_current_span("mine") as span:
         context = span.get_span_context()
@@ -22,7 +22,7 @@ def test_trace_is_the_current_span():
     assert (key, version, trace, parent) == expected
 
 
-def test_missing_opentelemetry_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_missing_opentelemetry_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
     with pytest.raises(ImportError, match=r"install tensor-reshape\[tracing\]"):
         Client(tracing=True)

@@ -24,7 +24,7 @@ SIX = np.arange(6, dtype=np.float32)
 PAIRS = [[0, 1], [2, 3], [4, 5]]
 WAYS = ["inline", "stream", "view"]
 array_namespace = ModuleType("some_array_library")
-array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 gives all read-only
+array_namespace.from_dlpack = lambda array: array  # type: ignore[attr-defined] # numpy 2.1 returns only read-only arrays
 SUPPLIER = SimpleNamespace(__array_namespace__=lambda: array_namespace)
 """An array of a framework that uses numpy's memory."""
 ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b"")))
@@ -35,7 +35,7 @@ def plan(array: Array | PackedTensor = SIX, shape: Sequence[int] = (3, 2)) -> Pl
 
 
 def deliver(asked: Plan | None = None, limit: int = 0, **how: Any) -> Delivery:
-    handover: Handover = how  # type: ignore[assignment] # what a caller may write, right or wrong
+    handover: Handover = how  # type: ignore[assignment] # a valid or invalid argument
     return Delivery(asked or plan(), handover, limit)
 
 
@@ -67,7 +67,7 @@ def send_back(stream: StreamTransfer) -> None:
         stream.receive(chunk)
 
 
-def test_transfer_follows_the_option_or_the_size():
+def test_transfer_method_follows_the_option_or_the_array_size():
     assert [deliver(limit=24).way, deliver(limit=23).way] == ["inline", "stream"]
     assert [deliver(transfer=way).way for way in WAYS] == WAYS
 
@@ -87,25 +87,25 @@ def test_transfer_follows_the_option_or_the_size():
         "no such way",
         "no such copy",
         "a copy that must not be made",
-        "a view with a place",
-        "a place of another shape",
-        "a place that is no array",
-        "a place, and another array",
+        "a view with an output array",
+        "an output array of another shape",
+        "an output that is not an array",
+        "an output array, and another array",
     ],
 )
-def test_contradictory_options_raise_value_error(how: dict[str, Any]):
+def test_contradictory_transfer_options_raise_value_error(how: dict[str, Any]):
     with pytest.raises(ValueError, match=r"transfer|copy|out"):
         deliver(**how)
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}, {"out": np.empty(1, np.uint8)}], ids=",".join)
-def test_a_packed_tensor_comes_back_as_one(how: dict[str, Any]):
+def test_packed_tensor_rejects_options_for_array_outputs(how: dict[str, Any]):
     with pytest.raises(ValueError, match="PackedTensor"):
         deliver(plan(PackedTensor(DataType.U4, [2], b"\x21"), [2]), **how)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_output_is_writable_only_when_requested(way: str):
+def test_output_array_is_writable_only_when_requested(way: str):
     for writable in (False, True):
         assert make_output(deliver(transfer=way, writable=writable), way).flags.writeable == writable
     assert SIX.flags.writeable
@@ -125,19 +125,19 @@ def test_view_transfer_returns_a_view_of_the_input():
     [SIX.astype(">f4"), SIX[::-1], np.ones(6, [("flag", "i1"), ("number", "f4")])["number"]],
     ids=["big-endian", "backwards", "gaps of no whole elements"],
 )
-def test_view_with_odd_strides_is_copied_for_frameworks(array: Array):
+def test_view_with_unsupported_strides_is_copied_for_other_frameworks(array: Array):
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")
     assert (output.dtype, output.flags.c_contiguous, output.flags.writeable) == (np.dtype("=f4"), True, True)
     np.testing.assert_array_equal(output, array.reshape(3, 2))
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}], ids=",".join)
-def test_copy_never_rejects_read_only_memory(how: dict[str, Any]):
+def test_copy_never_raises_for_writable_output_of_read_only_input(how: dict[str, Any]):
     with pytest.raises(ValueError, match="never"):
         make_output(deliver(plan(freeze(SIX)), transfer="view", copy="never", **how), "view")
 
 
-def test_impossible_view_is_copied_or_rejected():
+def test_impossible_view_is_copied_unless_copy_is_never():
     asked = plan(SIX.reshape(2, 3).T, (6,))
     assert deliver(asked, transfer="view", copy="if_needed").view(infer(6)).tolist() == [0, 3, 1, 4, 2, 5]
     with pytest.raises(InvalidRequestError) as caught:
@@ -145,46 +145,46 @@ def test_impossible_view_is_copied_or_rejected():
     assert caught.value.reason is Reason.VIEW_IMPOSSIBLE
 
 
-def test_the_memory_of_a_stream_is_aligned():
+def test_stream_output_memory_is_aligned_to_64_bytes():
     for dims in ((7,), (3, 5), (), (0, 3)):
         for dtype in (np.uint8, np.float32, ml_dtypes.bfloat16):
             output = deliver(plan(np.ones(dims, dtype), dims)).make_output()
             assert (output.ctypes.data % 64, output.shape, output.dtype) == (0, dims, dtype)
 
 
-def test_view_rejects_a_shape_against_the_rules():
+def test_view_transfer_rejects_a_wrong_shape_from_the_server():
     with pytest.raises(ResponseError, match="but the rules give"):
         deliver(transfer="view").view(infer(2, 3))
 
 
-def test_out_receives_the_output_with_progress():
+def test_out_array_receives_the_output_and_progress_is_reported():
     out, reports = np.empty((3, 2), np.float32), list[tuple[int, int]]()
     delivery = deliver(out=out, progress=lambda *report: reports.append(report))
     assert delivery.land(SIX.reshape(3, 2)) is out
     assert (out.tolist(), reports) == (PAIRS, [(24, 24)])
 
 
-def test_a_stream_begins_with_a_header_without_bytes():
+def test_stream_begins_with_a_header_without_elements():
     call = decode_stream_request(begin().begin)
     assert not isinstance(call, Chunk)
     assert (list(call.question.target), call.data.dims, call.data.payload.nbytes) == ([3, 2], (6,), 0)
 
 
 @pytest.mark.parametrize(("chunk_bytes", "sizes"), [(8, [8, 8, 8]), (10, [10, 10, 4]), (24, [24]), (100, [24])])
-def test_stream_sends_the_elements_in_chunks(chunk_bytes: int, sizes: list[int]):
+def test_stream_sends_elements_in_chunks(chunk_bytes: int, sizes: list[int]):
     chunks = [decode_stream_request(raw) for raw in begin(chunk_bytes=chunk_bytes).build_chunks()]
     payloads = [chunk.payload for chunk in chunks if isinstance(chunk, Chunk)]
     assert (len(chunks), [payload.nbytes for payload in payloads]) == (len(sizes), sizes)
     assert b"".join(payloads) == SIX.tobytes()
 
 
-def test_elements_below_one_byte_are_packed_a_chunk_at_a_time():
+def test_stream_packs_elements_below_one_byte_chunk_by_chunk():
     asked = plan(np.zeros(2**24, ml_dtypes.uint4), (-1,))
     stream = StreamTransfer(asked, deliver(asked), 2**16)
     assert measure_peak(lambda: all(stream.build_chunks())) < 2**19
 
 
-def test_a_stream_fills_the_output_and_reports_each_message():
+def test_stream_fills_the_output_and_reports_progress_per_message():
     reports = list[tuple[int, int]]()
     stream = begin(progress=lambda *report: reports.append(report))
     send_back(stream)
@@ -192,7 +192,7 @@ def test_a_stream_fills_the_output_and_reports_each_message():
     assert reports == [(0, 24), (8, 24), (16, 24), (24, 24)]
 
 
-def test_out_may_overlap_the_input():
+def test_stream_output_may_overlap_the_input_array():
     memory = np.arange(7, dtype=np.float32)
     stream = begin(memory[:6], out=memory[1:].reshape(3, 2))
     send_back(stream)
@@ -211,7 +211,7 @@ def test_out_may_overlap_the_input():
     ],
     ids=["a chunk before it accepts", "a gap", "too many bytes", "another shape", "another type", "garbage"],
 )
-def test_chunk_out_of_order_is_a_response_error(messages: list[bytes]):
+def test_response_chunk_out_of_order_raises_response_error(messages: list[bytes]):
     stream = begin()
     for raw in messages[:-1]:
         stream.receive(raw)
@@ -220,7 +220,7 @@ def test_chunk_out_of_order_is_a_response_error(messages: list[bytes]):
 
 
 @pytest.mark.parametrize("messages", [[], [ACCEPTED], [ACCEPTED, encode_chunk(0, memoryview(bytes(16)))]], ids=len)
-def test_stream_that_ends_early_is_a_response_error(messages: list[bytes]):
+def test_response_stream_that_ends_early_raises_response_error(messages: list[bytes]):
     stream = begin()
     for raw in messages:
         stream.receive(raw)

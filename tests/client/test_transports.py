@@ -46,7 +46,7 @@ import signal, sys
 import numpy as np
 from tensor_reshape.client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
 with Client(sys.argv[1]) as client:
     try:
         client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
@@ -111,13 +111,13 @@ def reshape(client: Client, **fields: Any) -> object:
     return client.reshape(LARGE, [-1], special_zero=False, transfer="stream", **{"timeout": WAIT_SECONDS, **fields})
 
 
-def test_started_call_returns_its_response(calls: Transport):
+def test_finish_returns_the_response_of_a_started_call(calls: Transport):
     assert calls.send(PATH, b"a question", SECONDS, ()) == b"a question"
     started = [calls.start(PATH, request, SECONDS, ()) for request in (b"one", b"two")]
     assert [call.finish() for call in started] == [b"one", b"two"]
 
 
-def test_signal_does_not_interrupt_the_start_of_a_call(calls: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_signal_during_the_start_of_a_call_loses_no_response(calls: Transport, monkeypatch: pytest.MonkeyPatch):
     # The worst time for a signal: the call has begun, and no thread waits for its events yet.
     run, here = _channel._run_channel_spin_thread, threading.current_thread()
     assert here is threading.main_thread()
@@ -131,7 +131,7 @@ def test_signal_does_not_interrupt_the_start_of_a_call(calls: Transport, monkeyp
     assert calls.start(PATH, b"a question", SECONDS, ()).finish() == b"a question"
 
 
-def test_call_starts_in_the_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_call_starts_in_the_contextvars_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
     name, seen = ContextVar[str]("name"), list[str]()
     name.set("the caller's")
     method = SimpleNamespace(future=lambda *_: seen.append(name.get()))  # like an interceptor of a tracer
@@ -140,7 +140,7 @@ def test_call_starts_in_the_context_of_its_caller(unanswered: Transport, monkeyp
     assert seen == ["the caller's"]
 
 
-def test_grpcio_error_becomes_an_error_of_the_sdk(unanswered: Transport):
+def test_grpcio_error_becomes_an_sdk_error(unanswered: Transport):
     with pytest.raises(UnavailableError) as caught:
         unanswered.send(PATH, b"", SECONDS, ())
     assert caught.value.__context__ is None  # a context would keep the call alive
@@ -148,13 +148,13 @@ def test_grpcio_error_becomes_an_error_of_the_sdk(unanswered: Transport):
         unanswered.send_when_ready(PATH, b"", 0.2, ())
 
 
-def test_empty_response_differs_from_a_missing_one():
+def test_missing_response_raises_response_error_unlike_an_empty_one():
     assert check_answer(b"") == b""
     with pytest.raises(ResponseError, match="without a response"):
         check_answer(None)
 
 
-def test_missing_thread_is_a_service_error(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+def test_call_raises_service_error_if_no_thread_can_start(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
     def reject(_: threading.Thread) -> None:
         message = "can't start new thread"
         raise RuntimeError(message)
@@ -179,7 +179,7 @@ ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_stream_raises_the_status_of_the_server_while_sending(name: str):
+def test_stream_raises_the_server_status_while_still_sending(name: str):
     behave, kind, text = ENDS[name]
     with (
         run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address,
@@ -190,19 +190,19 @@ def test_stream_raises_the_status_of_the_server_while_sending(name: str):
     assert text in str(caught.value)
 
 
-def test_stream_ends_when_the_server_does_not_know_it():
+def test_stream_to_an_unknown_method_raises_unimplemented():
     with run_stock({}) as address, Client(address) as client, pytest.raises(ServiceError) as caught:
         reshape(client)
     assert caught.value.code is grpc.StatusCode.UNIMPLEMENTED
 
 
 @pytest.mark.usefixtures("impatience")
-def test_stream_without_a_server_is_a_connection_error():
+def test_stream_without_a_server_raises_a_connection_error():
     with Client(NOBODY) as client, pytest.raises(UnavailableError):
         reshape(client)
 
 
-def test_stream_to_a_server_that_does_not_read_ends_at_the_deadline():
+def test_stream_to_an_unreading_server_ends_at_its_deadline():
     held = Held()
     with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
         while (
@@ -255,10 +255,10 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # which is not looked at
+        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # the argument is not used
 
 
-def test_threads_of_a_stream_end_with_it(server: ServerProcess):
+def test_stream_threads_end_with_the_stream(server: ServerProcess):
     during: set[threading.Thread] = set()
     before = set(threading.enumerate())
     with Client(server.address, chunk_bytes=10) as client:
@@ -276,7 +276,7 @@ def test_threads_of_a_stream_end_with_it(server: ServerProcess):
     assert not any(thread.is_alive() for thread in started)
 
 
-def test_threads_of_a_rejected_stream_end_with_it():
+def test_threads_of_a_rejected_stream_end_with_the_stream():
     def reject(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from ()
         next(requests)  # the request was sent, and the sending thread waits for a response

@@ -1,4 +1,4 @@
-"""The clients of other languages and libraries, each installed when the first test asks for it."""
+"""The clients of other languages and libraries. Each is installed when a test first needs it."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,7 +11,7 @@ from verification.clients.programs import LackingError, Program, find_programs
 
 @pytest.fixture(scope="session")
 def find_program() -> Callable[[str], Program]:
-    """Returns a program, ready to run; the test is skipped where the machine lacks what it needs."""
+    """Returns an installed program. The test is skipped if the machine lacks something that the program needs."""
 
     @cache
     def find(name: str) -> Program:
@@ -19,7 +19,7 @@ def find_program() -> Callable[[str], Program]:
         try:
             program.install()
         except LackingError as error:
-            pytest.skip(f"{name} is not there: {error}")
+            pytest.skip(f"{name} cannot be installed: {error}")
         return program
 
     return find
@@ -27,5 +27,5 @@ def find_program() -> Callable[[str], Program]:
 
 @pytest.fixture(scope="session")
 def find_server(start_once: Callable[..., ServerProcess], server: ServerProcess) -> Callable[[Program], ServerProcess]:
-    """Returns the server that a program asks: one for all that need no flags of their own."""
+    """Returns the server for a program: a shared one, unless the program needs a server with other flags."""
     return lambda program: start_once(*program.server) if program.server else server

@@ -1,4 +1,4 @@
-"""The pages on clients show the shortest call of each client, and the call prints what its comments say."""
+"""The pages on clients show the shortest call of each client, and the call prints the output in its comments."""
 
 import re
 from collections.abc import Callable
@@ -13,11 +13,11 @@ PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("*.md")
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for its packages
+pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
 
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
-def test_shortest_program_of_each_page_prints_its_comments(
+def test_documented_client_programs_print_the_output_in_their_comments(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
     text = (ROOT / program.page).read_text()

@@ -1,4 +1,4 @@
-"""Node's package of the contract holds its files, and a stock client needs nothing else."""
+"""The Node package of the protobuf definition contains its files, and a stock client needs nothing else."""
 
 import subprocess
 from collections.abc import Callable
@@ -17,10 +17,10 @@ def run(command: list[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-def test_grpc_js_calls_with_the_files_of_the_package(
+def test_grpc_js_client_works_with_the_published_proto_files(
     find_program: Callable[[str], Program], server: ServerProcess, tmp_path: Path
 ):
-    grpc_js = find_program("grpc_js")  # where it can be installed, there is npm
+    grpc_js = find_program("grpc_js")  # if it can be installed, npm exists
     run(["npm", "pack", "--pack-destination", tmp_path, PROTOS], tmp_path)
     (tmp_path / "package.json").write_text("{}")
     run(["npm", "install", "--no-audit", "--no-fund", next(tmp_path.glob("*.tgz"))], tmp_path)

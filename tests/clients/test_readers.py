@@ -1,7 +1,7 @@
-"""Node's readers of messages read what the rules give.
+"""Node's protobuf parsers read the values that the rules give.
 
-Each reader in use has its own way with numbers that are longer than they must be. protobufjs 6 and 7 do not say that
-they have lost their place: they answer without dims.
+The parsers handle numbers differently that are longer than necessary. protobufjs 6 and 7 report no error after they
+have lost their position, and return a result without dims.
 """
 
 import json
@@ -14,19 +14,21 @@ from server_processes import ServerProcess
 from verification.clients.answers import find_difference
 from verification.clients.programs import Program
 
-pytestmark = pytest.mark.timeout(400)  # the first test of a client waits for its packages
+pytestmark = pytest.mark.timeout(400)  # the first test of a client installs its packages
 
 LOADERS = {f"protobufjs {version}": f"proto-loader-over-protobufjs-{version}" for version in (6, 7, 8)}
 
 
 def find_differences(program: Program, server: ServerProcess, **options: str) -> list[str]:
-    """Returns what a reader makes of all calls that is not as it must be."""
+    """Returns the wrong results of a parser over all calls."""
     answers = program.ask(server.address, CALLS, **options)
     return list(filter(None, map(find_difference, CALLS, answers)))
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_protobufjs_reads_every_response(find_program: Callable[[str], Program], server: ServerProcess, name: str):
+def test_protobufjs_decodes_every_server_response(
+    find_program: Callable[[str], Program], server: ServerProcess, name: str
+):
     program, loader = find_program("grpc_js"), LOADERS[name]
     modules = program.environment / "node_modules"
     own, shared = modules / loader / "node_modules/protobufjs", modules / "protobufjs"
@@ -36,5 +38,5 @@ def test_protobufjs_reads_every_response(find_program: Callable[[str], Program],
     assert find_differences(program, server, loader=loader) == []
 
 
-def test_protobuf_es_reads_every_response(find_program: Callable[[str], Program], server: ServerProcess):
+def test_protobuf_es_decodes_every_server_response(find_program: Callable[[str], Program], server: ServerProcess):
     assert find_differences(find_program("connect_node"), server) == []

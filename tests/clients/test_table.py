@@ -1,6 +1,6 @@
-"""Every client that can be installed gets what the rules give, in every row of the table.
+"""Every client that can be installed gets the results of the rules, in every row of the table.
 
-A client that is a process for each call makes some calls of each row here, and all in `scripts/verify clients`.
+A client that starts a process for each call makes only some calls of each row, and all in `scripts/verify clients`.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from verification.clients.matrices import run_table
 from verification.clients.programs import Program, find_programs
 from verification.clients.rows import TABLES
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for its packages
+pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
 
 
 @pytest.mark.parametrize(
     ("name", "table"), [(program.name, table) for program in find_programs() for table in program.tables]
 )
-def test_each_client_gets_the_results_of_the_rules(
+def test_clients_in_other_languages_get_the_expected_results(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], name: str, table: str
 ):
     program = find_program(name)
@@ -26,7 +26,7 @@ def test_each_client_gets_the_results_of_the_rules(
     assert {row: cell.differences for row, cell in cells.items() if cell.differences} == {}
 
 
-def test_programs_name_tables_and_rows_that_exist():
+def test_client_program_exceptions_refer_to_existing_table_rows():
     for program in find_programs():
         rows = {row for table in program.tables for row in TABLES[table]}
         assert program.exceptions.keys() <= rows, program.name

@@ -39,12 +39,12 @@ INVALID: list[dict[str, Any]] = [
 ]
 
 
-def test_dim_has_several_notations():
+def test_conformance_answer_accepts_several_dim_notations():
     for dim, read in DIMS:
         assert read_answer({"shape": [dim]}) == ShapeAnswer((read,)), dim  # type: ignore[arg-type] # a dim
 
 
-def test_answer_is_a_shape_a_rejection_or_unsupported():
+def test_conformance_answer_is_parsed_as_shape_rejection_or_unsupported():
     assert read_answer({"shape": None, "more": 1}) == ShapeAnswer(None)
     assert read_answer({"shape": [2], "error": None, "unsupported": None}) == ShapeAnswer((2,))
     view = {"possibility": "possible", "strides": [1]}
@@ -55,6 +55,6 @@ def test_answer_is_a_shape_a_rejection_or_unsupported():
 
 
 @pytest.mark.parametrize("record", INVALID, ids=lambda record: repr(record)[:40])
-def test_other_records_are_invalid(record: dict[str, Any]):
+def test_invalid_conformance_answer_records_are_rejected(record: dict[str, Any]):
     with pytest.raises(InvalidAnswerError):
         read_answer(record)

@@ -18,7 +18,7 @@ CASE = {
 }
 
 
-def test_line_becomes_queries_without_its_answer():
+def test_conformance_case_line_becomes_one_query_per_operation():
     static, reshape = split_line(CASE)
     assert (static.id, reshape.id) == ("inferred/six@static_reshape", "inferred/six@reshape")
     query = {"id": static.id, "operation": "static_reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
@@ -27,7 +27,7 @@ def test_line_becomes_queries_without_its_answer():
     assert all("special_zero" not in case.query for case in split_line(without))
 
 
-def test_each_case_is_listed_once_by_size_and_rule():
+def test_list_cases_returns_each_conformance_case_once():
     files = sorted((ROOT / "conformance" / "cases").rglob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     cases = list_cases({file.parent.name for file in files})
@@ -36,7 +36,7 @@ def test_each_case_is_listed_once_by_size_and_rule():
     assert list_cases([]) == []
 
 
-def test_runner_uses_the_cases_of_the_repository():
+def test_conformance_runner_uses_the_cases_of_the_repository():
     schema = json.loads((ROOT / "conformance" / "schema.json").read_text())
     assert tuple(schema["$defs"]["case"]["properties"]["rule"]["enum"]) == RULES
     assert read_version() == (ROOT / "conformance" / "VERSION").read_text().strip()

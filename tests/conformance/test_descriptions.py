@@ -23,7 +23,7 @@ ANSWERS: list[tuple[Json | None, str]] = [
 ]
 
 
-def test_query_is_one_line():
+def test_conformance_query_is_described_on_one_line():
     plain = "reshape of [2, 3] to [-1], special_zero false"
     rows: list[tuple[Json, str]] = [
         ({}, plain),
@@ -38,7 +38,7 @@ def test_query_is_one_line():
     assert describe_query({"operation": "reshape", "data": [], "shape": []}) == "reshape of [] to []"
 
 
-def test_any_answer_fits_in_one_short_line():
+def test_conformance_answer_is_described_on_one_short_line():
     for answer, text in ANSWERS:
         assert describe_answer(answer) == text, answer
     assert len(describe_shape(list(range(100_000)))) < 500

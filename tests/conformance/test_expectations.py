@@ -14,7 +14,7 @@ RUN = {WRONG.id, BOUNDED.id, LATER.id}
 EXPECTED = {WRONG.id: "wrong_shape", BOUNDED.id: "weaker"}
 
 
-def test_file_expects_all_differences_of_a_run(tmp_path: Path):
+def test_expectation_file_contains_all_differences_of_a_conformance_run(tmp_path: Path):
     path = tmp_path / "expect.json"
     path.write_text(write_expectation(RESULTS))
     assert read_expectation(path) == EXPECTED
@@ -26,7 +26,7 @@ def test_file_expects_all_differences_of_a_run(tmp_path: Path):
             read_expectation(path)
 
 
-def test_differences_are_new_changed_or_gone():
+def test_conformance_differences_are_compared_with_the_expected_ones():
     assert compare(make_results((WRONG, {"unsupported": "no"})), {}, RUN) == ({}, {})
     assert compare(RESULTS, {BOUNDED.id: "weaker"}, RUN).new == {WRONG.id: "wrong_shape"}
     changed = compare(RESULTS, {**EXPECTED, WRONG.id: "crash"}, RUN)

@@ -32,7 +32,7 @@ def run_function(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name:
     return reply.failure if reply.record is None else reply.record
 
 
-def test_function_runs_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_conformance_function_runs_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     record = run_function(tmp_path, monkeypatch, "query['shape'] = [6]; return {'shape': [6], 'pid': os.getpid()}")
     assert isinstance(record, dict)
     assert (record["id"], record["shape"]) == ("inferred/six@reshape", [6])
@@ -43,16 +43,18 @@ def test_function_runs_in_its_own_process(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("code", ["os.abort()", "ctypes.string_at(0)", "1 / 0", "raise SystemExit", "return 5"])
-def test_failure_of_a_function_has_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
+def test_failing_conformance_function_gets_a_crash_or_garbage_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+):
     assert run_function(tmp_path, monkeypatch, code) in {Verdict.CRASH, Verdict.GARBAGE}
 
 
-def test_function_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_conformance_function_is_loaded_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert run_function(tmp_path, monkeypatch, "return {}", "mine:nothing") is Verdict.CRASH
     assert load_function("json.decoder:JSONDecoder.decode").__name__ == "decode"
 
 
-def test_exceptions_count_as_responses():
+def test_exceptions_of_a_conformance_function_count_as_answers():
     def reject(query: Json) -> Json:
         raise ValueError(query["id"])
 

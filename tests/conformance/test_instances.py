@@ -28,7 +28,7 @@ FOUND: list[tuple[AnyQuestion, int, Interval, tuple[int, ...] | None]] = [
 ]
 
 
-def test_existing_instance_is_found():
+def test_instance_search_finds_an_existing_counterexample():
     for question, index, part, output in FOUND:
         found = find_outside(question, index, part)
         assert found is not None, question
@@ -36,14 +36,14 @@ def test_existing_instance_is_found():
         assert output in {None, found.output}, question
 
 
-def test_no_instance_lies_outside_the_tight_result():
+def test_instance_search_finds_nothing_outside_a_tight_result():
     for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 is not divisible by 4
         assert find_outside(read([[2, 4], 6], [-1, 4]), 0, part) is None, part
     names = [f"N{index}:2..1000" for index in range(12)]
     assert find_outside(read(names, [-1]), 0, Interval(2**61 - 1, 2**61 - 1)) is None  # a prime: the search is bounded
 
 
-def test_instances_have_their_names_and_are_accepted():
+def test_listed_instances_assign_every_symbol_and_are_accepted():
     instances = list(islice(list_instances(read(["N:2..4", "M:1..2"], [-1])), 100))
     assert {(case.names["N"], case.names["M"]) for case in instances} == {(n, m) for n in (2, 3, 4) for m in (1, 2)}
     assert all(case.output == (case.names["N"] * case.names["M"],) for case in instances)

@@ -33,7 +33,7 @@ def read(folder: Path, expected: dict[str, str]) -> tuple[JUnitXml, dict[str, Te
     return xml, {test.name.partition("@")[0]: test for test in tests}
 
 
-def test_differences_fail_unless_they_are_expected(tmp_path: Path):
+def test_junit_report_fails_unexpected_differences(tmp_path: Path):
     _, cases = read(tmp_path, {})
     assert {name: [*map(type, case.result)] for name, case in cases.items()} == KINDS
     _, cases = read(tmp_path, EXPECTED)
@@ -42,7 +42,7 @@ def test_differences_fail_unless_they_are_expected(tmp_path: Path):
     assert kinds == KINDS | {"partial/expected": [Skipped], "partial/gone": [Failure]}
 
 
-def test_suites_are_rules_and_have_the_right_counts(tmp_path: Path):
+def test_junit_report_has_a_suite_with_counts_per_rule(tmp_path: Path):
     xml, _ = read(tmp_path, {})
     counts = (xml.tests, xml.failures, xml.errors, xml.skipped)
     assert [(suite.name, suite.tests) for suite in xml] == [("inferred", 3), ("partial", 5)]
@@ -50,7 +50,7 @@ def test_suites_are_rules_and_have_the_right_counts(tmp_path: Path):
     assert (xml.tests, xml.failures, xml.errors, xml.skipped) == counts == (8, 2, 2, 1)
 
 
-def test_failure_has_the_difference_and_the_sentence_that_decides(tmp_path: Path):
+def test_junit_failure_contains_the_difference_and_the_violated_rule(tmp_path: Path):
     _, cases = read(tmp_path, {})
     (failure,) = cases["inferred/wrong"].result
     assert (failure.message, failure.type) == ("dim 0 is 7, not 6", "wrong_shape")

@@ -16,12 +16,12 @@ CASES = {path: [json.loads(line) for line in path.read_text().splitlines()] for 
 
 
 @pytest.mark.repository  # it asks the rules all questions again, which takes 20 s
-def test_each_case_agrees_with_the_rules():
+def test_each_conformance_case_agrees_with_the_rules():
     assert [case["id"] for path in FILES for case in CASES[path] if is_stale(case)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=["/".join(path.parts[-2:]) for path in FILES])
-def test_each_case_follows_the_schema(path: Path):
+def test_each_conformance_case_follows_the_json_schema(path: Path):
     # Most lines of the full size are alike but for their numbers, and each takes a millisecond.
     cases = CASES[path][:: 20 if path.parent.name == "full" else 1]
     assert [(case["id"], error.message) for case in cases for error in VALIDATOR.iter_errors(case)] == []
@@ -60,7 +60,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_schema_rejects_invalid_cases():
+def test_json_schema_rejects_invalid_conformance_cases():
     Draft202012Validator.check_schema(SCHEMA)
     cases = {case["id"]: case for path in FILES if path.parent.name == "core" for case in CASES[path]}
     for name, change in WRONG:
@@ -68,7 +68,7 @@ def test_schema_rejects_invalid_cases():
         assert not VALIDATOR.is_valid(cases[name] | change), (name, change)
 
 
-def test_answer_may_say_less_than_a_case():
+def test_answer_schema_accepts_less_precise_answers_than_cases():
     validator = Draft202012Validator({**SCHEMA, "$ref": "#/$defs/answer"})
     answers: list[dict[str, Any]] = [
         {"shape": [[1, 2], {"min": 1, "max": None}, {"min": 1}, None, 2**70], "more": 1},
@@ -80,7 +80,7 @@ def test_answer_may_say_less_than_a_case():
     assert not validator.is_valid({"shape": [1]})
 
 
-def test_each_case_has_an_id_of_its_own_and_a_source():
+def test_each_conformance_case_has_a_unique_id_and_a_source():
     cases = [case for path in FILES for case in CASES[path]]
     assert len({case["id"] for case in cases}) == len(cases)
     sources = ("oneDNN Graph", "OpenVINO", "this project")

@@ -50,7 +50,7 @@ def is_sendable(case: Case) -> bool:
     return small and len(case["data"]) <= 64 and math.prod(case["data"]) <= MAX_VOLUME
 
 
-def test_recorded_library_results_agree_with_the_cases():
+def test_recorded_library_results_agree_with_the_conformance_cases():
     for operation, count in COUNTS.items():
         cases = load_known_cases(operation)
         assert len(cases) == count, operation
@@ -59,13 +59,13 @@ def test_recorded_library_results_agree_with_the_cases():
         assert [name for name, recorded, answer in told if ("error" in recorded) is not ("error" in answer)] == []
 
 
-def test_independent_reading_agrees_with_every_case():
+def test_second_implementation_agrees_with_every_known_conformance_case():
     others = {"expected", "strides", "data_type"}
     asked = [(case, one) for case, one in list_inferences() if is_known(one) and not others & one.keys()]
     assert [question["id"] for case, question in asked if not is_right(case, read_plainly(question))] == []
 
 
-def test_server_agrees_with_every_case(client: Client):
+def test_server_agrees_with_every_conformance_case(client: Client):
     asked = [(case, question) for case, question in list_inferences() if "special_zero" in question]
     queries = [make_query(question) for _, question in asked]
     # Call after call: on a busy machine, one of several at once might wait too long for room.
@@ -78,7 +78,7 @@ def test_server_agrees_with_every_case(client: Client):
 
 
 @pytest.mark.parametrize("operation", COUNTS)
-def test_server_executes_every_case_that_fits_in_memory(client: Client, operation: str):
+def test_server_executes_every_conformance_case_that_fits_in_memory(client: Client, operation: str):
     cases = [case for case in load_known_cases(operation) if is_sendable(case)]
     answers = [(case["id"], execute(client, case, operation), case["answer"].get("shape")) for case in cases]
 

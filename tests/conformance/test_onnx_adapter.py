@@ -23,7 +23,7 @@ def ask(implementation: str, *questions: dict[str, Any]) -> list[dict[str, Any]]
     return answers
 
 
-def test_inference_agrees_with_onnx():
+def test_onnx_adapter_agrees_with_onnx_shape_inference():
     unanswered = "Dimension could not be inferred: incompatible shapes"
     limits = {"unsupported": "ONNX bounds no rank and no element type, as the graph operations do."}
     ones, dynamic = [1] * 13, {"operation": "dynamic_reshape"}
@@ -50,12 +50,12 @@ def test_inference_agrees_with_onnx():
     assert ask("onnx", *(question for question, _ in rows)) == [answer for _, answer in rows]
 
 
-def test_inference_without_propagation_knows_the_length_of_a_computed_target():
+def test_onnx_without_data_propagation_infers_only_the_output_rank():
     questions = ({"data": [2, 3], "shape": [3, 2], "operation": "dynamic_reshape"}, {"data": [2, 3], "shape": [3, 2]})
     assert ask("onnx-without-propagation", *questions) == [{"shape": [None, None]}, {"shape": [3, 2]}]
 
 
-def test_evaluator_takes_bytes_and_shapes_that_no_memory_holds():
+def test_onnx_reference_adapter_accepts_packed_bytes_and_huge_shapes():
     packed = {"data": [3], "shape": [3, 1], "data_type": "u4", "bytes": "2103"}
     answers = ask("onnx-reference", packed, {"data": [2**62], "shape": [2**31, -1]})
     assert answers == [{"shape": [3, 1], "bytes": "2103"}, {"shape": [2**31, 2**31]}]

@@ -30,13 +30,13 @@ def read_type(case: Case) -> DataType:
     return DataType[case["data_type"].upper()]
 
 
-def test_recorded_cases_have_every_packed_type_and_f8e8m0():
+def test_recorded_openvino_cases_cover_every_packed_data_type():
     packed = {data_type for data_type in DataType if data_type.is_packed}
     assert (len(CASES), set(map(read_type, CASES))) == (54, packed | {DataType.F8E8M0})
     assert len(LAYOUTS) == 162
 
 
-def test_server_returns_the_recorded_bytes(server: ServerProcess):
+def test_server_returns_the_bytes_recorded_from_openvino(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
         for case in (*CASES, *LAYOUTS):
@@ -59,7 +59,7 @@ def test_server_returns_the_recorded_bytes(server: ServerProcess):
             assert list(output.strides) == [], case["id"]
 
 
-def test_array_has_the_elements_and_bytes_of_openvino():
+def test_packed_arrays_have_the_elements_and_bytes_of_openvino():
     for case in CASES:
         data_type, raw = read_type(case), bytes.fromhex(case["bytes"])
         assert count_bytes(data_type, case["data"]) == len(raw), case["id"]
@@ -92,7 +92,7 @@ def read_picture(picture: str, raw: bytes, count: int) -> list[int]:
     return elements
 
 
-def test_page_and_contract_draw_the_right_picture_of_every_packed_type():
+def test_documented_bit_layouts_of_packed_types_are_correct():
     found = PICTURES.findall((ROOT / "docs" / "concepts" / "element-types.md").read_text())
     pictures = {name: picture for names, picture in found for name in names.split(", ")}
     contract = (ROOT / "protos" / "tensor_reshape" / "v1" / "tensor.proto").read_text()

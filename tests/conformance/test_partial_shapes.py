@@ -64,7 +64,7 @@ def list_symbolic() -> list[tuple[Case, ShapeAnswer]]:
     return [(case, answer) for case, answer in list_answered() if "symbols" in case["recorded"]]
 
 
-def test_results_are_as_narrow_as_recorded():
+def test_inferred_partial_shapes_are_as_narrow_as_openvino_results():
     assert (len(PARTIAL), len(SYMBOLIC)) == (1795, 747)
     errors = [case for case in CASES if "error" in case["recorded"]]
     assert [name_case(case) for case in errors if infer_case(case) is not None] == []
@@ -72,18 +72,18 @@ def test_results_are_as_narrow_as_recorded():
     assert set(wider) == UNKNOWN_RANK
 
 
-def test_case_that_only_we_reject_has_no_instance():
+def test_partial_shape_rejected_only_by_us_has_no_instance():
     rejected = {name_case(case): case for case, answer in answer_shapes() if answer is None}
     assert rejected.keys() >= IMPOSSIBLE.keys()
     others = [name for name in rejected if name not in IMPOSSIBLE]
     assert [name for name in others if any(find_any(read_partial_case(rejected[name])))] == []
 
 
-def test_many_results_are_narrower_than_library_results():
+def test_many_inferred_shapes_are_narrower_than_openvino_results():
     assert count_tighter()["strictly tighter: a narrower dim"] >= 226
 
 
-def test_every_dim_with_a_name_of_openvino_is_named_or_known():
+def test_dims_that_openvino_labels_are_named_or_known():
     weaker = [
         (name_case(case), index, str(dim), names)
         for case, answer in list_symbolic()
@@ -97,7 +97,7 @@ def _is_named(dim: AnyDim, names: Sequence[str]) -> bool:
     return isinstance(dim, int) or find_name(dim) in names
 
 
-def test_every_pair_that_openvino_merges_is_equal_or_known():
+def test_dims_that_openvino_merges_are_equal_or_known():
     missing = [
         (name_case(case), group)
         for case, answer in list_symbolic()
@@ -118,7 +118,7 @@ def _are_known(case: Case, answer: ShapeAnswer, names: set[str]) -> bool:
     return bool(named) and all(isinstance(dim, int) for dim in named)
 
 
-def test_unconditional_equality_holds_in_every_instance():
+def test_reported_dim_equality_holds_in_every_instance():
     wrong = [
         (name_case(case), accepted)
         for case, answer in list_symbolic()

@@ -28,14 +28,14 @@ def run(code: str, timeouts: Timeouts = TIMEOUTS) -> tuple[Outcome, list[bytes]]
     return asyncio.run(exchange_lines(write_program(code), LINES, receive, timeouts)), received
 
 
-def test_program_reads_the_lines_and_then_its_end():
+def test_conformance_program_receives_all_lines_and_end_of_file():
     outcome, received = run("for line in sys.stdin.read().split(): print('a' + line)")
     assert (outcome.end, received) == (End.ANSWERED, [b"a1", b"a2", b"a3"])
     outcome, received = run("sys.stdout.write('a1\\na2\\na3')")  # the last line needs no end
     assert (outcome.end, received[-1]) == (End.ANSWERED, b"a3")
 
 
-def test_outcome_has_the_exit_code_and_the_end_of_standard_error():
+def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
     assert run("print('a'); sys.exit('so it is')")[0] == Outcome(End.EXITED, 1, "so it is")
     assert run("os.kill(os.getpid(), signal.SIGSEGV)")[0].code == -signal.SIGSEGV
     outcome, _ = run("sys.stderr.write('x' * 1000000 + 'end')")
@@ -43,7 +43,7 @@ def test_outcome_has_the_exit_code_and_the_end_of_standard_error():
     assert len(outcome.tail) <= processes._TAIL_BYTES
 
 
-def test_silence_ends_the_program():
+def test_conformance_program_without_output_is_stopped():
     assert run("time.sleep(1000)", Timeouts(0.2, 60))[0].end is End.SILENT
     assert run("print('a', flush=True); time.sleep(1000)", Timeouts(60, 0.2))[0].end is End.SILENT
     # Lines that are not answers count as silence.
@@ -52,18 +52,18 @@ def test_silence_ends_the_program():
 
 
 @pytest.mark.parametrize("written", ["'b' * 65536", "'b' * 65535 + '\\n'", "'\\n' * 1000"])
-def test_flood_ends_the_program(written: str):
+def test_conformance_program_with_excessive_output_is_stopped(written: str):
     outcome, received = run(f"while True: sys.stdout.write({written})")
     assert outcome.end is End.FLOODED
     assert sum(map(len, received)) <= processes.MAX_STRAY_BYTES + processes._READ_BYTES
 
 
-def test_program_that_only_closes_its_output_is_killed(monkeypatch: pytest.MonkeyPatch):
+def test_conformance_program_that_only_closes_its_output_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(processes, "_EXIT_SECONDS", 0.2)
     assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(End.EXITED, None, "")
 
 
-def test_processes_of_the_program_are_killed_with_it(tmp_path: Path):
+def test_child_processes_of_a_conformance_program_are_killed(tmp_path: Path):
     path = tmp_path / "child"
     run(f"""
         import subprocess
@@ -78,7 +78,7 @@ def test_processes_of_the_program_are_killed_with_it(tmp_path: Path):
     assert not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
 
 
-async def test_program_is_killed_if_the_exchange_is_cancelled(tmp_path: Path):
+async def test_conformance_program_is_killed_on_cancellation(tmp_path: Path):
     path, received = tmp_path / "child", asyncio.Event()
 
     def receive(_line: bytes) -> bool:

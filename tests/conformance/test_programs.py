@@ -18,7 +18,7 @@ def few_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_MAX_FAILURES", 3)
 
 
-def test_answers_belong_to_their_ids_or_are_in_order():
+def test_conformance_answers_are_matched_by_id_or_order():
     shapes = [{"shape": [number]} for number in range(5)]
     by_id = "write({'id': query['id'], 'shape': [int(query['id'][9])]})"
     assert run_code(f"for query in reversed(list(queries())): {by_id}")[0] == shapes
@@ -30,7 +30,7 @@ def test_answers_belong_to_their_ids_or_are_in_order():
     assert why[2] == "the answer is not a JSON object: {oh"
 
 
-def test_lines_with_unknown_ids_are_ignored():
+def test_answer_lines_with_unknown_ids_are_ignored():
     code = f"""
         print("loading", [1], flush=True)
         for query in queries(): print("warning"); {ANSWER}; write({{'id': 'x'}})
@@ -42,7 +42,7 @@ def test_lines_with_unknown_ids_are_ignored():
         run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
 
 
-def test_program_may_introduce_itself():
+def test_conformance_program_may_send_its_name_and_versions():
     code = """
         write({'implementation': {'name': 'mine', 'versions': {'lib': '1'}}})
         for query in queries(): write({'shape': [6]})
@@ -60,7 +60,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_crash_affects_only_its_query(crash: str):
+def test_crash_of_a_conformance_program_affects_only_its_query(crash: str):
     answers, why, _ = run_code(f"""
         for query in queries():
             if query['id'].startswith('inferred/2'): {crash}
@@ -69,7 +69,7 @@ def test_crash_affects_only_its_query(crash: str):
     assert (answers, why[2]) == ([RIGHT, RIGHT, "crash", RIGHT, RIGHT], CRASHES[crash])
 
 
-def test_crash_of_a_program_that_reads_all_first_is_found():
+def test_crashing_query_is_identified_if_all_input_is_read_first():
     code = f"""
         all = list(queries())
         if any(query['id'].startswith('inferred/13@') for query in all): os.abort()
@@ -78,7 +78,7 @@ def test_crash_of_a_program_that_reads_all_first_is_found():
     assert run_code(code, count=40)[0] == [*[RIGHT] * 13, "crash", *[RIGHT] * 26]
 
 
-def test_hang_affects_only_its_query(monkeypatch: pytest.MonkeyPatch):
+def test_hang_of_a_conformance_program_affects_only_its_query(monkeypatch: pytest.MonkeyPatch):
     code = """
         for query in queries():
             if query['id'].startswith('inferred/{number}'): time.sleep(1000)
@@ -90,7 +90,7 @@ def test_hang_affects_only_its_query(monkeypatch: pytest.MonkeyPatch):
     assert run_code(code.format(number=0, ANSWER=ANSWER), seconds=1)[0] == ["hang", *[RIGHT] * 4]
 
 
-def test_program_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_conformance_program_that_never_answers_raises_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     with pytest.raises(ProgramError, match=r"^exit code 1: no such library$"):
         run_code("sys.exit('no such library')", count=500)
     with pytest.raises(ProgramError, match=r"^the program ended without an answer$"):
@@ -101,12 +101,12 @@ def test_program_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch,
     assert len((tmp_path / "starts").read_text()) == 2  # it is started only twice
 
 
-def test_program_may_answer_without_reading():
+def test_conformance_program_may_answer_without_reading_its_input():
     code = "os.close(0)\nfor number in range(400): write({'id': f'inferred/{number}@reshape', 'shape': [6]})"
     assert run_code(code, count=400)[0] == [RIGHT] * 400
 
 
-def test_reply_to_endless_output_is_short():
+def test_endless_program_output_is_truncated_in_the_report():
     endless_answer = 'print(end=\'{"id": "inferred/0@reshape", "shape": [\')\nwhile True: print(end=\'1, \' * 65536)'
     for code, failure in (
         (endless_answer, "garbage"),
@@ -116,7 +116,7 @@ def test_reply_to_endless_output_is_short():
         assert (answers, len(why[0]) < 1000) == ([failure], True), code
 
 
-def test_line_without_an_answer_is_garbage():
+def test_output_line_without_a_valid_answer_is_garbage():
     for value in (
         "[" * 50_000,
         '{"id": 1}',
@@ -135,7 +135,7 @@ def test_line_without_an_answer_is_garbage():
         assert all(one == "garbage" or "shape" not in one for one in answers[1:]), value[:40]
 
 
-def test_program_that_ends_early_is_restarted_for_the_rest(tmp_path: Path):
+def test_conformance_program_that_exits_early_is_restarted(tmp_path: Path):
     answers, _, _ = run_code(f"for number, query in zip(range(2), queries()): {ANSWER}")
     assert answers == [RIGHT] * 5
     # After many failures in a row, the program must answer a query again.
@@ -150,6 +150,6 @@ def test_program_that_ends_early_is_restarted_for_the_rest(tmp_path: Path):
     assert [replies[case.id].record is not None for case in cases] == [True] * 5 + [False] * 195
 
 
-def test_missing_program_is_an_error():
+def test_missing_conformance_program_raises_an_error():
     with pytest.raises(FileNotFoundError):
         asyncio.run(ProgramRunner(("no-such-program",), 1).run(make_cases(1)))

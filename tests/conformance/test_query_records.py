@@ -33,7 +33,7 @@ def read(line: Line) -> ShapeQuery:
     return read_record({**PLAIN, **line})
 
 
-def test_keys_of_a_line_become_fields_of_the_query():
+def test_json_keys_of_a_line_become_query_fields():
     for line, field, value in KEYS:
         assert getattr(read(line), field) == value, line
 
@@ -45,7 +45,7 @@ def print_dim(dim: object) -> object:
     return printed
 
 
-def test_printed_dim_is_parsed_to_the_same_dim():
+def test_dim_written_as_json_is_parsed_to_the_same_dim():
     dims = [
         *(7, None, "N", "4*C", "2..8", "'any: name, at all'", [2, 8], [2, None]),
         *({"min": 2, "max": 8}, {"min": 1, "max": None, "name": "N"}, {"min": 0, "max": 9, "name": "seq + past"}),
@@ -55,18 +55,18 @@ def test_printed_dim_is_parsed_to_the_same_dim():
 
 
 @pytest.mark.parametrize("key", ["data", "shape"])
-def test_line_without_a_shape_is_rejected(key: str):
+def test_json_query_without_a_shape_is_rejected(key: str):
     with pytest.raises(InvalidRequestError) as caught:
         read_record({name: value for name, value in PLAIN.items() if name != key})
     assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, key)
 
 
-def test_line_with_data_from_needs_no_data():
+def test_json_query_with_data_from_needs_no_data():
     query = read_record({"data_from": 0, "shape": [-1], "special_zero": False})
     assert (query.data_shape, query.data_from) == (None, 0)
 
 
-def test_a_line_without_special_zero_is_left_to_the_rules():
+def test_json_query_without_special_zero_is_rejected_later_by_inference():
     assert read_record({"data": [1], "shape": [1]}).special_zero is None
 
 
@@ -86,13 +86,13 @@ def test_a_line_without_special_zero_is_left_to_the_rules():
     ],
     ids=str,
 )
-def test_invalid_query_error_names_the_field(line: Line, field: str):
+def test_error_for_an_invalid_json_query_names_the_field(line: Line, field: str):
     with pytest.raises(InvalidRequestError) as caught:
         read(line)
     assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, field)
 
 
-def test_line_may_have_an_id_and_bytes():
+def test_json_query_line_may_have_an_id_and_bytes():
     line = read_line(json.dumps({**PLAIN, "id": "a", "data_type": "u8", "bytes": "0fF0"}).encode())
     assert isinstance(line.query, ShapeQuery)
     assert (line.query.data_type, line.id, line.data) == ("u8", "a", b"\x0f\xf0")
@@ -118,13 +118,13 @@ def write(**keys: object) -> bytes:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_error_of_a_line_has_its_id(raw: bytes, name: object, reason: Reason, field: str):
+def test_error_of_a_json_query_line_has_its_id(raw: bytes, name: object, reason: Reason, field: str):
     rejected = read_line(raw)
     assert isinstance(rejected.query, ReshapeError)
     assert (rejected.id, rejected.query.reason, rejected.query.field) == (name, reason, field)
 
 
-def test_error_record_has_all_fields():
+def test_json_error_record_has_all_error_fields():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
     metadata = {"index": "1", "value": "2"}
     assert describe_rejection(error) == {

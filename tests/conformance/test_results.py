@@ -13,7 +13,7 @@ RESULTS = make_mixed_results()
 RECORD: Json = json.loads(RESULTS.write())
 
 
-def test_answers_are_counted_by_rule_and_verdict():
+def test_conformance_answers_are_counted_by_rule_and_verdict():
     assert RESULTS.counts["inferred"] == {"agrees": 2, "crash": 1, "hang": 1, "wrong_shape": 2}
     assert (RESULTS.total, RESULTS.count(Verdict.AGREES), RESULTS.count(Verdict.CRASH, "partial")) == (9, 2, 0)
     assert RESULTS.list_rules() == ["target", "inferred", "partial"]
@@ -21,7 +21,7 @@ def test_answers_are_counted_by_rule_and_verdict():
     assert "partial/not-supported@reshape" not in {one.id for one in RESULTS.differences}
 
 
-def test_shortest_query_is_the_example_of_a_difference():
+def test_shortest_query_is_the_example_of_a_conformance_difference():
     (one,) = make_results((make_case(), {"id": "inferred/six@reshape", "shape": [7]})).differences
     assert one._asdict() == {
         "id": "inferred/six@reshape",
@@ -38,7 +38,7 @@ def test_shortest_query_is_the_example_of_a_difference():
     assert RESULTS.list_differences("inferred", Verdict.AGREES) == []
 
 
-def test_written_results_are_read_back(tmp_path: Path):
+def test_conformance_results_survive_writing_and_reading(tmp_path: Path):
     path = tmp_path / "results.json"
     path.write_text(RESULTS.write())
     again = read_results(path)
@@ -56,7 +56,7 @@ OTHER_FIELDS: list[Json] = [
 ]
 
 
-def test_file_without_results_is_rejected(tmp_path: Path):
+def test_file_without_conformance_results_is_rejected(tmp_path: Path):
     path = tmp_path / "results.json"
     for text in (*OTHER_TEXTS, *(json.dumps(RECORD | fields) for fields in OTHER_FIELDS)):
         path.write_text(text)

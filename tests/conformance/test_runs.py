@@ -23,7 +23,7 @@ SHELL = "while read -r line; do echo '{\"shape\": [6]}'; done"
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_jobs_share_the_queries(jobs: int):
+def test_parallel_conformance_jobs_divide_the_queries(jobs: int):
     code = "for query in queries(): write({'id': query['id'], 'shape': [6], 'pid': os.getpid()})"
     cases, replied = make_cases(9), list[None]()
     replies, _ = run_program(Program(write_program(code), 60, jobs), cases, lambda: replied.append(None))
@@ -33,7 +33,7 @@ def test_jobs_share_the_queries(jobs: int):
 
 
 @pytest.mark.parametrize(("program", "code"), [("node", NODE), ("sh", SHELL)])
-def test_program_may_be_in_any_language(program: str, code: str):
+def test_conformance_program_may_be_written_in_any_language(program: str, code: str):
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"there is no {program} on this machine")
@@ -45,14 +45,14 @@ def test_program_may_be_in_any_language(program: str, code: str):
     assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
 
 
-def test_command_line_agrees_with_all_core_cases():
+def test_infer_command_agrees_with_all_core_conformance_cases():
     cases = list_cases(["core"])
     command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
     judgements = judge_replies(cases, run_program(Program(command, 60, 2), cases)[0])
     assert {name: one for name, one in judgements.items() if one.verdict is not Verdict.AGREES} == {}
 
 
-def test_command_is_split_as_in_a_shell():
+def test_conformance_command_is_split_like_in_a_shell():
     assert split_command("mine --of 'two words'") == ["mine", "--of", "two words"]
     for text in ("", "  ", "mine 'open"):
         with pytest.raises(ValueError, match=r"is empty|quotation"):

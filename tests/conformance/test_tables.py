@@ -13,7 +13,7 @@ OTHER = make_results(
 )
 
 
-def test_table_of_one_implementation_has_verdicts_best_first():
+def test_conformance_table_lists_verdicts_from_best_to_worst():
     assert build_table([RESULTS]).write().splitlines() == [
         "rule      agrees  unsupported  weaker  wrong_shape  garbage  hang  crash",
         "target         .            .       .            .        1     .      .",
@@ -23,7 +23,7 @@ def test_table_of_one_implementation_has_verdicts_best_first():
     ]
 
 
-def test_table_of_several_implementations_has_a_column_each():
+def test_conformance_table_has_a_column_for_each_implementation():
     head, *rows = (line.split("  ") for line in build_table([RESULTS, OTHER]).write().splitlines())
     assert [cell for cell in head if cell] == ["rule", " mine", "other"]
     assert [cell.strip() for cell in rows[1] if cell] == ["inferred", "2 of 6, crash", "1 of 1"]
@@ -31,7 +31,7 @@ def test_table_of_several_implementations_has_a_column_each():
     assert [row[0] for row in build_table([RESULTS, OTHER]).rows] == rules
 
 
-def test_cell_has_the_share_that_agrees_and_the_worst_verdict():
+def test_conformance_table_cell_shows_agreement_and_worst_verdict():
     assert write_cell(RESULTS, "inferred") == "2 of 6, crash"
     assert write_cell(RESULTS, None) == "2 of 8, crash"
     assert write_cell(OTHER, "layouts") == "not supported"

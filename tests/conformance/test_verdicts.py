@@ -89,13 +89,13 @@ VERDICTS: list[tuple[Case, Json, str]] = [
 ]
 
 
-def test_answer_has_its_verdict():
+def test_judge_returns_the_expected_verdict_for_each_answer():
     for case, record, verdict in VERDICTS:
         assert judge(case, record).verdict == verdict, (case.id, record)
     assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == "dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]"
 
 
-def test_new_name_for_two_dims_that_may_differ_is_wrong():
+def test_answer_with_one_name_for_different_dims_is_wrong():
     known = {"data": [None, None], "shape": [0, 0], "special_zero": True}
     case = make_case("symbols/none", {"shape": [None, None]}, **known)
     new = {"min": 0, "max": None, "name": "z"}
@@ -104,14 +104,14 @@ def test_new_name_for_two_dims_that_may_differ_is_wrong():
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
 
 
-def test_only_a_different_reason_is_reported():
+def test_rejection_with_another_reason_is_reported():
     assert find_other_reason(REJECTED, {"error": {"reason": "OTHER"}}) == "OTHER"
     records: list[Json] = [REJECTION, {"error": {}}, {"shape": [6]}, {"oh": 1}]
     for record in records:
         assert find_other_reason(REJECTED, record) == ""
 
 
-def test_correct_results_have_no_differences():
+def test_correct_conformance_results_have_no_differences():
     assert {verdict for verdict in Verdict if not verdict.is_difference} == {"agrees", "tighter", "unsupported"}
     cases = list_cases(["core"])
     assert [case.id for case in cases if judge(case, case.right).verdict != "agrees"] == []

@@ -38,12 +38,12 @@ SIX = np.arange(6, dtype=np.float32)
 needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus of Debian")
 
 
-def test_page_names_existing_alerts():
+def test_metrics_page_names_existing_prometheus_alerts():
     page = (MONITORING.parents[1] / "docs/deployment/metrics.md").read_text()
     assert set(re.findall(r"`(TensorReshape\w+)`", page)) <= {rule["alert"] for rule in RULES}
 
 
-def test_queries_use_existing_metrics_and_every_metric():
+def test_dashboards_and_alerts_together_use_exactly_the_existing_metrics():
     names = {family.shown_name for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES)}
     histograms = {family.name for family in PROCESS_FAMILIES if family.kind == HISTOGRAM}
     shown = (names - histograms) | {name + suffix for name in histograms for suffix in SUFFIXES}
@@ -59,13 +59,13 @@ def test_queries_use_existing_metrics_and_every_metric():
 @pytest.mark.parametrize(
     "arguments", ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts.test.yml"]
 )
-def test_promtool_accepts_the_files(arguments: str):
+def test_promtool_accepts_the_prometheus_configuration_and_alert_rules(arguments: str):
     command = ["promtool", *arguments.split()]
     outcome = subprocess.run(command, cwd=MONITORING, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-def test_alert_tests_cover_each_alert_firing_and_silent():
+def test_promtool_tests_cover_each_alert_firing_and_not_firing():
     cases = yaml.safe_load((MONITORING / "alerts.test.yml").read_text())["tests"]
     expectations = [expectation for case in cases for expectation in case["alert_rule_test"]]
     names = {rule["alert"] for rule in RULES}
@@ -111,7 +111,7 @@ def has_numbers(result: list[Any]) -> bool:
 
 
 @needs_prometheus
-def test_each_panel_has_data_for_a_server_with_calls(tmp_path: Path):
+def test_each_dashboard_panel_has_data_for_a_server_with_calls(tmp_path: Path):
     with run_server("--workers", "2", "--metrics-listen", "127.0.0.1:0") as server:
         target = find_metrics(server).removeprefix("http://").removesuffix("/metrics")
         with (

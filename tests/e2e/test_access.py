@@ -92,7 +92,7 @@ def test_call_without_a_valid_token_is_unauthenticated(kind: str, given: dict[st
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_caller_may_only_use_permitted_methods(kind: str, guarded: Guarded):
+def test_caller_may_call_only_permitted_methods(kind: str, guarded: Guarded):
     with guarded.open_client(kind, token=BATCH) as client:
         for ask in (*QUERIES, *RESHAPES):
             ask(client)
@@ -105,7 +105,7 @@ def test_caller_may_only_use_permitted_methods(kind: str, guarded: Guarded):
             assert caught.value.reason is Reason.PERMISSION_DENIED
 
 
-def test_permission_can_be_revoked_without_a_restart(guarded: Guarded):
+def test_caller_permission_can_be_revoked_without_a_restart(guarded: Guarded):
     path = guarded.directory / "authorization.toml"
     replace_file(path, AUTHORIZATION.replace(f'"{SERVICE}/InferShape", ', ""))
     guarded.server.await_records(1, "reloaded", what="authorization")
@@ -115,7 +115,7 @@ def test_permission_can_be_revoked_without_a_restart(guarded: Guarded):
     guarded.server.await_records(2, "reloaded", what="authorization")
 
 
-def test_command_line_sends_the_token_of_a_file(guarded: Guarded, tmp_path: Path):
+def test_command_line_sends_the_token_from_a_file(guarded: Guarded, tmp_path: Path):
     np.save(tmp_path / "rows.npy", ROWS)
     reach: list[str | Path] = ["--server", guarded.server.address, "--tls-ca", guarded.files.authority]
     files: list[str | Path] = [tmp_path / "rows.npy", "-o", tmp_path / "out.npy"]
@@ -157,7 +157,7 @@ def find_code(channel: grpc.Channel, path: str, *metadata: tuple[str, str]) -> s
     return str(call.code().name)
 
 
-def test_only_health_methods_need_no_token(local_server: ServerProcess):
+def test_every_method_except_health_requires_a_token(local_server: ServerProcess):
     services = [reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE, HEALTH_SERVICE]
     paths = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
     with grpc.insecure_channel(local_server.address) as channel:
@@ -168,20 +168,20 @@ def test_only_health_methods_need_no_token(local_server: ServerProcess):
         assert call(build_request().SerializeToString(), metadata=(BEARER,), timeout=60)
 
 
-def test_health_is_open_and_reflection_closed_by_default(guarded: Guarded):
+def test_authenticated_server_allows_health_checks_and_disables_reflection(guarded: Guarded):
     with grpc.secure_channel(guarded.server.address, guarded.credentials) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert check.status == health_pb2.HealthCheckResponse.SERVING
         assert [find_code(channel, path, BEARER) for path in REFLECTIONS] == ["UNIMPLEMENTED"] * 2
 
 
-def test_command_line_sends_a_plain_text_token_if_allowed(local_server: ServerProcess, tmp_path: Path):
+def test_command_line_sends_a_token_without_tls_if_allowed(local_server: ServerProcess, tmp_path: Path):
     (tmp_path / "token").write_text(BATCH)
     reach: list[str | Path] = ["--server", local_server.address, "--token-file", tmp_path / "token"]
     assert run_command("info", *reach, "--allow-plaintext-token").code == 0
 
 
-def test_tokens_are_rotated_by_all_workers_without_a_failed_call(tmp_path: Path):
+def test_token_rotation_in_all_workers_fails_no_call(tmp_path: Path):
     old, new = "old-" * 10, "new-" * 10
     tokens, shown = tmp_path / "tokens", tmp_path / "token"
     tokens.write_text(f"web:{old}")
@@ -204,7 +204,7 @@ def test_tokens_are_rotated_by_all_workers_without_a_failed_call(tmp_path: Path)
                 late.infer_shape([6], [6], special_zero=False)
 
 
-def test_plain_text_tokens_are_rejected_on_network_addresses(tmp_path: Path):
+def test_server_rejects_tokens_without_tls_on_network_addresses(tmp_path: Path):
     (tmp_path / "tokens").write_text(f"web:{BATCH}")
     with pytest.raises(RuntimeError, match="needs TLS"):
         run_server("--token-file", str(tmp_path / "tokens"), "--workers", "2", listen=("0.0.0.0:0",)).__enter__()

@@ -23,7 +23,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-def test_a_server_listens_on_every_address(first: ServerProcess):
+def test_server_listens_on_every_configured_address(first: ServerProcess):
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
@@ -35,14 +35,14 @@ def reject(address: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["port", "unix socket with a percent-encoded path", "name of a taken address"])
-def test_second_server_on_an_address_is_rejected(first: ServerProcess, kind: str):
+def test_second_server_on_a_used_address_fails_to_start(first: ServerProcess, kind: str):
     addresses = {"port": first.address, "name of a taken address": f"localhost:{first.address.rpartition(':')[2]}"}
     address = addresses.get(kind, first.addresses[2])
     assert reject(address).startswith(f"Error: cannot listen on {address}: ")
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
 
 
-def test_unix_socket_can_be_reused_after_kill_and_stop(tmp_path: Path):
+def test_unix_socket_can_be_bound_again_after_server_exit(tmp_path: Path):
     listen = (f"unix:{tmp_path}/s",)
     with run_server(listen=listen) as first:
         first.process.kill()
@@ -55,18 +55,18 @@ def test_unix_socket_can_be_reused_after_kill_and_stop(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["missing/s", "s" * 200])
-def test_impossible_unix_socket_has_the_right_error(tmp_path: Path, name: str):
+def test_invalid_unix_socket_path_is_not_reported_as_in_use(tmp_path: Path, name: str):
     assert "in use" not in reject(f"unix:{tmp_path}/{name}")
 
 
-def test_regular_file_is_not_replaced_by_a_socket(tmp_path: Path):
+def test_server_does_not_replace_a_regular_file_by_a_socket(tmp_path: Path):
     file = tmp_path / "file"
     file.write_text("precious")
     reject(f"unix:{file}")
     assert file.read_text() == "precious"
 
 
-def test_ambiguous_address_is_rejected():
+def test_ambiguous_listen_address_is_rejected():
     for address in ("::1:0", "::1:50077", "[::1:0", ":50051", "host", "127.0.0.1:" + "1" * 5000):
         with pytest.raises(ConfigError, match="host:port"):
             pytest.fail(f"{address}: {Config(listen=(address,))}")

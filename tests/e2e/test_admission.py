@@ -58,7 +58,7 @@ def send_halves(server: ServerProcess, count: int) -> Iterator[None]:
         assert not {"0", "TIMEOUT", "CLOSED"} & set(ends)  # the connections must stay open
 
 
-def test_incomplete_messages_neither_block_others_nor_exceed_memory(tight_server: ServerProcess):
+def test_incomplete_messages_neither_block_other_calls_nor_exceed_memory(tight_server: ServerProcess):
     pid, array = tight_server.process.pid, np.zeros((900, 1000), np.uint8)
     with send_halves(tight_server, 16), Client(tight_server.address) as client:
         assert client.check_health(timeout=60) is HealthStatus.SERVING
@@ -70,7 +70,7 @@ def test_incomplete_messages_neither_block_others_nor_exceed_memory(tight_server
     assert read_memory(pid, "VmHWM") < base + BUDGET * 1.15
 
 
-def test_flood_of_large_messages_stays_within_the_budget(tight_server: ServerProcess):
+def test_flood_of_large_messages_stays_within_the_memory_budget(tight_server: ServerProcess):
     pid, request = tight_server.process.pid, build_reshape(1_000_000)
     with grpc.insecure_channel(tight_server.address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/Reshape")
@@ -107,12 +107,12 @@ def full_address() -> Iterator[str]:
         yield runner.addresses[0]
 
 
-def test_call_above_the_limit_is_rejected_before_its_message(full_address: str):
+def test_call_above_max_calls_is_rejected_before_its_message_arrives(full_address: str):
     with Connection(full_address) as connection:
         assert connection.await_end(connection.open(STATIC)).status == "8"
 
 
-def test_health_responds_above_max_calls(full_address: str):
+def test_health_checks_are_answered_while_max_calls_is_reached(full_address: str):
     with grpc.insecure_channel(full_address) as channel:
         for name, fields in (("ServerLive", {}), ("ServerReady", {}), ("ModelReady", {"name": "reshape"})):
             ((_, answer),) = send_request(channel, name, find_class(f"{name}Request")(**fields), 30).ListFields()
@@ -122,7 +122,9 @@ def test_health_responds_above_max_calls(full_address: str):
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_call_above_the_limit_ends_at_its_deadline(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_call_above_max_calls_raises_server_busy_at_its_deadline(
+    full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(Deadline, "is_within", lambda *_: True)  # the client does not retry after its deadline
     with open_client(kind, full_address) as client:
         # Many streams, because the error may arrive before or after the first message of the stream.
@@ -156,7 +158,7 @@ def test_server_busy_error_has_a_retry_delay(full_address: str):
     assert time.monotonic() - begun >= 2 * 0.2
 
 
-def test_sdk_retries_until_a_slot_is_free():
+def test_sdk_retries_until_the_server_accepts_the_call():
     with (
         run_patient(1) as runner,
         grpc.insecure_channel(runner.addresses[0]) as channel,
@@ -172,7 +174,7 @@ def test_sdk_retries_until_a_slot_is_free():
         assert call.result(60) == (6,)
 
 
-def test_smallest_budget_serves_every_kind_of_call():
+def test_smallest_memory_budget_serves_unary_and_streaming_calls():
     config = Config(
         listen=(ANY_PORT,),
         max_message_bytes=4096,

@@ -31,13 +31,13 @@ def find_limit(address: str) -> int:
     ],
     ids=str,
 )
-def test_invalid_flag_ends_the_start_without_a_traceback(flags: list[str], code: int, lines: int):
+def test_server_rejects_invalid_flags_without_a_traceback(flags: list[str], code: int, lines: int):
     outcome = run_module("tensor_reshape.server", *flags)
     assert (outcome.code, len(outcome.errors)) == (code, lines)
     assert outcome.errors[-1].startswith("Error: ")
 
 
-def test_wrong_kind_of_path_is_a_usage_error(tmp_path: Path):
+def test_missing_or_wrong_path_option_is_a_usage_error(tmp_path: Path):
     directory = ["--tls-certificate", str(tmp_path)]
     missing = [["--tls-certificate", "missing"], ["--tls-key", "missing"], ["--shared-memory-dir", "missing"]]
     for flags in (directory, *missing, ["--shared-memory-dir", __file__]):
@@ -45,7 +45,7 @@ def test_wrong_kind_of_path_is_a_usage_error(tmp_path: Path):
             pytest.fail(f"{flags}: {serve.make_context('serve', flags)}")
 
 
-def test_environment_sets_addresses_and_limits(tmp_path: Path):
+def test_environment_variables_set_server_addresses_and_limits(tmp_path: Path):
     env = {"TENSOR_RESHAPE_LISTEN": f"127.0.0.1:0 unix:{tmp_path}/s", "TENSOR_RESHAPE_MAX_MESSAGE_BYTES": "3000"}
     command = [sys.executable, "-m", "tensor_reshape.server", "--log-format", "json", "--drain-seconds", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}) as process:
@@ -55,11 +55,11 @@ def test_environment_sets_addresses_and_limits(tmp_path: Path):
         assert server.stop() == 0
 
 
-def test_invalid_value_in_the_environment_is_rejected():
+def test_invalid_server_environment_variable_is_rejected():
     outcome = run_module("tensor_reshape.server", env={"TENSOR_RESHAPE_WORKERS": "many"})
     assert (outcome.code, "many" in outcome.errors[-1]) == (2, True)
 
 
-def test_flag_overrides_the_environment():
+def test_server_flag_overrides_the_environment_variable():
     with run_server("--max-message-bytes", "4000", env={"TENSOR_RESHAPE_MAX_MESSAGE_BYTES": "3000"}) as server:
         assert find_limit(server.address) == 4000

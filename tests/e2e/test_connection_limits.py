@@ -34,7 +34,7 @@ def await_goaway(connection: Connection) -> tuple[int, str]:
     return int.from_bytes(connection.goaway[4:8], "big"), connection.goaway[8:].decode()
 
 
-def test_old_connection_closes_after_its_calls(short_lived: ServerProcess):
+def test_connection_beyond_max_age_closes_after_its_running_calls(short_lived: ServerProcess):
     with Connection(short_lived.address) as busy, Connection(short_lived.address) as idle:
         stream = busy.open(STATIC_RESHAPE)
         assert idle.call(STATIC_RESHAPE, build_static_request()).is_ok
@@ -44,7 +44,7 @@ def test_old_connection_closes_after_its_calls(short_lived: ServerProcess):
         assert idle.await_(lambda: bool(idle.closed))
 
 
-def test_old_connection_closes_after_its_grace(monkeypatch: pytest.MonkeyPatch):
+def test_connection_beyond_max_age_closes_after_the_grace_period(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "AGE_GRACE_SECONDS", 1.0)
     config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, shutdown_grace_seconds=0)
     with run_runner(config) as runner, Connection(runner.addresses[0]) as endless:
@@ -53,7 +53,7 @@ def test_old_connection_closes_after_its_grace(monkeypatch: pytest.MonkeyPatch):
         assert endless.await_(lambda: bool(endless.closed))
 
 
-def test_grpcio_client_loses_no_call_to_connection_age(short_lived: ServerProcess):
+def test_grpcio_client_loses_no_call_to_max_connection_age(short_lived: ServerProcess):
     finished = threading.Event()
 
     def keep_calling(channel: grpc.Channel) -> int:
@@ -84,7 +84,7 @@ def test_client_with_too_many_pings_gets_goaway(server: ServerProcess):
         assert await_goaway(connection) == (ENHANCE_YOUR_CALM, "too_many_pings")
 
 
-def test_metadata_limit_is_exact(server: ServerProcess):
+def test_metadata_size_limit_is_exact_instead_of_random(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         for size in (8500, 12000, 15500):
@@ -98,7 +98,7 @@ def test_metadata_limit_is_exact(server: ServerProcess):
 
 
 @pytest.mark.parametrize("engine", ["event", "polling"])
-def test_channel_with_64_concurrent_calls_loses_none(engine: str):
+def test_channel_with_64_concurrent_calls_loses_no_call(engine: str):
     request, calls_each = build_static_request(), 50
     with (
         run_server("--io-engine", engine) as server,

@@ -40,20 +40,22 @@ def check(server: ServerProcess, engine: str, *remarks: str, **settings: Any) ->
     ],
     ids=str,
 )
-def test_engine_depends_on_the_addresses(tmp_path: Path, listen: tuple[str, ...], flags: tuple[str, ...], engine: str):
+def test_grpc_io_engine_depends_on_the_listen_addresses(
+    tmp_path: Path, listen: tuple[str, ...], flags: tuple[str, ...], engine: str
+):
     with run_server(*flags, listen=tuple(address.format(folder=tmp_path) for address in listen)) as server:
         check(server, engine)
 
 
 @pytest.mark.parametrize(("address", "asked"), [(LOCAL, "event"), (PUBLIC, "polling")])
-def test_flag_selects_the_engine_and_both_serve_tls(tmp_path: Path, address: str, asked: str):
+def test_both_grpc_io_engines_serve_tls_if_selected_by_flag(tmp_path: Path, address: str, asked: str):
     files = issue_certificates(tmp_path)
     flags = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key), "--io-engine", asked)
     with run_server(*flags, listen=(address,)) as server:
         check(server, asked, credentials=grpc.ssl_channel_credentials(files.authority.read_bytes()))
 
 
-def test_command_line_selects_the_engine_before_importing_grpc():
+def test_serve_command_selects_the_io_engine_before_importing_grpc():
     command = [sys.executable, "-m", "tensor_reshape.cli", "serve", "--log-format", "json", "--drain-seconds", "0"]
     with subprocess.Popen([*command, "--listen", LOCAL], stderr=subprocess.PIPE, text=True) as process:
         server = ServerProcess(process)

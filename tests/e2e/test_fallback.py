@@ -59,7 +59,7 @@ def channel(fallback: ServerProcess) -> Iterator[grpc.Channel]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_log_has_grpc_api_and_cause_of_the_fallback(env: dict[str, str], workers: str):
+def test_fallback_server_logs_the_cause_of_the_fallback(env: dict[str, str], workers: str):
     with run_server("--workers", workers, env=env) as server:
         with Client(server.address) as client:
             assert client.server_info().grpc_api == "public"
@@ -74,14 +74,14 @@ def test_log_has_grpc_api_and_cause_of_the_fallback(env: dict[str, str], workers
 
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("way", ["inline", "stream"])
-def test_both_clients_reshape(fallback: ServerProcess, kind: str, way: str):
+def test_sync_and_async_clients_reshape_with_the_fallback_server(fallback: ServerProcess, kind: str, way: str):
     array = LARGE[:1000] if way == "inline" else LARGE  # a stream of several messages
     with open_client(kind, fallback.address) as client:
         output = client.reshape(array, [2, -1], special_zero=False, transfer=way)
         np.testing.assert_array_equal(output, array.reshape(2, -1))
 
 
-def test_generated_stub_gets_a_response(channel: grpc.Channel):
+def test_generated_stub_gets_responses_from_the_fallback_server(channel: grpc.Channel):
     assert send_raw(channel, "InferShape", INFER) == INFERRED
     with open_stream(channel, begin(), chunk(0, SIX)) as stream:
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
@@ -106,7 +106,7 @@ def test_fallback_server_lists_services_by_reflection(channel: grpc.Channel):
     assert {SERVICE, "grpc.health.v1.Health"} <= {one.name for one in answer.list_services_response.service}
 
 
-def test_an_unknown_method_is_unimplemented(channel: grpc.Channel):
+def test_fallback_server_returns_unimplemented_for_an_unknown_method(channel: grpc.Channel):
     assert catch_status(lambda: send_raw(channel, "Nothing", b"")).code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -119,7 +119,7 @@ def test_an_unknown_method_is_unimplemented(channel: grpc.Channel):
     ],
     ids=str,
 )
-def test_fallback_server_rejects_with_reasons(
+def test_fallback_server_rejections_have_their_reasons(
     channel: grpc.Channel, method: str, request_: bytes, kind: type, reason: Reason
 ):
     assert describe(catch_remote(lambda: send_raw(channel, method, request_)))[:2] == (kind, reason)

@@ -30,7 +30,7 @@ def flatten(stub: ReshapeServiceStub, dims: list[int], strides: list[int], data:
     return stub.StaticReshape(request).output.data
 
 
-def test_each_operation_returns_a_dense_tensor(stub: ReshapeServiceStub):
+def test_each_operation_returns_a_dense_tensor_to_a_stub(stub: ReshapeServiceStub):
     output = stub.StaticReshape(reshape_pb2.StaticReshapeRequest.FromString(STATIC)).output
     assert output == tensor_pb2.Tensor(data_type=F32, dims=[3, 2], data=SIX.tobytes())
     dynamic = reshape_pb2.DynamicReshapeRequest(shape=make_target(-1, 0), special_zero=True, data=TENSOR)
@@ -41,7 +41,7 @@ def test_each_operation_returns_a_dense_tensor(stub: ReshapeServiceStub):
     assert stub.Reshape(reshape).output.dims == [6]
 
 
-def test_strides_are_counted_in_elements(stub: ReshapeServiceStub):
+def test_tensor_strides_are_counted_in_elements(stub: ReshapeServiceStub):
     data = SIX.tobytes()
     assert flatten(stub, [3, 2], [1, 3], data) == SIX.reshape(2, 3).T.tobytes()
     assert flatten(stub, [2, 2], [4, 1], data) == SIX[[0, 1, 4, 5]].tobytes()  # a gap between rows
@@ -74,7 +74,7 @@ def reshape(channel: grpc.Channel, raw: bytes) -> tuple[list[int], bytes]:
     return list(output.dims), output.data
 
 
-def test_every_encoding_of_a_message_is_parsed(channel: grpc.Channel):
+def test_server_parses_every_valid_protobuf_encoding_of_a_request(channel: grpc.Channel):
     outputs = {name: reshape(channel, raw) for name, raw in FORMS.items()}
     assert outputs == dict.fromkeys(FORMS, ([3, 2], SIX.tobytes()))
     twice = (
@@ -83,7 +83,7 @@ def test_every_encoding_of_a_message_is_parsed(channel: grpc.Channel):
     assert reshape(channel, twice) == ([2, 3], SIX.tobytes())
 
 
-def test_payload_is_the_last_field_of_a_response():
+def test_payload_fields_have_the_highest_number_in_proto_messages():
     messages = [*reshape_pb2.DESCRIPTOR.message_types_by_name.values(), tensor_pb2.Tensor.DESCRIPTOR]
     fields = {f"{message.name}.{field.name}": field.number for message in messages for field in message.fields}
     assert max(fields.values()) == 15
@@ -105,7 +105,7 @@ def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInf
     return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)
 
 
-def test_batch_has_a_result_for_each_item(stub: ReshapeServiceStub):
+def test_batch_response_has_a_result_for_each_item(stub: ReshapeServiceStub):
     items = [make_item(-1), make_item(-1, data_from=0), make_item(7)]
     results = stub.BatchInferShape(reshape_pb2.BatchInferShapeRequest(items=items)).results
     assert [result.WhichOneof("result") for result in results] == ["answer", "answer", "rejection"]
@@ -115,7 +115,7 @@ def test_batch_has_a_result_for_each_item(stub: ReshapeServiceStub):
     assert (rejection.metadata["rule"], "product is 6" in rejection.metadata["accepted"]) == ("4", True)
 
 
-def test_symbol_bounds_are_intersected(stub: ReshapeServiceStub):
+def test_bounds_of_a_repeated_symbol_are_intersected(stub: ReshapeServiceStub):
     bounded = tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=5))
     expression = tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N"), bounded])
     request = make_item(-1).question

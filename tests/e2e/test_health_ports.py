@@ -34,7 +34,7 @@ def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProc
 
 
 @pytest.mark.usefixtures("impatience")
-def test_probe_needs_no_certificate_until_the_server_drains(files: Certificates):
+def test_health_port_serves_probes_without_a_client_certificate(files: Certificates):
     with run_demanding(files, "--drain-seconds", "60") as (server, address), grpc.insecure_channel(address) as channel:
         with Client(server.address) as client, pytest.raises(UnavailableError):  # needs a certificate
             client.infer_shape([2, 3], [6], special_zero=False, timeout=60)
@@ -46,14 +46,14 @@ def test_probe_needs_no_certificate_until_the_server_drains(files: Certificates)
         assert server.wait() == 0
 
 
-def test_workers_serve_the_health_port(files: Certificates):
+def test_server_with_workers_serves_the_health_port(files: Certificates):
     with run_demanding(files, "--workers", "2") as (server, address):
         with Client(address) as client:
             assert client.check_health() is HealthStatus.SERVING
         assert server.stop() == 0
 
 
-def test_health_address_in_use_is_an_error(tmp_path: Path):
+def test_health_listen_address_in_use_is_an_error(tmp_path: Path):
     address = f"unix:{tmp_path / 's'}"
     with (
         run_server(listen=(address,)),
@@ -79,7 +79,7 @@ def watch_and_leave(address: str) -> int:
     return served
 
 
-def test_many_short_watches_do_not_affect_the_server():
+def test_many_short_health_watches_do_not_affect_the_server():
     with run_server() as server:
         with ThreadPoolExecutor(CHANNELS) as pool:
             served = list(pool.map(watch_and_leave, [server.address] * CHANNELS))

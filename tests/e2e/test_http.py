@@ -69,7 +69,7 @@ def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, C
     assert read_attributes(span)["tensor_reshape.request_id"] == "seen"
 
 
-def test_http_connections_are_counted_while_they_have_a_call(both: ServerProcess):
+def test_http_connections_are_counted_only_during_a_call(both: ServerProcess):
     def await_count(count: int) -> None:
         await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
 
@@ -97,7 +97,7 @@ def test_workers_share_the_http_port():
         connect(address)
 
 
-def test_draining_server_reports_it_over_http():
+def test_draining_server_is_reported_unhealthy_over_http():
     with run_server("--http-listen", ANY, "--drain-seconds", "60") as server:
         address = find_http(server)
         with connect(address) as busy, connect(address) as idle:
@@ -115,7 +115,7 @@ def test_draining_server_reports_it_over_http():
         assert server.wait() == 0
 
 
-def test_port_survives_without_file_descriptors():
+def test_http_port_survives_exhausted_file_descriptors():
     with run_server("--http-listen", ANY) as server:
         server.await_records(1, "serving")  # before this record, it still opens files
         pid, address = server.process.pid, find_http(server)
@@ -144,7 +144,7 @@ def find_named(server: ServerProcess) -> str:
     return find_http(server).replace("127.0.0.1", "localhost")
 
 
-def test_http_token_permits_its_methods(tmp_path: Path):
+def test_http_token_permits_only_its_methods(tmp_path: Path):
     files = issue_certificates(tmp_path)
     (tmp_path / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
     (tmp_path / "permitted.toml").write_text(
@@ -171,7 +171,7 @@ def test_http_token_permits_its_methods(tmp_path: Path):
     assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
 
 
-def test_http_requires_and_reloads_certificates(tmp_path: Path):
+def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
     flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
     observe = ("--http-listen", ANY, "--access-log", "1")

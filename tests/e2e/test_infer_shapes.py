@@ -35,18 +35,18 @@ QUERIES: list[tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any], 
 ]
 
 
-def test_partial_shapes_are_inferred(any_client: AnyClient):
+def test_server_infers_partial_shapes(any_client: AnyClient):
     answers = [str(any_client.infer_shape(data, target, **more)) for data, target, more, _ in QUERIES]
     assert answers == [text for *_, text in QUERIES]
 
 
-def test_dynamic_reshape_query_takes_items_above_i32(any_client: AnyClient):
+def test_dynamic_reshape_query_accepts_items_above_i32(any_client: AnyClient):
     for target in ([2**40], [-1], [2**39, 2]):
         shape = any_client.infer_shape([2**40], target, special_zero=False, operation="dynamic_reshape")
         assert shape == tuple(2**40 if item == -1 else item for item in target)
 
 
-def test_results_and_errors_are_explained_on_request(any_client: AnyClient):
+def test_results_and_errors_have_explanations_if_requested(any_client: AnyClient):
     copied, inferred, literal = any_client.infer_shape([2, "N", 4], [0, -1, 2], special_zero=True, explain=True).origins
     assert [copied.kind, inferred.kind, literal.kind] == [Kind.COPIED, Kind.INFERRED, Kind.LITERAL]
     assert (copied.data_index, inferred.dividend, inferred.divisor) == (0, "N*8", "4")
@@ -59,13 +59,13 @@ def test_results_and_errors_are_explained_on_request(any_client: AnyClient):
     assert not {"rule", "accepted"} & set(error.metadata)
 
 
-def test_result_says_whether_a_view_is_possible(any_client: AnyClient):
+def test_inferred_shape_states_whether_a_view_is_possible(any_client: AnyClient):
     view = any_client.infer_shape([2, 4], [2, 2, 2], data_strides=[8, 1]).view
     assert view == (ViewPossibility.POSSIBLE, (8, 2, 1))
     assert any_client.infer_shape([3, 2], [6], data_strides=[1, 3]).view == (ViewPossibility.IMPOSSIBLE, None)
 
 
-def test_ten_thousand_linked_queries_are_one_call(any_client: AnyClient):
+def test_ten_thousand_queries_with_data_from_need_one_call(any_client: AnyClient):
     first = ShapeQuery(data_shape=["N", 24], shape=[0, 4, 6], special_zero=True)
     shapes = ([0, -1], [0, 4, 6])
     chain = [ShapeQuery(data_from=index, shape=shapes[index % 2], special_zero=True) for index in range(9999)]
@@ -76,11 +76,11 @@ def test_ten_thousand_linked_queries_are_one_call(any_client: AnyClient):
 LONG = [ShapeQuery(data_shape=[number, 2], shape=[-1], special_zero=False) for number in range(10_000)]
 
 
-def test_split_batch_keeps_its_order(any_client: AnyClient):
+def test_batch_split_into_several_calls_keeps_its_order(any_client: AnyClient):
     assert any_client.infer_shapes(LONG) == [(2 * number,) for number in range(10_000)]
 
 
-def test_batch_does_not_block_other_calls(client: Client):
+def test_large_batch_does_not_block_other_calls(client: Client):
     with ThreadPoolExecutor(4) as threads:
         batches = [threads.submit(client.infer_shapes, LONG, timeout=60) for _ in range(2)]
         single = [threads.submit(client.infer_shape, [2, 3], [-1], special_zero=False) for _ in range(200)]
@@ -88,13 +88,13 @@ def test_batch_does_not_block_other_calls(client: Client):
         assert [call.result() for call in batches] == [[(2 * number,) for number in range(10_000)]] * 2
 
 
-def test_largest_batch_is_accepted(channel: grpc.Channel):
+def test_largest_allowed_batch_is_accepted(channel: grpc.Channel):
     response = send_raw(channel, "BatchInferShape", b"\x0a\x00" * 65536, timeout=60)
     results = reshape_pb2.BatchInferShapeResponse.FromString(response).results
     assert [result.rejection.reason for result in results] == ["FIELD_MISSING"] * 65536
 
 
-def test_oversized_batch_results_become_errors(small_server: ServerProcess):
+def test_batch_results_above_the_message_limit_become_errors(small_server: ServerProcess):
     explained = [ShapeQuery(data_shape=[1], shape=[1] * 9, special_zero=False, explain=True)] * 60
     with Client(small_server.address) as client:
         answers = client.infer_shapes(explained)

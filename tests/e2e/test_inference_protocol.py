@@ -12,7 +12,7 @@ from tensor_reshape.server.oip.messages import InferMessage, find_class, find_pa
 from tensor_reshape.wire.status import decode_rejection
 
 
-def test_each_model_reshapes(channel: grpc.Channel):
+def test_each_operation_is_served_as_an_inference_protocol_model(channel: grpc.Channel):
     for model in ("static_reshape", "dynamic_reshape", "reshape"):
         response = send_request(channel, "ModelInfer", build_request(model, id="seven"))
         assert (response.model_name, response.model_version, response.id) == (model, "1", "seven")
@@ -21,7 +21,7 @@ def test_each_model_reshapes(channel: grpc.Channel):
         assert list(response.raw_output_contents) == [SIX]
 
 
-def test_large_tensor_is_returned(channel: grpc.Channel):
+def test_inference_protocol_returns_a_large_tensor(channel: grpc.Channel):
     payload = bytes(range(256)) * 8192
     request = build_request(shape=[len(payload)], payload=payload, datatype="UINT8", target="[2,-1]")
     assert list(send_request(channel, "ModelInfer", request).raw_output_contents) == [payload]
@@ -43,7 +43,7 @@ def test_inference_protocol_errors_have_the_reason(
     assert (status.code(), type(rejection), getattr(rejection, "reason", None)) == (code, kind, reason)
 
 
-def test_inference_stream_keeps_order_and_isolates_errors(channel: grpc.Channel):
+def test_inference_protocol_stream_keeps_order_and_isolates_errors(channel: grpc.Channel):
     requests = [build_request(id="1"), build_request(id="2", target="[4]"), build_request(id="3")]
     stub = channel.stream_stream(
         find_path("ModelStreamInfer"),

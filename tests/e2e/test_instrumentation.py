@@ -41,7 +41,7 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ser
             process.kill()
 
 
-def test_instrumented_server_uses_the_fallback_and_serves_the_sdk(traced: tuple[ServerProcess, Path]):
+def test_server_instrumented_by_opentelemetry_uses_the_fallback_server(traced: tuple[ServerProcess, Path]):
     server, traces = traced
     with Client(server.address) as client:
         for transfer in ("inline", "stream"):

@@ -93,7 +93,7 @@ def test_second_signal_ends_the_drain_period(first: signal.Signals, second: sign
     assert messages == ["listening", "serving", "stopping", "stopped"]
 
 
-def test_interrupt_during_start_prints_no_traceback(tmp_path: Path):
+def test_interrupting_the_server_start_prints_no_traceback(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
     command = [sys.executable, "-m", "tensor_reshape.server", "--listen", ANY_PORT]
     ended = subprocess.run(
@@ -102,7 +102,7 @@ def test_interrupt_during_start_prints_no_traceback(tmp_path: Path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
-def test_draining_server_reports_not_serving_and_serves_calls():
+def test_draining_server_reports_not_serving_but_still_serves_calls():
     with run_server("--drain-seconds", "30") as server, grpc.insecure_channel(server.address) as channel:
         watches = [watch_health(channel, service) for service in ("", SERVICE)]
         server.process.send_signal(signal.SIGTERM)
@@ -112,7 +112,7 @@ def test_draining_server_reports_not_serving_and_serves_calls():
         assert server.stop() == 0  # the second signal ends the drain period
 
 
-def test_second_signal_ends_running_calls():
+def test_second_signal_ends_running_calls_during_shutdown():
     with (
         run_server("--drain-seconds", "0", *LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
@@ -125,7 +125,7 @@ def test_second_signal_ends_running_calls():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
+def test_further_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
     with run_server("--workers", str(workers)) as server:
         pids = [record["pid"] for record in server.records if record["message"] == "worker serves"]
         assert len(pids) == (workers if workers > 1 else 0)
@@ -137,7 +137,7 @@ def test_signals_during_shutdown_do_not_change_the_exit_code(workers: int):
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0] * len(pids)
 
 
-def test_idle_clients_and_watches_do_not_delay_shutdown():
+def test_idle_clients_and_health_watches_do_not_delay_shutdown():
     with (
         run_server(*LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
@@ -155,14 +155,14 @@ def has_numpy(pid: int) -> bool:
     return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_worker_imports_numpy_before_it_serves():
+def test_worker_imports_numpy_before_serving():
     with run_server("--workers", "2") as server:
         workers = [record["pid"] for record in server.await_records(2, "worker serves")]
         assert [has_numpy(pid) for pid in workers] == [True, True]
         assert not has_numpy(server.process.pid)
 
 
-def test_server_without_numpy_serves_dense_tensors(tmp_path: Path):
+def test_server_without_numpy_reshapes_dense_tensors(tmp_path: Path):
     (tmp_path / "numpy.py").write_text("raise ImportError")
     with run_server(env={"PYTHONPATH": str(tmp_path)}) as server:
         server.await_records(1, "bug")
@@ -172,7 +172,7 @@ def test_server_without_numpy_serves_dense_tensors(tmp_path: Path):
             assert list(flatten(client)) == list(SIX)
 
 
-def test_running_call_finishes_within_the_grace_period():
+def test_running_call_finishes_within_the_shutdown_grace_period():
     with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)

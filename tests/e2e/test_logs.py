@@ -25,7 +25,7 @@ def find(server: ServerProcess, message: str) -> list[Record]:
     return [record for record in server.records if record["message"] == message]
 
 
-def test_rejections_are_logged_with_a_limit_per_kind():
+def test_rejection_log_records_are_rate_limited_per_kind():
     with run_server() as server:
         trailing = reject(server, ("x-request-id", "ours"))
         with Connection(server.address) as connection:

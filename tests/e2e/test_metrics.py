@@ -37,7 +37,7 @@ def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], boo
     )
 
 
-def test_calls_are_counted_by_method_and_code_with_their_bytes(counted: ServerProcess):
+def test_metrics_count_calls_and_bytes_by_method_and_code(counted: ServerProcess):
     with Client(counted.address) as client:
         for _ in range(3):
             client.static_reshape(SIX, [2, 3], special_zero=False)
@@ -61,7 +61,7 @@ def test_calls_are_counted_by_method_and_code_with_their_bytes(counted: ServerPr
     assert page.find("tensor_reshape_response_header_cache_lookups_total", result="miss") == 1
 
 
-def test_unknown_methods_have_the_label_other(counted: ServerProcess):
+def test_metrics_label_unknown_methods_as_other(counted: ServerProcess):
     names = (f"/{SERVICE}/Nothing", "/tensor_reshape/x\x1b[31m", '/"} 1\n/x', f"/{SERVICE}/StaticReshape ")
     with grpc.insecure_channel(counted.address) as channel:
         for name in names:
@@ -74,7 +74,7 @@ def test_unknown_methods_have_the_label_other(counted: ServerProcess):
     assert page.list_values("service") <= {"other", SERVICE}
 
 
-def test_running_calls_are_counted_until_they_end(counted: ServerProcess):
+def test_metrics_count_running_calls_until_the_end(counted: ServerProcess):
     url = find_metrics(counted)
     over = scrape(url).sum("tensor_reshape_calls_total", **STREAM)
     with ExitStack() as stack:

@@ -22,7 +22,7 @@ STRIDED_TARGET = np.array([[8, 99], [3, 99]], np.int16)[:, 0]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("index", [0, 1], ids=["TCP", "unix socket"])
-def test_each_operation_is_served_on_each_address(server: ServerProcess, kind: str, index: int, way: str):
+def test_each_operation_is_served_on_each_listen_address(server: ServerProcess, kind: str, index: int, way: str):
     def check(output: Array, *shape: int) -> None:
         np.testing.assert_array_equal(output, ROWS.reshape(shape), strict=True)
 
@@ -46,7 +46,7 @@ def make_patterns(data_type: DataType) -> Array:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CALLERS)
-def test_every_bit_of_every_data_type_survives(server: ServerProcess, kind: str, way: str):
+def test_reshape_keeps_every_bit_of_every_data_type(server: ServerProcess, kind: str, way: str):
     with open_client(kind, server.address, chunk_bytes=100) as client:
         for data_type in DTYPES:
             patterns = make_patterns(data_type)
@@ -73,12 +73,12 @@ ARRAYS: dict[str, tuple[Any, list[int], Array]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CALLERS)
-def test_arrays_of_every_kind_and_layout_are_reshaped(server: ServerProcess, kind: str, way: str):
+def test_arrays_of_every_dtype_and_memory_layout_are_reshaped(server: ServerProcess, kind: str, way: str):
     with open_client(kind, server.address, chunk_bytes=100) as client:
         for name, (array, target, want) in ARRAYS.items():
             np.testing.assert_array_equal(client.reshape(array, target, transfer=way), want, name, strict=True)
 
 
-def test_array_above_grpc_default_limits_is_accepted(client: Client):
+def test_array_above_the_grpc_default_message_limit_is_accepted(client: Client):
     large = np.arange(3 * 2**20, dtype=np.float32)
     assert client.static_reshape(large, [3, -1], special_zero=False).tobytes() == large.tobytes()

@@ -34,7 +34,7 @@ def is_admitted(address: str, *forwarded: str) -> bool:
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["tcp", "unix"])
-def test_callers_behind_a_proxy_have_separate_quotas(server: ServerProcess, index: int):
+def test_clients_behind_a_proxy_have_separate_quotas(server: ServerProcess, index: int):
     one, other = f"198.51.100.{2 * index}", f"198.51.100.{2 * index + 1}"
     address = server.addresses[index]
     assert [is_admitted(address, caller) for caller in (one, other, one)] == [True, True, False]
@@ -46,6 +46,6 @@ def test_client_cannot_forge_its_address_through_a_proxy(server: ServerProcess):
     assert admitted == [True, False]
 
 
-def test_forwarded_header_of_other_clients_is_ignored(server: ServerProcess):
+def test_forwarded_header_from_untrusted_addresses_is_ignored(server: ServerProcess):
     admitted = [is_admitted(server.addresses[2], f"192.0.2.{number}") for number in range(2)]
     assert admitted == [True, False]

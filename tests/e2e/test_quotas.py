@@ -64,7 +64,7 @@ def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 
-def test_callers_with_tokens_have_a_quota_each(tmp_path: Path):
+def test_each_token_identity_has_its_own_quota(tmp_path: Path):
     tokens = {name: f"the-token-of-{name}-" * 3 for name in ("ann", "bob")}
     (tmp_path / "tokens").write_text("".join(f"{name}:{token}\n" for name, token in tokens.items()))
     flags = ("--max-calls-per-caller", "1", "--token-file", str(tmp_path / "tokens"))
@@ -81,12 +81,12 @@ def test_callers_with_tokens_have_a_quota_each(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_sdk_waits_for_the_quota_retry_delay(slow: ServerProcess, kind: str):
+def test_sdk_waits_for_the_retry_delay_of_a_quota_rejection(slow: ServerProcess, kind: str):
     with open_client(kind, slow.address) as client:
         assert [client.infer_shape([2, 3], [6]).known for _ in range(2 * RATE)] == [(6,)] * 2 * RATE
 
 
-def test_stock_clients_learn_when_to_retry(slow: ServerProcess):
+def test_quota_rejection_sends_grpc_retry_pushback_metadata(slow: ServerProcess):
     with grpc.insecure_channel(slow.address) as channel:
         status = catch_status(lambda: [send_raw(channel, "InferShape", INFER) for _ in range(1000)])
     assert 0 < int(read_trailing(status)["grpc-retry-pushback-ms"]) <= 1000 / RATE

@@ -17,7 +17,7 @@ STATIC = reshape_pb2.StaticReshapeRequest(
 )
 
 
-def test_generated_stub_can_stream_chunks(channel: grpc.Channel):
+def test_generated_stub_can_stream_a_tensor_in_chunks(channel: grpc.Channel):
     payload = np.arange(6, dtype="<f4").tobytes()
     requests = [
         reshape_pb2.StreamReshapeRequest(static_reshape=STATIC),
@@ -29,7 +29,7 @@ def test_generated_stub_can_stream_chunks(channel: grpc.Channel):
     assert [(answer.offset, answer.chunk) for answer in answers[1:]] == [(0, payload[:10]), (10, payload[10:])]
 
 
-def test_stream_responds_to_each_message(channel: grpc.Channel):
+def test_stream_reshape_responds_to_each_message(channel: grpc.Channel):
     with open_stream(channel, begin((6,), (2, 3))) as stream:
         assert stream.accept() == (2, 3)
         for offset in range(6):
@@ -38,7 +38,7 @@ def test_stream_responds_to_each_message(channel: grpc.Channel):
         stream.finish()
 
 
-def test_tensors_follow_each_other_on_one_call(channel: grpc.Channel):
+def test_one_stream_can_reshape_several_tensors(channel: grpc.Channel):
     with open_stream(channel) as stream:
         for dims, target in (((6,), (2, 3)), ((0, 4), (4, 0)), ((2, 3), (6,)), ((), ())):
             payload = SIX[: int(np.prod(dims))]
@@ -49,7 +49,7 @@ def test_tensors_follow_each_other_on_one_call(channel: grpc.Channel):
         stream.finish()
 
 
-def test_empty_stream_succeeds(channel: grpc.Channel):
+def test_stream_without_messages_succeeds(channel: grpc.Channel):
     with open_stream(channel) as stream:
         stream.finish()
 
@@ -64,7 +64,7 @@ BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
 
 
 @pytest.mark.parametrize(("messages", "closes", "reason", "field"), BAD.values(), ids=BAD.keys())
-def test_invalid_stream_does_not_affect_the_next_call(
+def test_rejected_stream_does_not_affect_the_next_call(
     channel: grpc.Channel, messages: list[bytes], closes: bool, reason: Reason, field: str
 ):
     with open_stream(channel, *messages) as stream:
@@ -76,7 +76,7 @@ def test_invalid_stream_does_not_affect_the_next_call(
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
 
 
-def test_chunks_before_an_error_have_responses(channel: grpc.Channel):
+def test_stream_returns_chunks_received_before_an_error(channel: grpc.Channel):
     with open_stream(channel, begin(), chunk(0, SIX[:3]), chunk(9, b"a")) as stream:
         assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
         assert describe(stream.reject())[1] == Reason.CHUNK_OUT_OF_ORDER

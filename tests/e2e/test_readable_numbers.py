@@ -92,12 +92,12 @@ CALLS: dict[str, st.SearchStrategy[list[bytes]]] = {
 @pytest.mark.parametrize("method", CALLS)
 @examples(200)
 @given(data=st.data())
-def test_every_reader_accepts_the_messages_of_a_call(raw_channel: grpc.Channel, method: str, data: st.DataObject):
+def test_every_protobuf_parser_reads_the_server_responses(raw_channel: grpc.Channel, method: str, data: st.DataObject):
     assert exchange(raw_channel, method, data.draw(CALLS[method])) == []
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
-def test_every_reader_accepts_health_messages(raw_channel: grpc.Channel, service: str):
+def test_every_protobuf_parser_reads_the_health_responses(raw_channel: grpc.Channel, service: str):
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
     request = encode_check_request(service)
     assert find_unreadable(health_pb2.HealthCheckRequest, request) == []

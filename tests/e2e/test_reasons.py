@@ -80,7 +80,9 @@ MESSAGES = {
         "the message has 70005 or more bytes in addition to its tensor's; at most 65536 are allowed"
     ),
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
-    Reason.TENSOR_TOO_LARGE: "the tensor has 2199023255552 bytes; this server allows up to 1099511627776 in this form",
+    Reason.TENSOR_TOO_LARGE: (
+        "the tensor has 2199023255552 bytes; this server allows up to 1099511627776 bytes for a dense tensor"
+    ),
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
     Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
@@ -91,6 +93,6 @@ MESSAGES = {
 }
 
 
-def test_servers_reject_a_request_for_each_reason_with_its_message():
+def test_each_error_reason_can_be_provoked_on_a_server():
     with run_servers() as servers:
         assert {reason: provoke(reason, servers) for reason in Reason} == MESSAGES

@@ -44,7 +44,7 @@ REJECTED = {
 }
 
 
-def test_server_and_sdk_raise_the_same_errors(client: Client, channel: grpc.Channel):
+def test_server_and_sdk_checks_raise_the_same_errors(client: Client, channel: grpc.Channel):
     def compare(request: Message, call: Callable[[Client], object]) -> str:
         local, method = catch_local(lambda: call(client)), request.DESCRIPTOR.name.removesuffix("Request")
         remote = catch_remote(lambda: send_raw(channel, method, request.SerializeToString()))
@@ -54,7 +54,7 @@ def test_server_and_sdk_raise_the_same_errors(client: Client, channel: grpc.Chan
     assert [compare(*asked) for asked in REJECTED.values()] == list(REJECTED)
 
 
-def test_excessive_rank_is_rejected_before_sending(client: Client):
+def test_sdk_rejects_an_excessive_rank_before_sending(client: Client):
     error = catch_local(lambda: client.infer_shape([1] * 70_000, [1], special_zero=False))
     assert describe(error)[:3] == (InvalidRequestError, Reason.RANK_UNSUPPORTED, "data.dims")
     assert client.infer_shape([2], [2], special_zero=False) == (2,)

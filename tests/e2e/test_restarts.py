@@ -28,7 +28,7 @@ def run_until_punctual(run: Callable[[], Figures]) -> Figures:
     return figures
 
 
-def test_repeated_restarts_lose_no_call():
+def test_repeated_server_restarts_lose_no_call():
     flags = ("--drain-seconds", "0.2")
     figures = run_until_punctual(lambda: run_restarts(2, *flags, every_seconds=1, rest_seconds=REST_SECONDS))
     assert figures.find_problems() == [], figures
@@ -36,7 +36,7 @@ def test_repeated_restarts_lose_no_call():
 
 
 @pytest.mark.parametrize("has_tls", [True, pytest.param(False, marks=pytest.mark.measured)])
-def test_restarted_and_killed_replicas_lose_no_call(has_tls: bool):
+def test_restarting_or_killing_server_replicas_loses_no_call(has_tls: bool):
     endings, flags = (signal.SIGTERM, signal.SIGKILL), ("--drain-seconds", "0.5")
     plain: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
     with ExitStack() as stack:
@@ -49,7 +49,7 @@ def test_restarted_and_killed_replicas_lose_no_call(has_tls: bool):
 
 
 @pytest.mark.measured
-def test_busy_server_gets_few_retries_and_serves_all_later():
+def test_overloaded_server_gets_few_retries_and_recovers():
     figures = run_flood(CLIENTS, calls_per_second=20, busy_seconds=2)
     assert 0 < figures.retries <= CLIENTS * RETRIES
     assert figures.lost_after == []

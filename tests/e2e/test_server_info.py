@@ -13,7 +13,7 @@ LARGE = np.zeros(2048, np.float32)  # twice the largest message of the small ser
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_both_clients_read_the_limits_and_features(kind: str, small_server: ServerProcess):
+def test_server_info_returns_limits_to_sync_and_async_clients(kind: str, small_server: ServerProcess):
     with open_client(kind, small_server.address) as client:
         info = client.server_info()
     assert (info.limits.max_message_bytes, info.limits.max_tensor_bytes) == (4096, MAX_TENSOR_BYTES)
@@ -21,12 +21,12 @@ def test_both_clients_read_the_limits_and_features(kind: str, small_server: Serv
     assert {Feature.OPEN_INFERENCE, Feature.REFLECTION} <= info.features
 
 
-def test_server_info_reports_the_core(stub: reshape_pb2_grpc.ReshapeServiceStub):
+def test_server_info_reports_the_grpc_core_api(stub: reshape_pb2_grpc.ReshapeServiceStub):
     assert stub.ServerInfo(reshape_pb2.ServerInfoRequest()).grpc_api == "core"
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_size_error_names_the_remedy(kind: str, small_server: ServerProcess):
+def test_message_size_error_suggests_a_stream_or_smaller_chunks(kind: str, small_server: ServerProcess):
     with open_client(kind, small_server.address, chunk_bytes=1024) as client:
         with pytest.raises(LimitError, match='its receiver allows 4 KiB: use transfer="stream"') as caught:
             client.static_reshape(LARGE, [-1])

@@ -57,7 +57,7 @@ def catch_reason(ask: Callable[[], object]) -> str:
     return describe(catch_remote(ask))[1]
 
 
-def test_inputs_and_outputs_use_their_regions(call: Call, directory: Path):
+def test_inference_inputs_and_outputs_use_shared_memory_regions(call: Call, directory: Path):
     (directory / "file").write_bytes(b"before" + SIX)
     (directory / "out").write_bytes(bytes(64))
     call("SystemSharedMemoryRegister", name="in", key="/file", offset=4, byte_size=2 + len(SIX))
@@ -75,7 +75,7 @@ def test_inputs_and_outputs_use_their_regions(call: Call, directory: Path):
     assert written == place
 
 
-def test_regions_are_listed_until_they_are_unregistered(call: Call, directory: Path):
+def test_shared_memory_regions_are_listed_until_unregistered(call: Call, directory: Path):
     (directory / "file").write_bytes(bytes(64))
     for index in range(2):
         call("SystemSharedMemoryRegister", name=f"region {index}", key="/file", offset=index, byte_size=10)

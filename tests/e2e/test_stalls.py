@@ -34,13 +34,13 @@ class Watched:
             setattr(engine, name, self._watch(getattr(engine, name)))
 
     def _watch(self, event: Callable[..., Any]) -> Callable[..., Any]:
-        def tell(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the event
+        def notify(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the arguments of the event
             outcome = event(*args, **options)
             with self._news:
                 self._news.notify_all()
             return outcome
 
-        return tell
+        return notify
 
     def await_idle(self) -> int:
         """Returns the bytes that are still reserved when no call runs."""
@@ -94,7 +94,7 @@ STANDSTILLS: dict[str, list[bytes]] = {
 }
 
 
-def test_stalled_stream_is_aborted():
+def test_stream_without_progress_is_aborted():
     with open_scene(STALL_SECONDS) as scene, ThreadPoolExecutor() as pool:
 
         def stand_still(messages: list[bytes]) -> None:
@@ -104,7 +104,7 @@ def test_stalled_stream_is_aborted():
         assert len(list(pool.map(stand_still, STANDSTILLS.values()))) == len(STANDSTILLS)
 
 
-def test_memory_of_cancelled_streams_is_freed():
+def test_server_frees_the_memory_of_cancelled_streams():
     with open_scene(NEVER_SECONDS) as scene:
         for messages in STANDSTILLS.values():
             with open_stream(scene.channel, *messages) as stream:
@@ -119,7 +119,7 @@ def is_answered(stream: RawStream) -> bool:
     return False
 
 
-def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
+def test_stream_below_the_minimum_rate_is_aborted():
     pause, part, number = threading.Event(), bytes(TRICKLE_BYTES_PER_SECOND), 0
     with open_scene(PATIENT_SECONDS) as scene, open_stream(scene.channel, begin((6 * len(part),))) as slow:
         slow.accept()
@@ -137,7 +137,7 @@ def test_trickling_stream_is_aborted_and_a_slow_one_is_not():
         slow.finish()
 
 
-def test_client_that_never_reads_is_aborted():
+def test_call_of_a_client_that_never_reads_is_aborted():
     payload = bytes(MIB)
     with open_scene(STALL_SECONDS) as scene, open_stream(scene.channel, begin((64 * MIB,))) as stream:
         stream.accept()  # before the stream can stall
@@ -148,7 +148,7 @@ def test_client_that_never_reads_is_aborted():
         assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 
-def test_memory_of_failed_streams_is_freed(monkeypatch: pytest.MonkeyPatch):
+def test_server_frees_the_memory_of_failed_streams(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         message = "secret"
         raise RuntimeError(message)
@@ -167,7 +167,7 @@ def test_memory_of_failed_streams_is_freed(monkeypatch: pytest.MonkeyPatch):
         assert scene.engine.await_idle() == 0
 
 
-def test_memory_of_a_lost_connection_is_freed():
+def test_server_frees_the_memory_of_a_lost_connection():
     with open_scene(NEVER_SECONDS) as scene:
         with grpc.insecure_channel(scene.runner.addresses[0], [("grpc.use_local_subchannel_pool", 1)]) as lost:
             streams = [RawStream(lost, 20) for _ in range(20)]

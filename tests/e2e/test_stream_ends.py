@@ -76,7 +76,7 @@ class Aborts:
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_deadline_during_a_stream_is_a_timeout(kind: str):
+def test_deadline_during_a_stream_raises_a_timeout_error(kind: str):
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address, open_client(kind, address) as client:
         for timeout in (0.3, 0.1):
             with pytest.raises(CallTimeoutError):
@@ -94,7 +94,7 @@ LIES: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_wrong_stream_response_is_a_response_error(kind: str):
+def test_wrong_stream_response_raises_response_error(kind: str):
     answers: list[bytes] = []
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -114,7 +114,9 @@ def test_wrong_stream_response_is_a_response_error(kind: str):
 @pytest.mark.parametrize("kind", CALLERS)
 @EITHER_TIME
 @pytest.mark.parametrize("abort", [abort_unavailable, abort_busy])
-def test_lost_or_rejected_stream_restarts(kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]):
+def test_client_restarts_a_stream_after_unavailable_or_server_busy(
+    kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]
+):
     aborts = Aborts(abort, 2, late=late)
     with run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address, open_client(kind, address) as client:
         assert client.reshape(SIX, [6], transfer="stream").tolist() == SIX.tolist()
@@ -123,7 +125,7 @@ def test_lost_or_rejected_stream_restarts(kind: str, late: bool, abort: Callable
 
 @pytest.mark.parametrize("kind", CALLERS)
 @EITHER_TIME
-def test_stream_retries_end_with_its_deadline(kind: str, late: bool):
+def test_stream_retries_end_at_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)
     begin = time.monotonic()
     with (
@@ -137,7 +139,7 @@ def test_stream_retries_end_with_its_deadline(kind: str, late: bool):
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
+def test_stream_succeeds_although_its_server_restarts(kind: str):
     config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
     runners = [Runner(config)]
     runners[0].start()
@@ -155,7 +157,7 @@ def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
     assert output.tobytes() == array.tobytes()
 
 
-async def test_cancelled_stream_leaves_a_usable_client():
+async def test_client_works_after_a_cancelled_stream():
     accepted = asyncio.Event()
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address:
         async with AsyncClient(address) as client:
@@ -175,7 +177,7 @@ async def test_cancelled_stream_leaves_a_usable_client():
                 await client.reshape(SIX, [6], special_zero=False, transfer="stream", timeout=0.1)
 
 
-async def test_closing_a_client_ends_its_streams():
+async def test_closing_a_client_ends_its_running_streams():
     accepted = asyncio.Event()
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address:
         client = AsyncClient(address)

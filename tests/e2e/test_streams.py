@@ -36,14 +36,14 @@ def test_stream_keeps_elements_with_any_chunk_size(server: ServerProcess, kind: 
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_server_with_small_messages_accepts_large_tensors(small_server: ServerProcess, kind: str):
+def test_streams_carry_tensors_larger_than_max_message_bytes(small_server: ServerProcess, kind: str):
     with open_client(kind, small_server.address, chunk_bytes=4000) as client:
         array = make_bytes(300_000)
         assert client.reshape(array, [-1], transfer="stream").tobytes() == array.tobytes()
 
 
 @pytest.mark.measured
-def test_stream_of_128_mib_needs_little_server_memory():
+def test_stream_of_128_mib_uses_little_server_memory():
     array = np.arange(16 * MIB)
     out = np.empty_like(array)
     with run_server() as server:
@@ -56,7 +56,7 @@ def test_stream_of_128_mib_needs_little_server_memory():
         assert read_memory(server.process.pid, "VmHWM") - idle < 64 * MIB
 
 
-def test_threads_stream_over_one_client(server: ServerProcess):
+def test_threads_can_stream_concurrently_over_one_client(server: ServerProcess):
     def check(number: int) -> bool:
         array = make_bytes(200_000 + number)
         return client.reshape(array, [-1], special_zero=False, transfer="stream").tobytes() == array.tobytes()
@@ -65,7 +65,7 @@ def test_threads_stream_over_one_client(server: ServerProcess):
         assert all(pool.map(check, range(80)))
 
 
-async def test_tasks_stream_over_one_client(server: ServerProcess):
+async def test_tasks_can_stream_concurrently_over_one_client(server: ServerProcess):
     arrays = [make_bytes(100_000 + number) for number in range(60)]
     async with AsyncClient(server.address, chunk_bytes=10_000) as client:
         calls = (client.reshape(array, [-1], special_zero=False, transfer="stream") for array in arrays)

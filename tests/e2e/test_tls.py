@@ -57,7 +57,7 @@ def infer(client: Client) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_client_that_trusts_the_authority_is_served(
+def test_client_that_trusts_the_server_ca_is_served(
     kind: str, files: Certificates, server: ServerProcess, demanding_server: ServerProcess
 ):
     for address, credentials in ((server.address, trust(files)), (demanding_server.address, identify(files))):
@@ -66,7 +66,7 @@ def test_client_that_trusts_the_authority_is_served(
 
 
 @pytest.mark.usefixtures("impatience")
-def test_clients_without_the_right_certificate_are_rejected(
+def test_clients_without_a_trusted_certificate_are_rejected(
     files: Certificates, server: ServerProcess, demanding_server: ServerProcess, tmp_path: Path
 ):
     others = {
@@ -122,7 +122,7 @@ def run_lenient_server(files: Certificates) -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_versions_below_tls_1_2_are_rejected(files: Certificates, server: ServerProcess):
+def test_tls_versions_below_1_2_are_rejected(files: Certificates, server: ServerProcess):
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
     assert negotiate(server.address, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
     for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
@@ -147,7 +147,7 @@ def name_files(directory: Path) -> Certificates:
     return Certificates(*(directory / "data" / f"{name}.pem" for name in names))
 
 
-def test_certificates_are_replaced_by_all_workers_without_a_restart(tmp_path: Path):
+def test_all_workers_reload_replaced_certificates_without_a_restart(tmp_path: Path):
     old = replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
     flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--workers", "2"]
@@ -165,7 +165,7 @@ def test_certificates_are_replaced_by_all_workers_without_a_restart(tmp_path: Pa
             grpc.channel_ready_future(channel).result(0.5)
 
 
-def test_certificate_with_another_key_is_not_loaded(tmp_path: Path):
+def test_certificate_that_mismatches_its_key_is_not_loaded(tmp_path: Path):
     replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
     with run_server(*get_flags(mounted)) as server:
@@ -214,7 +214,7 @@ CALLS: list[Callable[[Client], object]] = [
 ]
 
 
-def test_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
+def test_mtls_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
     authority = trustme.CA()
     files = issue_certificates(tmp_path, authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]

@@ -41,7 +41,7 @@ def reshape(client: Client) -> None:
     client.static_reshape(SIX, [2, 3], special_zero=False)
 
 
-def test_call_has_a_span_in_the_trace_of_its_client(traced: tuple[ServerProcess, Collector]):
+def test_server_span_belongs_to_the_trace_of_the_client(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, metadata=[TRACEPARENT, ("x-request-id", "mine")]) as client:
         reshape(client)
@@ -76,7 +76,7 @@ def test_invalid_trace_header_starts_a_new_trace(traced: tuple[ServerProcess, Co
     assert "secret" not in str(spans)
 
 
-def test_unsampled_trace_has_no_span(traced: tuple[ServerProcess, Collector]):
+def test_call_in_an_unsampled_trace_has_no_server_span(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, metadata=[("traceparent", f"00-{TRACE}-{PARENT}-00")]) as client:
         reshape(client)
@@ -86,7 +86,7 @@ def test_unsampled_trace_has_no_span(traced: tuple[ServerProcess, Collector]):
     assert span.name.endswith("InferShape")
 
 
-def test_workers_send_their_spans_before_they_end():
+def test_workers_export_their_spans_before_exit():
     late = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}  # so that spans are sent only at the end
     flags = ("--tracing", "--workers", "2")
     with run_collector() as collector, run_server(*flags, env={**collector.variables, **late}) as server:
@@ -96,7 +96,7 @@ def test_workers_send_their_spans_before_they_end():
         assert len(collector.await_spans(1)) == 1
 
 
-def test_silent_trace_collector_delays_nothing():
+def test_unresponsive_trace_collector_does_not_delay_calls():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         with run_server("--tracing", env={**variables, "OTEL_BSP_MAX_QUEUE_SIZE": "512"}) as server:
@@ -107,7 +107,7 @@ def test_silent_trace_collector_delays_nothing():
 
 
 @pytest.mark.parametrize("caller", CLIENTS)
-def test_client_calls_belong_to_its_trace(traced: tuple[ServerProcess, Collector], caller: str):
+def test_server_spans_have_the_current_client_span_as_parent(traced: tuple[ServerProcess, Collector], caller: str):
     server, collector = traced
     with open_client(caller, server.address, tracing=True) as client, TRACER.start_as_current_span("mine") as span:
         client.reshape(SIX, [2, 3])
@@ -120,7 +120,7 @@ def test_client_calls_belong_to_its_trace(traced: tuple[ServerProcess, Collector
     assert parents == {(context.trace_id.to_bytes(16, "big"), context.span_id.to_bytes(8, "big"))}
 
 
-def test_trace_in_call_metadata_overrides(traced: tuple[ServerProcess, Collector]):
+def test_traceparent_in_call_metadata_overrides_the_current_span(traced: tuple[ServerProcess, Collector]):
     server, collector = traced
     with Client(server.address, tracing=True) as client, TRACER.start_as_current_span("mine"):
         client.infer_shape((2, 3), (6,), special_zero=False, metadata=[TRACEPARENT])

@@ -32,7 +32,7 @@ def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.mark.parametrize("way", [*WAYS, "auto"])
-def test_output_is_written_to_out(any_client: AnyClient, way: str):
+def test_reshape_output_is_written_to_the_out_array(any_client: AnyClient, way: str):
     for array, shape, out_type in (
         (SIX, (3, 2), np.float32),
         (SIX.astype(">f4"), (6,), np.float32),
@@ -64,14 +64,14 @@ WRONG_OUTS: dict[str, tuple[list[int], Array]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unsuitable_out_is_rejected(client: Client, way: Way):
+def test_unsuitable_out_array_is_rejected(client: Client, way: Way):
     for name, (target, out) in WRONG_OUTS.items():
         with pytest.raises(ValueError, match="out must be a writable row-major array"):
             pytest.fail(f"{name}: {client.static_reshape(SIX, target, special_zero=False, transfer=way, out=out)}")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_progress_ends_with_all_bytes(any_client: AnyClient, way: Way):
+def test_progress_callback_ends_with_all_bytes(any_client: AnyClient, way: Way):
     for size in (0, 1, 999, 1000, 1001, 10_007):
         reports: list[tuple[int, int]] = []
         any_client.reshape(np.zeros(size, "u1"), [-1], transfer=way, progress=lambda *at: reports.append(at))  # noqa: B023
@@ -82,7 +82,7 @@ def test_progress_ends_with_all_bytes(any_client: AnyClient, way: Way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_exception_in_progress_ends_only_its_call(any_client: AnyClient, way: str):
+def test_exception_in_a_progress_callback_ends_only_its_call(any_client: AnyClient, way: str):
     def fail(arrived: int, total: int) -> None:
         if arrived:
             raise KeyError(total)
@@ -94,7 +94,7 @@ def test_exception_in_progress_ends_only_its_call(any_client: AnyClient, way: st
     assert any_client.reshape(array, [-1], transfer=way).nbytes == array.nbytes
 
 
-def test_view_copies_or_rejects_by_strides(any_client: AnyClient):
+def test_view_transfer_copies_or_rejects_incompatible_strides(any_client: AnyClient):
     rows = np.arange(24, dtype=np.float32).reshape(4, 6)[::2]
     for copy in ("if_needed", "never"):
         view = any_client.static_reshape(rows, [2, 2, 3], transfer="view", copy=copy)
@@ -118,7 +118,7 @@ def test_view_transfer_sends_no_elements(small_server: ServerProcess, kind: str)
 
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("way", get_args(Way))
-def test_elements_below_one_byte_survive_in_every_layout(server: ServerProcess, kind: str, way: Way):
+def test_elements_below_one_byte_are_reshaped_in_every_layout(server: ServerProcess, kind: str, way: Way):
     with open_client(kind, server.address, chunk_bytes=7) as client:
         for data_type in PACKED:
             array = make_packed(data_type)

@@ -45,7 +45,7 @@ def test_supervisor_does_not_import_grpc(pair: ServerProcess):
     assert "cygrpc" in Path(f"/proc/{find_pid(pair, 1)}/maps").read_text()
 
 
-def test_worker_without_calls_has_few_threads(pair: ServerProcess):
+def test_idle_server_worker_has_few_threads(pair: ServerProcess):
     process = Path(f"/proc/{find_pid(pair, 1)}")
     names = [thread.read_text() for thread in process.glob("task/*/comm")]
     # The main thread, the log, housekeeping, the thread that receives calls, and one for each of four kinds of work.
@@ -69,7 +69,7 @@ def reach_every_worker(server: ServerProcess, stack: ExitStack) -> list[grpc.Cha
     return channels
 
 
-def test_workers_share_every_address_and_serve_before_the_server_listens(pair: ServerProcess):
+def test_workers_share_addresses_and_serve_before_listening_is_logged(pair: ServerProcess):
     pair.await_records(1, "serving")
     messages = [record["message"] for record in pair.records]
     assert messages == ["worker serves", "worker serves", "listening", "listening", "serving"]
@@ -84,7 +84,7 @@ def test_workers_share_every_address_and_serve_before_the_server_listens(pair: S
 
 
 @pytest.mark.parametrize("flags", [TWO, ()], ids=["workers", "a server without"])
-def test_other_servers_cannot_bind_the_port_of_workers(pair: ServerProcess, flags: tuple[str, ...]):
+def test_other_servers_cannot_bind_the_port_shared_by_workers(pair: ServerProcess, flags: tuple[str, ...]):
     outcome = run_module("tensor_reshape.server", *flags, "--listen", pair.address)
     check_one_line(outcome)
     assert outcome.errors[0].startswith(f"Error: cannot listen on {pair.address}: ")
@@ -94,7 +94,7 @@ def check_one_line(outcome: Outcome) -> None:
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
-def test_ended_or_hung_workers_are_replaced_without_a_failed_call():
+def test_exited_or_hung_workers_are_replaced_without_failed_calls():
     figures = Figures()
     with run_server(*TWO) as server, keep_calling(server.address, figures, rest_seconds=0.02):
         for worker, number, code in ((1, signal.SIGKILL, -9), (2, signal.SIGTERM, 0), (1, signal.SIGSTOP, -9)):
@@ -109,7 +109,7 @@ def test_ended_or_hung_workers_are_replaced_without_a_failed_call():
     assert max(figures.slowest_seconds.values()) < END_SECONDS  # no call has waited for its deadline
 
 
-def test_draining_workers_report_not_serving(tmp_path: Path):
+def test_draining_server_workers_report_not_serving(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # not a message of the worker
     flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
     with run_server(*flags, env=env) as server, ExitStack() as stack:
@@ -122,7 +122,7 @@ def test_draining_workers_report_not_serving(tmp_path: Path):
     assert list_codes(server) == [0, 0]
 
 
-def test_repeated_signals_do_not_hurry_workers():
+def test_repeated_signals_to_workers_do_not_shorten_the_drain_period():
     with run_server(*TWO, "--drain-seconds", "0.5") as server:
         begin, workers = time.monotonic(), (find_pid(server, 1), find_pid(server, 2))
         for pid, number in product(workers, (signal.SIGHUP, signal.SIGINT)):
@@ -146,7 +146,7 @@ def await_end(pid: int) -> None:
         os.close(descriptor)
 
 
-def test_workers_end_with_a_killed_supervisor():
+def test_workers_exit_when_the_supervisor_is_killed():
     with run_server(*TWO) as server:
         workers = find_pid(server, 1), find_pid(server, 2)
         server.process.kill()
@@ -157,7 +157,7 @@ def test_workers_end_with_a_killed_supervisor():
     ] * 2
 
 
-def test_error_of_all_workers_is_printed_once(tmp_path: Path):
+def test_start_error_of_all_workers_is_printed_once(tmp_path: Path):
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     flags = ("--listen", "127.0.0.1:0", "--tls-certificate", junk, "--tls-key", junk)

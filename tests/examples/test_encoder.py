@@ -24,5 +24,5 @@ TEXT = """
 """
 
 
-def test_encoder_model_is_its_text():
+def test_encoder_onnx_file_matches_its_text_source():
     assert onnx.load(ROOT / "examples/encoder.onnx") == parser.parse_model(TEXT)

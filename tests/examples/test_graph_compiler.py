@@ -23,7 +23,7 @@ from server_processes import ServerProcess
 from tensor_reshape.client import Client
 
 
-def test_graph_compiler_example_prints_its_page(server: ServerProcess):
+def test_graph_compiler_example_prints_the_documented_output(server: ServerProcess):
     command = (sys.executable, ROOT / "examples/graph_compiler.py", server.address)
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (shown,) = [block.text for block in read_blocks(ROOT / "docs/how-to/examples.md") if block.language == "text"]
@@ -31,7 +31,7 @@ def test_graph_compiler_example_prints_its_page(server: ServerProcess):
     assert printed.startswith(f"{shown}rejected:\n  planes: shape[2] is -1: 768 elements are not divisible by 5")
 
 
-def test_compiler_folds_chains_removes_idle_reshapes_and_computes_the_same(client: Client):
+def test_graph_compiler_folds_reshapes_without_changing_the_result(client: Client):
     compiled = compile_graph(EXAMPLE, client)
 
     assert [name for name, node in compiled.nodes.items() if isinstance(node, Reshape)] == ["planes", "back"]
@@ -44,7 +44,7 @@ def test_compiler_folds_chains_removes_idle_reshapes_and_computes_the_same(clien
     assert all(np.array_equal(*outputs) for outputs in zip(before, after, strict=True))
 
 
-def test_output_of_a_removed_reshape_is_its_data(client: Client):
+def test_removing_an_output_reshape_makes_its_input_the_output(client: Client):
     graph = Graph({"x": Input(("N", 4)), "y": Relu("x"), "same": Reshape("y", (-1, 4))}, ("same",))
 
     assert compile_graph(graph, client) == Graph({"x": Input(("N", 4)), "y": Relu("x")}, ("y",))
@@ -59,13 +59,13 @@ def test_output_of_a_removed_reshape_is_its_data(client: Client):
     ],
     ids=["unnamed dims", "no single target"],
 )
-def test_reshapes_stay_that_cannot_be_folded(client: Client, nodes: dict[str, Input | Reshape]):
+def test_graph_compiler_keeps_reshapes_that_cannot_be_folded(client: Client, nodes: dict[str, Input | Reshape]):
     graph = Graph(dict(nodes), ("y",))
 
     assert compile_graph(graph, client) == graph
 
 
-def test_error_names_the_wrong_reshape_or_input_only(client: Client):
+def test_graph_compiler_error_names_the_wrong_reshape_or_input(client: Client):
     wrong = replace(EXAMPLE, nodes={**EXAMPLE.nodes, "rows": Reshape("images", (0, -1, -1))})
     with pytest.raises(CompileError) as caught:
         compile_graph(wrong, client)

@@ -25,7 +25,7 @@ def read_cells(text: str) -> list[dict[str, Any]]:
     return [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
 
 
-def test_notebook_shows_drawings_arrays_shapes_and_rejections(server: ServerProcess):
+def test_shapes_notebook_shows_drawings_arrays_shapes_and_errors(server: ServerProcess):
     text = NOTEBOOK.read_text().replace(ADDRESS, server.address)
     done = subprocess.run([sys.executable, "-c", EXECUTE], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -39,7 +39,7 @@ def test_notebook_shows_drawings_arrays_shapes_and_rejections(server: ServerProc
     assert data[-1].get("text/plain") == ["True"]  # the result equals the sent array
 
 
-def test_notebook_is_kept_without_outputs():
+def test_shapes_notebook_is_stored_without_outputs():
     cells = read_cells(NOTEBOOK.read_text())
 
     assert [(cell["outputs"], cell["execution_count"]) for cell in cells] == [([], None)] * len(cells)

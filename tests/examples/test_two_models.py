@@ -10,7 +10,7 @@ from server_processes import ServerProcess
 LEAST_PERCENT = 80
 
 
-def test_two_models_example_runs(server: ServerProcess):
+def test_two_models_example_runs_without_an_error(server: ServerProcess):
     command = (sys.executable, ROOT / "examples/two_models.py", server.address)
     shapes, result = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 

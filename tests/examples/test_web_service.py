@@ -51,7 +51,7 @@ def call(port: int, path: str, body: bytes | None = None, timeout: str = "") -> 
         connection.close()
 
 
-def test_web_service_serves_images_and_shapes(service: int):
+def test_web_service_example_serves_images_and_shapes(service: int):
     assert call(service, "/means?shape=2,3,4", IMAGES) == (200, {"means": [5.5, 17.5]})
     assert call(service, "/shape?shape=5,3,16,16") == (200, {"rows": [5, 768]})
     with ThreadPoolExecutor(8) as pool:
@@ -59,7 +59,7 @@ def test_web_service_serves_images_and_shapes(service: int):
     assert answers == [(200, {"means": [5.5, 17.5]})] * 32
 
 
-def test_service_names_the_reason_of_a_rejection(service: int):
+def test_web_service_example_returns_the_reason_of_a_rejection(service: int):
     status, answer = call(service, "/means?shape=2,5", IMAGES)
 
     assert (status, answer["reason"]) == (422, "VOLUME_MISMATCH")
@@ -77,11 +77,13 @@ def test_service_names_the_reason_of_a_rejection(service: int):
         ("/shape?shape=2", None, "soon", 400),
     ],
 )
-def test_web_service_rejects_invalid_requests(service: int, path: str, body: bytes | None, timeout: str, status: int):
+def test_web_service_example_rejects_invalid_http_requests(
+    service: int, path: str, body: bytes | None, timeout: str, status: int
+):
     assert call(service, path, body, timeout)[0] == status
 
 
-def test_service_tells_a_passed_deadline_from_a_lost_server():
+def test_web_service_example_distinguishes_timeout_and_unavailable_server():
     # On the first port, the system accepts connections, but no program responds. Nothing listens on the second one.
     with socket.create_server(("127.0.0.1", 0)) as silent, run_service("{}:{}".format(*silent.getsockname())) as port:
         assert call(port, "/shape?shape=2", timeout="0.3") == (504, {"error": "the deadline passed"})

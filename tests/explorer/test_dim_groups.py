@@ -45,7 +45,7 @@ GROUPS = {
 }
 
 
-def test_neighbours_with_equal_products_are_a_group():
+def test_adjacent_dims_with_equal_products_form_a_group():
     assert {row: find(*row) for row in GROUPS} == GROUPS
     # A copy equals the data dim even if it is unknown.
     assert find("?,?,?", "?,?", (0,)) == "0>0 1,2>1"
@@ -58,7 +58,9 @@ dims: st.SearchStrategy[AnyDim] = st.sampled_from(
 
 
 @given(st.lists(dims, max_size=64), st.lists(dims, max_size=64), st.sets(st.integers(0, 63)))
-def test_groups_cover_every_dim_of_both_sides_in_order(data: list[AnyDim], output: list[AnyDim], copied: set[int]):
+def test_dim_groups_cover_every_input_and_output_dim_in_order(
+    data: list[AnyDim], output: list[AnyDim], copied: set[int]
+):
     groups = find_dim_groups(data, output, {index for index in copied if index < min(len(data), len(output))})
     assert [index for group in groups for index in group.data] == [*range(len(data))]
     assert [index for group in groups for index in group.output] == [*range(len(output))]
@@ -67,7 +69,7 @@ def test_groups_cover_every_dim_of_both_sides_in_order(data: list[AnyDim], outpu
 
 
 @given(numbers, st.data())
-def test_dim_groups_have_equal_products(data: list[int], draw: st.DataObject):
+def test_grouped_input_and_output_dims_have_equal_products(data: list[int], draw: st.DataObject):
     output = draw.draw(st.permutations(data))
     for group in find_dim_groups(data, output, ()):
         assert prod(data[index] for index in group.data) == prod(output[index] for index in group.output)

@@ -63,35 +63,35 @@ def list_footer(picture: Element) -> list[str]:
     return [text.replace("\N{MULTIPLICATION SIGN}", "*") for text in collect_texts(picture.iterfind(f"{SVG}text"))]
 
 
-def test_drawn_result_has_three_rows():
+def test_drawing_has_rows_for_data_target_and_output():
     picture = draw(ask("2 3 4", "0 -1"))
     assert list_boxes(picture) == ["2", "3", "4", "0 copied", "-1 inferred", "2", "12"]
     assert list_footer(picture)[:3] == ["data", "target", "output"]
 
 
-def test_drawing_shows_the_equation_of_an_inferred_dim():
+def test_drawing_shows_the_calculation_of_an_inferred_dim():
     assert "-1 is 2 * 3 * 4 ÷ 2 = 12" in list_footer(draw(ask("2 3 4", "0 -1")))
     assert "-1 is 2 * 3 * 4 ÷ (2 * 3) = 4" in list_footer(draw(ask("2 3 4", "2 3 -1")))
     assert "-1 is 2 * 3 = 6" in list_footer(draw(ask("2 3", "-1")))
     assert "elements: N * 12 = M * 4" in list_footer(draw(ask("N 12", "M 4")))
 
 
-def test_only_reshape_strikes_out_cancelled_dims():
+def test_drawing_strikes_out_cancelled_dims_only_for_the_reshape_operation():
     struck = f".//{SVG}tspan[@text-decoration]"
     assert [span.text for span in draw(ask("4 0 2", "-1 0", RESHAPE)).iterfind(struck)] == ["0", "0"]
     assert draw(ask("4 5 2", "-1 0")).find(struck) is None
 
 
-def test_copied_size_with_other_elements_is_dashed():
+def test_drawing_dashes_a_copied_dim_whose_elements_are_regrouped():
     assert list_dashes(ask("2 3 4", "0 -1")) == [False, False]
     assert list_dashes(ask("4 5 6", "-1 0")) == [False, True, False]
 
 
-def test_regrouped_dims_meet_in_a_dot():
+def test_drawing_connects_regrouped_dims_by_a_dot():
     assert len([*draw(ask("2 3 4", "6 4")).iter(f"{SVG}circle")]) == 1
 
 
-def test_names_bounds_and_unknown_ranks_have_boxes():
+def test_drawing_has_boxes_for_names_bounds_and_unknown_ranks():
     boxes = list_boxes(draw(ask("N:1..8 2..4 ?", "0 -1")))
     assert (boxes[:3], boxes[-2]) == (["N 1..8", "2..4", "?"], "N 1..8")
     assert list_boxes(draw(ask(None, "3 -1 0")))[0] == "... any rank"
@@ -99,13 +99,13 @@ def test_names_bounds_and_unknown_ranks_have_boxes():
     assert list_boxes(draw(ask("2", None))) == ["2", "... any rank", "... any rank"]
 
 
-def test_drawn_expected_shape_has_its_own_row():
+def test_drawing_shows_the_expected_shape_in_its_own_row():
     picture = draw(ask("? 4", "-1", expected="8"))
     assert list_boxes(picture)[-1] == "8"
     assert "expected" in list_footer(picture)
 
 
-def test_drawn_error_marks_the_wrong_item():
+def test_error_drawing_marks_the_wrong_item():
     questions = {
         ("-1 rejected",): ask("2 3", "4 -1"),
         ("0 rejected",): ask("2 3", "1 1 0"),
@@ -119,19 +119,19 @@ def test_drawn_error_marks_the_wrong_item():
     assert [tuple(list_boxes(draw(question), "box blamed")) for question in questions.values()] == list(questions)
 
 
-def test_drawn_error_has_message_and_hint():
+def test_error_drawing_has_message_and_hint():
     footer = " ".join(list_footer(draw(ask("2 3", "4 -1"), is_standalone=True)))
     assert "NOT_DIVISIBLE shape[1] is -1: 6 elements are not divisible by 4" in footer
     assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
 
 
-def test_error_text_fits_a_narrow_screen():
+def test_error_drawing_text_fits_a_narrow_screen():
     assert int(draw(ask("2 3", "4 -1"), is_standalone=True).get("width", "")) <= 420
     wide = draw(ask("2 " * 60, "3 " * 60, RESHAPE), is_standalone=True)
     assert 80 <= max(map(len, list_footer(wide))) <= 90
 
 
-def test_drawing_has_title_and_description():
+def test_shape_drawing_has_title_and_description():
     picture = draw(ask("N 3 4", "0 -1"))
     assert picture.get("role") == "img"
     assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
@@ -140,7 +140,7 @@ def test_drawing_has_title_and_description():
     )
 
 
-def test_drawing_of_a_large_query_is_small():
+def test_drawing_of_a_large_query_has_limited_bytes():
     targets: list[list[AnyDim] | None] = [[0] * 64, [-1], [*LONG[:63], -1], [1] * 64, [None] * 64, None]
     questions = [Question(RESHAPE, LONG, target, True) for target in targets]
     rejected: tuple[list[AnyDim], ...] = ([7] * 5000, [2**63 - 1] * 5000, [-(2**200)] * 5000)
@@ -150,14 +150,14 @@ def test_drawing_of_a_large_query_is_small():
 
 @examples(60)
 @given(REQUESTS)
-def test_drawings_are_deterministic(request: ShapeRequest):
+def test_shape_drawings_are_deterministic(request: ShapeRequest):
     draw(request.question)
     assert write(request.question) == write(request.question)
 
 
 @examples(40)
 @given(LAWFUL_REQUESTS)
-def test_every_dim_of_data_and_output_is_in_the_drawing(request: ShapeRequest):
+def test_shape_drawing_contains_every_input_and_output_dim(request: ShapeRequest):
     question = request.question
     try:
         dims = answer_question(request).dims

@@ -21,14 +21,14 @@ def reject(text: QueryText) -> ReshapeError:
     return caught.value
 
 
-def test_link_contains_the_query():
+def test_explorer_link_contains_the_query():
     text = QueryText.of(b"data=N%2C4%2C2..8&shape=0,-1&special_zero=true&operation=reshape&strides=[8,2,1]")
     question, explain, strides = parse_query(text)
     assert (question.operation, question.special_zero, explain, strides) == (RESHAPE, True, True, (8, 2, 1))
     assert (question.data, question.target) == ((name_dim("N"), 4, Dim(Interval(2, 8))), (0, -1))
 
 
-def test_empty_fields_of_a_link_are_omitted():
+def test_explorer_link_omits_empty_fields():
     question, _, strides = parse_query(QueryText.of(b"data=2&shape=2&expected=&strides=%20"))
     assert (question.operation, question.special_zero) == (STATIC_RESHAPE, None)
     assert (question.expected, strides) == (None, None)
@@ -36,11 +36,11 @@ def test_empty_fields_of_a_link_are_omitted():
     assert (question.expected, strides) == ((), ())
 
 
-def test_unknown_names_in_a_link_are_ignored_and_the_last_value_counts():
+def test_explorer_link_parameters_may_be_unknown_or_repeated():
     assert QueryText.of(b"utm=1&_fields=2&data=1&data=2&__class__=3") == QueryText(data="2")
 
 
-def test_any_link_is_a_query_or_an_error():
+def test_malformed_explorer_link_becomes_an_empty_query_or_error():
     for query in (b"\xff\xfe=1", b"data=%ff%fe", b"&&==&;%", b"data", b"%", b"data=" + b"%f0" * 9):
         text = QueryText.of(query)
         assert isinstance(reject(text), InvalidRequestError) if text.data else text == QueryText(), query
@@ -61,18 +61,18 @@ def test_any_link_is_a_query_or_an_error():
         (QueryText(data="1" * (MAX_TEXT_CHARACTERS + 1)), Reason.HEADER_TOO_LARGE, WrongItem("data")),
     ],
 )
-def test_error_position_is_in_the_entered_text(text: QueryText, reason: Reason, item: WrongItem):
+def test_explorer_error_has_the_position_in_the_entered_text(text: QueryText, reason: Reason, item: WrongItem):
     error = reject(text)
     assert (error.reason, find_wrong_item(text, error)) == (reason, item)
 
 
-def test_long_text_is_rejected_in_every_field():
+def test_explorer_rejects_long_text_in_every_field():
     for name in QueryText._fields:
         error = reject(QueryText(**{name: "x" * 10_000}))
         assert (type(error), error.reason) == (LimitError, Reason.HEADER_TOO_LARGE), name
 
 
-def test_unknown_field_has_no_wrong_item():
+def test_error_with_an_unknown_field_marks_no_item():
     for field in ("", "data", "shape[7]", "shape[-1]", "items[0].shape", "shape[0", *HOSTILE[:3]):
         error = InvalidRequestError("", reason=Reason.NOT_DIVISIBLE, field=field)
         assert find_wrong_item(QueryText(shape="2,3"), error).start is None, field

@@ -15,7 +15,7 @@ from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reaso
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
 
-def test_answer_has_the_origin_of_each_dim():
+def test_explorer_response_has_the_origin_of_each_dim():
     answer = show(QueryText("N,4,2..8", "0,-1", special_zero="true"))["answer"]
     assert answer["text"] == "[N, 8..32]"
     assert answer["dims"][1] == {
@@ -26,7 +26,7 @@ def test_answer_has_the_origin_of_each_dim():
     assert (answer["equalities"], answer["view"]) == ([], None)
 
 
-def test_answer_has_equalities_views_and_unknown_ranks():
+def test_explorer_response_shows_equalities_views_and_unknown_ranks():
     answer = show(QueryText("N,C", "M,C", special_zero="false"))["answer"]
     assert answer["equalities"] == ["N = M unless the tensor is empty"]
     answer = show(QueryText("2,3", "6", special_zero="false", strides="3,1"))["answer"]
@@ -49,7 +49,7 @@ def test_answer_has_equalities_views_and_unknown_ranks():
         (QueryText("2,3", f"-1,{2**99}*N", "", "true"), "EXPRESSION_INVALID", ("shape", 3, 35), "numbers from 1"),
     ],
 )
-def test_rejection_names_the_wrong_item_and_accepted_values(
+def test_explorer_rejection_names_the_wrong_item_and_accepted_values(
     text: QueryText, reason: str, item: tuple[str, int | None, int | None], accepted: str
 ):
     record = show(text)
@@ -59,7 +59,7 @@ def test_rejection_names_the_wrong_item_and_accepted_values(
     assert "answer" not in record
 
 
-def test_unreadable_query_has_no_drawing_or_code():
+def test_unparsable_explorer_query_has_no_drawing_or_code():
     assert list(show(QueryText("x y", "1", special_zero="true"))) == ["rejection"]
 
 
@@ -70,7 +70,7 @@ def answer_rejected(error: ReshapeError) -> dict[str, Any]:
     return build_response(QueryText("2", "2", special_zero="true"), reject, LISTEN)
 
 
-def test_rejection_of_the_call_is_passed_on():
+def test_explorer_raises_call_errors_such_as_server_busy():
     for error in (
         LimitError("full", reason=Reason.SERVER_BUSY),
         LimitError("many", reason=Reason.QUOTA_EXCEEDED),
@@ -84,7 +84,7 @@ def test_rejection_of_the_call_is_passed_on():
 
 @examples(50)
 @given(QUERY_TEXTS)
-def test_service_decides_each_query(text: QueryText):
+def test_explorer_sends_each_valid_query_to_the_service_once(text: QueryText):
     requests: list[ShapeRequest] = []
 
     def record_request(request: ShapeRequest) -> ShapeAnswer:
@@ -100,7 +100,7 @@ def test_service_decides_each_query(text: QueryText):
 
 @examples(50)
 @given(HOSTILE_TEXTS)
-def test_any_text_gives_a_result_or_an_error(text: QueryText):
+def test_explorer_answers_any_text_with_a_result_or_error(text: QueryText):
     record = show(text)
     assert len(json.dumps(record)) < 1_000_000
     if "drawing" in record:

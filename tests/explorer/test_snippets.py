@@ -52,7 +52,7 @@ def split_words(command: str) -> list[str]:
     return run.stdout.decode().split("\0")[:-1]
 
 
-def test_python_snippets_give_the_same_result(server: ServerProcess):
+def test_python_snippets_return_the_displayed_result(server: ServerProcess):
     @FEW
     @given(QUERY_TEXTS)
     def check(text: QueryText) -> None:
@@ -65,7 +65,7 @@ def test_python_snippets_give_the_same_result(server: ServerProcess):
     check()
 
 
-def test_python_snippet_names_an_address_that_the_reader_can_reach():
+def test_python_snippet_contains_an_address_reachable_by_clients():
     rows: list[tuple[tuple[str, ...], str, str]] = [
         (("127.0.0.1:7",), "http://10.0.0.9/", '"127.0.0.1:7"'),  # only this machine can call it
         (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", '"10.0.0.9:50052"'),
@@ -79,7 +79,7 @@ def test_python_snippet_names_an_address_that_the_reader_can_reach():
         assert ("import grpc" in code) == ("grpc." in client)
 
 
-def test_path_of_a_unix_socket_is_not_shown():
+def test_snippets_do_not_show_the_path_of_a_unix_socket():
     record = show(EXAMPLE, "unix:/run/secret.sock")
     assert "secret" not in str(record)
     assert record["snippets"][0]["title"] == "Python, without a server"
@@ -87,7 +87,7 @@ def test_path_of_a_unix_socket_is_not_shown():
 
 @FEW
 @given(QUERY_TEXTS)
-def test_command_snippet_gives_the_same_result(text: QueryText):
+def test_command_line_snippet_prints_the_displayed_result(text: QueryText):
     record = show(text)
     outcome = run_command(*split_words(find_snippet(record, "Command line")))
     if "answer" in record:
@@ -101,7 +101,7 @@ def test_command_snippet_gives_the_same_result(text: QueryText):
 
 @FEW
 @given(QUERY_TEXTS)
-def test_json_snippet_is_the_same_query(text: QueryText):
+def test_json_snippet_describes_the_displayed_query(text: QueryText):
     record = show(text._replace(server="http://localhost:8080/"))
     assume(len(record["snippets"]) == 4)  # its numbers fit into a message
     words = split_words(find_snippet(record, "JSON, by HTTP"))
@@ -119,7 +119,7 @@ def test_json_snippet_is_the_same_query(text: QueryText):
     assert outcome == find_outcome(record)
 
 
-def test_long_line_is_broken_at_its_arguments():
+def test_long_snippet_line_is_wrapped_between_arguments():
     texts = {snippet["title"]: snippet["text"] for snippet in show(EXAMPLE)["snippets"]}
     assert texts["Python, without a server"] == (
         "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
@@ -139,7 +139,7 @@ def test_long_line_is_broken_at_its_arguments():
 
 @examples(50)
 @given(HOSTILE_TEXTS)
-def test_code_is_one_call_of_printable_characters(text: QueryText):
+def test_snippets_for_hostile_text_are_printable_and_compile(text: QueryText):
     for snippet in show(text._replace(special_zero="true", operation="")).get("snippets", []):
         code = snippet["text"]
         assert all(character.isprintable() or character == "\n" for character in code)
@@ -148,7 +148,7 @@ def test_code_is_one_call_of_printable_characters(text: QueryText):
             assert code.count("\n") < 40
 
 
-def test_address_is_not_run_as_a_command(tmp_path: Path):
+def test_shell_snippet_escapes_the_server_address(tmp_path: Path):
     owned = tmp_path / "owned"
     record = show(EXAMPLE._replace(server=f"http://x/'; touch {owned}; echo '"))
     words = split_words(find_snippet(record, "JSON, by HTTP"))

@@ -49,7 +49,7 @@ def wide() -> Iterator[None]:
 @example(raw=b"\x01\x7f" * 24)
 @example(raw=b"\x01\x00\x80\x7f" * 12)
 @examples(6)
-def test_every_bit_of_every_type_survives(any_client: AnyClient, data_type: DataType, way: str, raw: bytes):
+def test_jax_round_trip_keeps_every_bit_of_every_type(any_client: AnyClient, data_type: DataType, way: str, raw: bytes):
     numbers = np.frombuffer(raw, np.uint8)
     given_array = make_packable(data_type, numbers) if data_type.is_packed else numbers.view(DTYPES[data_type])
     array = jax.device_put(given_array)
@@ -66,7 +66,7 @@ def test_jax_and_pyarrow_inputs_are_not_copied():
 
 
 @pytest.mark.parametrize("dtype", [DTYPES[DataType.F32], DTYPES[DataType.BF16]], ids=str)
-def test_jax_takes_a_stream_without_a_copy(dtype: np.dtype[np.generic]):
+def test_jax_output_of_a_stream_is_not_copied(dtype: np.dtype[np.generic]):
     asked = Arguments(RESHAPE, np.ones(4096, dtype), [-1], special_zero=False, expected_shape=None)
     delivery = Delivery(plan_reshape(asked), {"like": jax.numpy}, 0)
     landed = delivery.make_output()
@@ -103,12 +103,12 @@ def test_jax_output_is_not_copied(any_client: AnyClient):
 @pytest.mark.parametrize(
     "how", [{"writable": True}, {"transfer": "view", "copy": "never"}], ids=["writable", "no copy"]
 )
-def test_copy_never_is_rejected_for_jax(any_client: AnyClient, how: dict[str, object]):
+def test_jax_output_rejects_the_option_copy_never(any_client: AnyClient, how: dict[str, object]):
     with pytest.raises(ValueError, match="jax"):
         any_client.reshape(SIX, [-1], like=jax.numpy, **how)
 
 
-def test_type_that_jax_narrows_is_rejected_before_a_call():
+def test_data_type_that_jax_narrows_is_rejected_before_sending():
     jax.config.update("jax_enable_x64", False)
     try:
         for data_type in (DataType.F64, DataType.I64, DataType.U64):
@@ -123,14 +123,14 @@ def test_traced_jax_value_is_rejected(any_client: AnyClient):
         jax.jit(lambda array: any_client.reshape(array, [-1], like=jax))(SIX)
 
 
-def test_sharded_jax_array_is_collected():
+def test_sharded_jax_array_is_gathered_before_sending():
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str(list(range(8))), done.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_torch_and_jax_meet(any_client: AnyClient, way: str):
+def test_torch_input_may_have_jax_output_and_vice_versa(any_client: AnyClient, way: str):
     torch = pytest.importorskip("torch", reason="torch is not installed: scripts/verify frameworks installs it")
     tensor = torch.arange(6).to(torch.bfloat16)
     array: Any = any_client.reshape(tensor, [2, 3], transfer=way, like=jax.numpy)

@@ -26,14 +26,14 @@ def openvino(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.usefixtures("openvino")
-def test_openvino_program_prints_its_comments():
+def test_openvino_example_prints_the_output_in_its_comments():
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
 
     assert done.stdout.split() == read_printed(PROGRAM), done.stderr
 
 
 @pytest.mark.parametrize("data_type", [one for one in DataType if one.is_packed], ids=str)
-def test_packed_tensor_has_the_size_of_an_openvino_tensor(openvino: ModuleType, data_type: DataType):
+def test_packed_tensor_has_the_byte_size_of_an_openvino_tensor(openvino: ModuleType, data_type: DataType):
     # Releases up to 2026.4 round the size of u3 and u6 up to a multiple of three bytes.
     step = data_type.group_items if data_type in {DataType.U3, DataType.U6} else 1
     for items in range(0, 6 * step, step):
@@ -42,7 +42,7 @@ def test_packed_tensor_has_the_size_of_an_openvino_tensor(openvino: ModuleType, 
 
 
 @pytest.mark.parametrize("data_type", [DataType.U2, DataType.U4, DataType.I4], ids=str)
-def test_packed_elements_match_openvino(openvino: ModuleType, data_type: DataType):
+def test_packed_element_bytes_match_openvino(openvino: ModuleType, data_type: DataType):
     elements = np.arange(2**data_type.bits, dtype=np.uint8)
     packed = openvino.Tensor(getattr(openvino.Type, str(data_type)), openvino.Shape([elements.size]))
     packed.data.reshape(-1).view(np.uint8)[:] = pack(data_type, elements)

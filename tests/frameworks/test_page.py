@@ -15,7 +15,7 @@ BLOCKS = [block for block in read_blocks(PAGE) if block.language == "py"]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_code_block_of_the_page_runs(tmp_path: Path, server: ServerProcess, block: Block):
+def test_code_block_of_the_frameworks_page_runs(tmp_path: Path, server: ServerProcess, block: Block):
     for framework in re.findall(r"^import (torch|jax)", block.text, re.MULTILINE):
         pytest.importorskip(framework, reason=f"{framework} is not installed: scripts/verify frameworks installs it")
     program = tmp_path / "block.py"  # a file, because spawned processes import it

@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_client_created_in_each_worker_process_works(tmp_path: Path, server: ServerProcess, context: str):
+def test_data_loader_workers_can_each_create_a_client(tmp_path: Path, server: ServerProcess, context: str):
     program = tmp_path / "loader.py"
     program.write_text(LOADER)
     command = [sys.executable, str(program), server.address, context]

@@ -22,7 +22,7 @@ TWO_BY_THREE = np.arange(6.0).reshape(2, 3)
 
 
 @pytest.mark.parametrize("way", ["inline", "stream", "view"])
-def test_every_type_of_pyarrow_survives_as_a_tensor(any_client: AnyClient, way: str):
+def test_pyarrow_tensor_round_trip_keeps_every_supported_type(any_client: AnyClient, way: str):
     for data_type in OF_NUMPY:
         numbers = np.arange(48, dtype=np.uint8).view(DTYPES[data_type]).reshape(2, -1)
         tensor = pyarrow.Tensor.from_numpy(numbers.T)  # with strides
@@ -41,7 +41,7 @@ def test_every_type_of_pyarrow_survives_as_a_tensor(any_client: AnyClient, way: 
     ],
     ids=lambda array: type(array).__name__,
 )
-def test_every_container_of_numbers_is_read(any_client: AnyClient, array: object):
+def test_pyarrow_containers_of_numbers_are_read_as_arrays(any_client: AnyClient, array: object):
     output = any_client.reshape(array, pyarrow.array([3, 2]))
     np.testing.assert_array_equal(output, TWO_BY_THREE.reshape(3, 2), strict=True)
 
@@ -69,18 +69,18 @@ def test_pyarrow_booleans_are_unpacked_and_others_not_copied():
     ],
     ids=["null", "null in chunks", "null in a tensor", "table", "batch"],
 )
-def test_nulls_and_tables_are_rejected(array: object, what: str):
+def test_pyarrow_nulls_and_tables_are_rejected(array: object, what: str):
     with pytest.raises(TypeError, match=what):
         read_array(array, "data")
 
 
-def test_read_only_pyarrow_tensor_is_marked(any_client: AnyClient):
+def test_read_only_pyarrow_output_is_marked_immutable(any_client: AnyClient):
     output: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow)
     writable: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow, writable=True)
     assert (output.is_mutable, writable.is_mutable) == (False, True)
 
 
-def test_type_that_pyarrow_lacks_is_rejected_before_a_call():
+def test_data_type_missing_in_pyarrow_is_rejected_before_a_call():
     for data_type in DTYPES.keys() - set(OF_NUMPY):
         with pytest.raises(TypeError, match=f"pyarrow.Tensor has no type {data_type}"):
             find_framework(pyarrow, data_type)

@@ -44,7 +44,7 @@ def list_bytes(tensor: Torch) -> list[int]:
 @example(raw=b"\x01\x00\x80\x7f" * 12)
 @example(raw=b"\xff" * 48)
 @examples(6)
-def test_every_bit_of_every_type_survives(any_client: AnyClient, name: str, way: str, raw: bytes):
+def test_torch_round_trip_keeps_every_bit_of_every_type(any_client: AnyClient, name: str, way: str, raw: bytes):
     tensor = make_tensor(name, raw)
     output: Torch = any_client.reshape(tensor, [2, -1], transfer=way, like=tensor)
     assert (output.dtype, tuple(output.shape)) == (tensor.dtype, (2, tensor.numel() // 2))
@@ -96,14 +96,14 @@ def test_torch_output_never_shares_read_only_memory(any_client: AnyClient, way: 
         assert (array.tobytes() == before) == (way != "view" or is_read_only), (name, is_read_only)
 
 
-def test_view_shares_the_memory_of_the_tensor(any_client: AnyClient):
+def test_view_transfer_shares_the_memory_of_a_torch_tensor(any_client: AnyClient):
     for tensor in (SIX, SIX.bfloat16()):
         output: Torch = any_client.reshape(tensor, [2, 3], transfer="view", copy="never", like=tensor)
         assert output.data_ptr() == tensor.data_ptr()
 
 
 @pytest.mark.parametrize("way", ["inline", "stream"])
-def test_torch_tensor_can_be_out(any_client: AnyClient, way: str):
+def test_torch_tensor_can_be_passed_as_out(any_client: AnyClient, way: str):
     for name in NAMES:
         tensor = make_tensor(name, bytes(range(48)))
         out = torch.zeros(tensor.numel(), dtype=torch.uint8).to(tensor.dtype)
@@ -112,7 +112,7 @@ def test_torch_tensor_can_be_out(any_client: AnyClient, way: str):
 
 
 @pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])
-def test_every_operation_takes_tensors_of_integers_as_a_target(any_client: AnyClient, method: str):
+def test_every_operation_accepts_an_integer_torch_tensor_as_target(any_client: AnyClient, method: str):
     reshape = getattr(any_client, method)
     assert reshape(SIX, torch.tensor([2, -1], dtype=torch.int32), like=SIX).shape == (2, 3)
     assert reshape(SIX, torch.zeros(3, 2).shape, expected_shape=torch.zeros(3, 2).shape).shape == (3, 2)
@@ -137,7 +137,7 @@ def test_every_operation_takes_tensors_of_integers_as_a_target(any_client: AnyCl
     ],
     ids=["grad", "parameter", "grad of bf16", "sparse", "mkldnn", "meta", "neg", "conj", "quantized", "nested", "list"],
 )
-def test_unusable_torch_tensor_error_says_what_to_pass(make: Callable[[], Torch], instead: str):
+def test_error_for_an_unusable_torch_tensor_suggests_a_replacement(make: Callable[[], Torch], instead: str):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch recommends other tensor types, which existing models do not use yet
         tensor = make()
@@ -164,7 +164,7 @@ def test_unsupported_torch_type_is_rejected(any_client: AnyClient):
         assert caught.value.reason is Reason.DATA_TYPE_UNSUPPORTED, dtype
 
 
-def test_type_without_torch_operations_is_rejected_before_a_call():
+def test_data_type_missing_in_torch_is_rejected_before_a_call():
     with Client("localhost:1") as client:
         for data_type in filter(lambda each: each.is_packed, DTYPES):
             with pytest.raises(TypeError, match=f"torch has no type {data_type}"):
@@ -176,5 +176,5 @@ def test_type_without_torch_operations_is_rejected_before_a_call():
     [torch, SIX, torch.nn.Parameter(SIX.clone()), torch.nn.functional],
     ids=["module", "tensor", "subclass", "submodule"],
 )
-def test_torch_is_named_by_its_module_or_by_any_tensor(like: object):
+def test_like_option_accepts_the_torch_module_or_a_tensor(like: object):
     assert find_framework(like, DataType.F32).name == "torch"

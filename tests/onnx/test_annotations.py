@@ -26,21 +26,21 @@ def make_params() -> DimParams:
     return DimParams(["N", "p", "q"])
 
 
-def test_shapes_of_outputs_of_reshape_are_read_with_their_graph():
+def test_declared_reshape_output_shapes_are_read_from_nested_graphs():
     assert read_shapes(make_model(), make_params()) == {
         ("", "h"): (N, 5),
         ("y.then_branch", "t"): (name_dim("p"), name_dim("q")),
     }
 
 
-def test_only_shapes_of_reshape_are_removed():
+def test_strip_shapes_removes_only_reshape_output_shapes():
     model = make_model()
     strip_shapes(model)
     assert read_shapes(model, make_params()) == {}
     assert model.graph.output[1].type.tensor_type.HasField("shape")
 
 
-def test_written_annotations_round_trip():
+def test_written_shape_annotations_are_read_back():
     model, params = make_model(), make_params()
     strip_shapes(model)
     params.read_declared(make_model().graph.output[0].type.tensor_type.shape)
@@ -49,7 +49,7 @@ def test_written_annotations_round_trip():
     assert read_shapes(model, params) == shapes
 
 
-def test_existing_shape_of_the_model_is_kept():
+def test_write_shapes_keeps_shapes_declared_in_the_model():
     model, params = make_model(), make_params()
     write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (N, 5)
@@ -64,14 +64,14 @@ def test_existing_shape_of_the_model_is_kept():
     assert read_shapes(model, params)["", "h"] == (None,)
 
 
-def test_a_shape_without_a_type_is_not_written():
+def test_write_shapes_skips_tensors_of_unknown_type():
     model, params = make_model(), make_params()
     strip_shapes(model)
     write_shapes(model, onnx.ModelProto(), {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params) == {}
 
 
-def test_unknown_names_get_a_suffix_and_products_of_known_ones_none():
+def test_rename_params_adds_a_suffix_to_unknown_dim_names():
     model = make_model()
     rename_params(model, DimParams(["N", "p"]), "_onnx")
     assert read_shapes(model, DimParams([])) == {

@@ -54,12 +54,12 @@ RESULTS: dict[Calculate, dict[tuple[str, str], str]] = {
 }
 
 
-def test_known_dims_are_calculated():
+def test_onnx_dim_arithmetic_returns_the_expected_dims():
     for calculate, rows in RESULTS.items():
         assert {row: format_dim(calculate(*map(parse_dim, row))) for row in rows} == rows, calculate
 
 
-def test_too_long_expression_becomes_unknown():
+def test_dim_expression_above_the_length_limit_becomes_unknown():
     assert add(name_dim("N" * 60), name_dim("M" * 60)) is None
     power: AnyDim = name_dim("N")
     for _ in range(6):
@@ -88,7 +88,7 @@ def evaluate_name(name: str, values: dict[str, int]) -> int:
 
 
 dims = st.sampled_from([name_dim("N"), name_dim("M"), 1, 2, 3, 6]) | st.builds(
-    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a pair is enough
+    lambda coefficient, names: multiply(coefficient, Dim((0, None), Expression(1, names))),  # type: ignore[arg-type] # a tuple instead of an Interval
     st.integers(1, 6),
     st.just(()),
 )
@@ -101,7 +101,7 @@ dims = st.sampled_from([name_dim("N"), name_dim("M"), 1, 2, 3, 6]) | st.builds(
     st.integers(1, 9),
     st.integers(1, 9),
 )
-def test_computed_result_holds_for_every_value(steps: list[tuple[Calculate, AnyDim]], n: int, m: int):
+def test_dim_arithmetic_holds_for_every_value_of_the_symbols(steps: list[tuple[Calculate, AnyDim]], n: int, m: int):
     values = {"N": n, "M": m}
     result: AnyDim = name_dim("N")
     number = n

@@ -59,7 +59,7 @@ ATTENTION = parse(
 )
 
 
-def test_computed_targets_are_followed_and_close_open_dims():
+def test_computed_reshape_targets_resolve_dims_unknown_to_onnx():
     findings = find(ATTENTION)
     assert list(map(str, findings)) == [
         "h: [N, S, 768] under [N, S, 12, -1] is [N, S, 12, 64]",
@@ -69,7 +69,7 @@ def test_computed_targets_are_followed_and_close_open_dims():
     assert len({find_key(finding.node) for finding in findings}) == 2
 
 
-def test_result_is_used_by_later_nodes():
+def test_inferred_reshape_shape_is_used_for_later_nodes():
     # onnx does not know h or the MatMul after it. The last node is known only if h is.
     nodes = """
     t = Identity(given) h = Reshape(x, t) m = MatMul(h, w)
@@ -78,7 +78,7 @@ def test_result_is_used_by_later_nodes():
     assert str(find(model)[-1].answer) == "[2*N]"
 
 
-def test_input_shape_comes_from_an_earlier_reshape():
+def test_reshape_input_shape_comes_from_an_earlier_reshape():
     first = "s = Constant<value_ints=[0,-1]>() h = Reshape(x, s) r = Relu(h)"
     nodes = f"{first} t = Constant<value_ints=[-1]>() y = Reshape(r, t)"
     report, calls = check_and_record(parse(nodes))
@@ -95,7 +95,7 @@ DECLARED = {
 }
 
 
-def test_wrong_declared_output_is_reported():
+def test_wrong_declared_reshape_output_shape_is_reported():
     for declared, text in DECLARED.items():
         report = check_model(parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)", "float[2,3,2] x", declared))
         (finding,) = report.findings
@@ -104,7 +104,7 @@ def test_wrong_declared_output_is_reported():
         assert bool(finding.disagreements) == bool(text), declared
 
 
-def test_many_nodes_are_checked_in_several_calls():
+def test_many_reshape_nodes_are_checked_in_several_calls():
     count = MAX_CALL_QUERIES + 5
     nodes = [helper.make_node("Reshape", [f"t{number}", "s"], [f"t{number + 1}"]) for number in range(count)]
     graph = helper.make_graph(
@@ -119,7 +119,7 @@ def test_many_nodes_are_checked_in_several_calls():
     assert {str(finding.answer) for finding in report.findings} == {"[4, N]"}
 
 
-def test_check_stops_when_nothing_improves():
+def test_model_check_stops_when_nothing_improves():
     for model, sizes in (
         (parse("y = Reshape(x, s)", "float[N,4] x, int64[2] s"), [1, 1]),
         (parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)"), [1]),
@@ -128,7 +128,7 @@ def test_check_stops_when_nothing_improves():
         assert [*map(len, calls)] == sizes
 
 
-def test_results_are_written_to_a_copy_of_the_model():
+def test_inferred_shapes_are_written_to_a_copy_of_the_model():
     report, annotated = annotate_model(ATTENTION)
     assert report.to_json() == check_model(ATTENTION).to_json()
     shapes = {info.name: [dim.dim_value or dim.dim_param for dim in info.type.tensor_type.shape.dim]
@@ -158,7 +158,7 @@ def make_computed(nodes: str, last: str = "y = Reshape(x, t)") -> onnx.ModelProt
     return parse(f"{head} {nodes} {last}", constants=constants)
 
 
-def test_item_that_may_copy_another_dim_is_unknown():
+def test_target_item_that_may_be_zero_gives_an_unknown_dim():
     for nodes, shape in TARGETS.items():
         (finding,) = find(make_computed(nodes))
         assert str(finding.answer).replace("768*N*S", "N*S*768") == shape
@@ -167,16 +167,16 @@ def test_item_that_may_copy_another_dim_is_unknown():
     assert str(finding.answer) == "[S, 768*N]"
 
 
-def test_onnx_shapes_after_a_copying_item_are_not_used():
+def test_onnx_shapes_derived_from_possibly_zero_items_are_ignored():
     nodes = "t = Concat<axis=0>(s1, minus) h = Reshape(x, t) r = Relu(h) e = Transpose<perm=[1,0]>(r) two0 = Shape(e)"
     findings = find(make_computed(nodes, "y = Reshape<allowzero=1>(h, two0)"))
     inferred = findings[0].inferred
     assert inferred is not None
     assert str(inferred[0]) == "S"
-    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is a shape
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # the answer is a shape
 
 
-def test_products_of_dims_pass_through_inferred_nodes():
+def test_symbolic_dim_products_propagate_through_other_onnx_nodes():
     nodes = "h = Reshape(x, minus) a = Add(h, h) t = Concat<axis=0>(minus, two)"
     assert str(find(make_computed(nodes, "y = Reshape(a, t)"))[1].answer) == "[384*N*S, 2]"
 
@@ -187,7 +187,7 @@ ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
 
 @examples(150)
 @given(SIZES, SIZES, SIZES, st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.booleans())
-def test_written_shapes_are_those_that_onnx_computes(n: int, m: int, k: int, items: list[str], is_twice: bool):
+def test_annotated_shapes_match_the_onnx_reference_evaluator(n: int, m: int, k: int, items: list[str], is_twice: bool):
     """Checks targets of any items with any values of the named dims."""
     last = "z = Reshape(x, t) back = Shape(z) y = Reshape(x, back)" if is_twice else "y = Reshape(x, t)"
     model = parse(

@@ -24,7 +24,7 @@ def read(param: int | str, *others: str) -> AnyDim:
     return dim
 
 
-def test_dim_param_is_a_name_a_product_or_unknown():
+def test_onnx_dim_param_is_parsed_as_name_product_or_unknown():
     names = ["N", "seq + past", "floor(height/8)", "unk__6", "onnx::Add_3_dim_0", "Add/Add_1_dim_0"]
     assert [read(name) for name in names] == [name_dim(name) for name in names]
     products = ["batch*heads", "4*batch", "batch/2", "batch*batch"]
@@ -34,11 +34,11 @@ def test_dim_param_is_a_name_a_product_or_unknown():
     assert [read(param) for param in unknown] == [None] * len(unknown)
 
 
-def test_a_size_is_known_from_zero_to_the_largest_dim():
+def test_onnx_dim_value_is_known_from_zero_to_max_dim():
     assert [read(size) for size in (0, 1, MAX_DIM)] == [0, 1, MAX_DIM]
 
 
-def test_invalid_dim_param_is_replaced_and_restored():
+def test_invalid_onnx_dim_param_is_restored_when_written():
     for param in ("N" * 65, "a\nb", "a\tb", "x" * 5000):
         params = DimParams([param, "dim_0"])
         (dim,) = params.read_declared(make_shape(param))
@@ -49,33 +49,33 @@ def test_invalid_dim_param_is_replaced_and_restored():
         assert params.write_shape([parse_dim(f"4*{format_dim(dim)}")]).dim[0].dim_param == ""
 
 
-def test_unknown_dim_gets_an_unused_name():
+def test_unknown_onnx_dim_gets_an_unused_name():
     params = DimParams(["x_dim_0"])
     first, second = params.read_shape(("", "x"), make_shape("", "N"))
     assert (format_dim(first), format_dim(second)) == ("x_dim_0_", "N")
     assert params.read_shape(("", "x"), make_shape("", "N")) == (first, second)
 
 
-def test_unnamed_dim_of_the_model_is_open():
+def test_onnx_dim_without_a_name_counts_as_unresolved():
     params = DimParams(["N"])
     named, made, other = params.read_shape(("", "x"), make_shape("N", "", "unk__0"))
     assert [params.is_open(dim) for dim in (4, named, parse_dim("4*N"))] == [False] * 3
     assert [params.is_open(dim) for dim in (made, other, None)] == [True] * 3
 
 
-def test_dims_are_written_in_the_form_of_a_model():
+def test_dims_are_written_as_onnx_dim_value_or_dim_param():
     params = DimParams(["N", "C"])
     params.read_declared(make_shape("N", "C"))
     written = params.write_shape([4, parse_dim("N"), parse_dim("4*C"), parse_dim("2..8"), None]).dim
     assert [dim.dim_value or dim.dim_param for dim in written] == [4, "N", "4*C", "", ""]
 
 
-def test_tensors_of_one_name_in_two_graphs_have_dims_of_two_names():
+def test_equal_tensor_names_in_two_graphs_get_different_dim_names():
     params = DimParams([])
     dims = [params.read_shape((graph, "v"), make_shape("")) for graph in ("y.body", "z.body", "y.body")]
     assert [format_dim(dim) for (dim,) in dims] == ["v_dim_0", "v_dim_0_", "v_dim_0"]
 
 
-def test_bounded_dim_gets_a_name():
+def test_bounded_dim_gets_a_name_in_the_onnx_model():
     (dim,) = DimParams([]).name_dims(("", "x"), [parse_dim("1..")])
     assert format_dim(dim) == "x_dim_0"

@@ -19,7 +19,7 @@ PLAIN = parser.parse_model(
 )
 
 
-def test_a_model_is_a_path_bytes_or_a_message(tmp_path: Path):
+def test_onnx_model_may_be_a_path_bytes_or_a_message(tmp_path: Path):
     path, before = tmp_path / "model.onnx", PLAIN.SerializeToString()
     onnx.save(PLAIN, path)
     reports = [check_model(source) for source in (path, str(path), path.read_bytes(), PLAIN)]
@@ -27,7 +27,7 @@ def test_a_model_is_a_path_bytes_or_a_message(tmp_path: Path):
     assert PLAIN.SerializeToString() == before
 
 
-def test_source_that_is_not_a_model_is_rejected(tmp_path: Path):
+def test_input_that_is_not_an_onnx_model_is_rejected(tmp_path: Path):
     for raw in (b"", b"PK\x03\x04", b"\xff" * 40, b"\x08\x07", b'{"graph": 1}'):
         with pytest.raises(ModelError, match="not an ONNX model"):
             load_model(raw)
@@ -37,7 +37,7 @@ def test_source_that_is_not_a_model_is_rejected(tmp_path: Path):
 
 @examples(200)
 @given(st.data())
-def test_corrupt_model_is_checked_or_rejected(data: st.DataObject):
+def test_corrupt_onnx_model_is_checked_or_rejected(data: st.DataObject):
     raw = bytearray(PLAIN.SerializeToString())
     for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=4)):
         raw[place] = data.draw(st.integers(0, 255))
@@ -48,7 +48,7 @@ def test_corrupt_model_is_checked_or_rejected(data: st.DataObject):
     assert len(report.findings) <= 1
 
 
-def test_weights_in_other_files_are_not_opened(tmp_path: Path):
+def test_external_onnx_weight_files_are_not_opened(tmp_path: Path):
     model = parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N,4] x) => (y) <float[4,6] w = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}>
@@ -64,7 +64,7 @@ def test_weights_in_other_files_are_not_opened(tmp_path: Path):
     assert str(finding.answer) == "[N, 2, 3]"
 
 
-def test_failed_onnx_inference_is_noted():
+def test_failed_onnx_shape_inference_is_noted_in_the_report():
     model = load_model(PLAIN.SerializeToString())
     model.ClearField("opset_import")
     report = check_model(model)
@@ -73,7 +73,7 @@ def test_failed_onnx_inference_is_noted():
     assert infer_model(model)[0] is model
 
 
-def test_a_model_of_the_first_versions_has_opset_1():
+def test_onnx_model_without_an_opset_has_opset_1():
     model = load_model(PLAIN.SerializeToString())
     model.ClearField("opset_import")
     model.ir_version = 2
@@ -96,7 +96,7 @@ def make_functions(count: int, calls: int) -> onnx.ModelProto:
     return parser.parse_model(text)
 
 
-def test_functions_are_expanded_where_they_are_called():
+def test_onnx_functions_are_inlined_at_each_call():
     model = parser.parse_model(
         FUNCTIONS.replace("y = f.f0(x)", "z = f.f0(x) y = f.f0(z)")
         + """<domain: "f", opset_import: ["" : 17]>
@@ -105,7 +105,7 @@ def test_functions_are_expanded_where_they_are_called():
     assert [str(finding.answer) for finding in check_model(model).findings] == ["[N, 12]", "[N, 12]"]
 
 
-def test_each_call_of_a_function_has_its_own_dims():
+def test_each_call_of_an_onnx_function_has_its_own_dims():
     model = parser.parse_model(
         FUNCTIONS.replace("y = f.f0(x)", "v = f.f0(x) w = Relu(x) y = f.f0(w)")
         + """<domain: "f", opset_import: ["" : 17]>
@@ -117,7 +117,7 @@ def test_each_call_of_a_function_has_its_own_dims():
     assert str(first.answer) != str(second.answer)
 
 
-def test_names_of_dims_in_graphs_of_a_function_are_ignored():
+def test_dim_names_inside_onnx_functions_are_ignored():
     model = parser.parse_model(
         FUNCTIONS.replace("g (float[N,3,4] x)", "g (float[N,3,4] x, bool k)").replace("f.f0(x)", "f.f0(x, k)")
         + """<domain: "f", opset_import: ["" : 17]>
@@ -130,14 +130,14 @@ def test_names_of_dims_in_graphs_of_a_function_are_ignored():
     assert (str(first.answer), "found" in str(second)) == ("[12*N]", False)
 
 
-def test_exploding_functions_are_rejected_before_expansion():
+def test_onnx_functions_that_expand_exponentially_are_rejected():
     start = time.process_time()
     with pytest.raises(ModelError, match=str(MAX_NODES)):
         check_model(make_functions(60, calls=2))
     assert time.process_time() - start < 5  # 2^60 nodes would take years
 
 
-def test_recursive_functions_are_rejected():
+def test_recursive_onnx_functions_are_rejected():
     for count in (1, 2):
         model = make_functions(count, calls=1)
         last = model.functions[-1].node[0]

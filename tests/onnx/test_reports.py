@@ -18,13 +18,13 @@ MODEL = parser.parse_model(
 REPORT = check_model(MODEL)
 
 
-def test_report_counts_nodes_by_verdict():
+def test_model_report_counts_nodes_by_verdict():
     counts = {verdict: REPORT.count(verdict) for verdict in Verdict if REPORT.count(verdict)}
     assert counts == {Verdict.KNOWN: 1, Verdict.REJECTED: 1, Verdict.DISAGREES: 1}
     assert not REPORT.is_good
 
 
-def test_a_report_is_json():
+def test_model_report_is_converted_to_json():
     record = REPORT.to_json()
     assert json.loads(json.dumps(record)) == record
     known, rejected, disagreeing = record["nodes"]
@@ -37,11 +37,11 @@ def test_a_report_is_json():
     assert disagreeing["disagreements"] == list(REPORT.disagreements)
 
 
-def test_a_finding_is_a_line():
+def test_model_check_finding_is_printed_on_one_line():
     assert [str(finding).partition(":")[0] for finding in REPORT.findings] == ["y", "v", "z"]
 
 
-def test_dims_that_can_be_equal_do_not_disagree():
+def test_declared_dims_that_can_be_equal_cause_no_disagreement():
     have = InferredShape(ShapeAnswer((name_dim("N", 2), 4)))
     told = [None, (3, 4), (name_dim("M"), None), (None, 4)]
     assert [find_disagreement("the model", dims, have) for dims in told] == [None] * 4

@@ -45,7 +45,7 @@ NODES: list[tuple[onnx.ModelProto, str]] = [
 ]
 
 
-def test_reshape_node_is_read():
+def test_onnx_reshape_node_is_read():
     assert [describe(model) for model, _ in NODES] == [text for _, text in NODES]
 
 
@@ -56,24 +56,24 @@ def make_with_default(ir_version: int) -> onnx.ModelProto:
     return model
 
 
-def test_overridable_constant_is_unknown():
+def test_initializer_that_is_also_an_input_is_unknown():
     assert describe(make_with_default(8)) == "[N, 3, 4] under [?, ?], special zero"
     assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"  # every constant was an input
 
 
-def test_overridable_shape_is_that_of_the_input():
+def test_shape_of_an_overridable_initializer_is_the_input_shape():
     model = parse("z = Shape(w) y = Reshape(x, z)", "<float[3] w = {1,2,3}>", inputs="float[N,3,4] x, float[K] w")
     assert [format_dims(node.target) for node in find(model)] == ["[K]"]
 
 
-def test_reshape_of_another_domain_is_ignored():
+def test_reshape_node_of_another_onnx_domain_is_ignored():
     model = parse(f"{CONSTANT} y = Reshape(x, s)")
     model.graph.node[1].domain = "com.example"
     model.graph.node.append(helper.make_node("LSTM", ["x"], ["", "h"]))  # an output without a name
     assert find(model) == []
 
 
-def test_node_finds_its_source_through_shape_preserving_nodes():
+def test_reshape_source_is_found_through_shape_preserving_nodes():
     nodes = find(
         parse(f"{CONSTANT} a = Reshape(x, s) b = Relu(a) c = Transpose(b) d = Reshape(b, s) y = Reshape(c, s)")
     )
@@ -85,7 +85,7 @@ IF = """y = If (c) <
     else_branch = inner () => (e) { s2 = Constant<value_ints=[-1,12]>() e = Reshape(x, s2) } >"""
 
 
-def test_nested_graphs_see_outer_values():
+def test_nested_onnx_graphs_use_constants_of_outer_graphs():
     nodes = find(parse(f"{CONSTANT} {IF}", inputs="float[N,3,4] x, bool c"))
     assert [(node.graph, node.output, format_dims(node.shape)) for node in nodes] == [
         ("y.then_branch", "t", "[0, -1]"),
@@ -93,7 +93,7 @@ def test_nested_graphs_see_outer_values():
     ]
 
 
-def test_values_of_other_graphs_and_hidden_values_are_unknown():
+def test_values_shadowed_or_in_sibling_graphs_are_unknown():
     for old, new in [
         ("Reshape(x, s2)", "Reshape(x, z)"),  # a value of the other branch
         ("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)"),  # hides the outer value
@@ -102,7 +102,7 @@ def test_values_of_other_graphs_and_hidden_values_are_unknown():
         assert nodes[1].shape is None, new
 
 
-def test_nested_graphs_are_named_from_the_outside():
+def test_nested_onnx_graph_name_contains_its_outer_graphs():
     node = helper.make_node("If", ["c"], ["z"])
     assert (name_graph("", node, "then_branch"), name_graph("y.body", node, "then_branch")) == (
         "z.then_branch",
@@ -111,5 +111,5 @@ def test_nested_graphs_are_named_from_the_outside():
     assert name_graph("", helper.make_node("Loop", [], ["", "z"]), "body") == "z.body"
 
 
-def test_cyclic_graph_is_read_once():
+def test_cyclic_onnx_graph_is_read_only_once():
     assert len(find(parse(f"{CONSTANT} a = Reshape(y, s) y = Reshape(a, s)"))) == 2

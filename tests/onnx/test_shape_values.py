@@ -114,11 +114,11 @@ RESULTS: list[tuple[str, str]] = [
 ]
 
 
-def test_known_values_are_followed_through_operators():
+def test_shape_values_are_propagated_through_onnx_operators():
     assert [computed for computed, _ in RESULTS] == [expected for _, expected in RESULTS]
 
 
-def test_a_constant_is_read_in_either_form():
+def test_onnx_constant_is_read_from_raw_or_typed_data():
     raw = numpy_helper.from_array(np.array([2, -1], np.int32))
     listed = helper.make_tensor("t", TensorProto.INT64, [2], [2, -1])
     assert read_tensor(raw) == read_tensor(listed) == ShapeValue((2, -1))
@@ -138,9 +138,9 @@ ODD_TENSORS: list[dict[str, object]] = [
 ]
 
 
-def test_unusual_constant_is_unknown():
+def test_malformed_onnx_constant_is_unknown():
     for fields in ODD_TENSORS:
-        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # odd on purpose
+        tensor = onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # wrong on purpose
         assert read_tensor(tensor) is None, fields
 
 
@@ -160,7 +160,7 @@ STEPS = """
 
 @examples(50)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(-3, 4), st.integers(-4, 4), st.sampled_from([-2, -1, 1, 2]))
-def test_followed_values_are_those_that_onnx_computes(n: int, m: int, begin: int, end: int, step: int):
+def test_propagated_shape_values_match_the_onnx_reference_evaluator(n: int, m: int, begin: int, end: int, step: int):
     """If all dims are numbers, all values are numbers as well."""
     model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[{n},{m},3] x) => (int64[K] y)

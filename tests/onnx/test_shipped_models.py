@@ -30,7 +30,7 @@ def count_verdicts(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(finding.verdict.value for finding in findings)
 
 
-def test_shipped_models_agree_with_onnx():
+def test_onnx_test_models_agree_with_onnx_shape_inference():
     findings = [finding for path in FILES for finding in check_model(path).findings]
     counts = count_verdicts(findings)
     assert {"disagrees", "rejected"}.isdisjoint(counts)
@@ -39,7 +39,7 @@ def test_shipped_models_agree_with_onnx():
 
 
 @pytest.mark.measured  # onnx needs five seconds to make its cases; the other files test the checks
-def test_operator_cases_match_the_reference_evaluator():
+def test_onnx_operator_test_cases_match_the_reference_evaluator():
     """Checks one model for each case of an operator and of a composed operator. The cases have inputs."""
     counts, outside, count = Counter[str](), list[str](), 0
     with warnings.catch_warnings():

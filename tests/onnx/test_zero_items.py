@@ -30,7 +30,7 @@ RESULTS: dict[tuple[str, str], tuple[int, ...]] = {
 }
 
 
-def test_nonzero_copies_are_listed():
+def test_list_copying_items_returns_items_that_may_be_zero():
     found = {
         row: list_copying_items(parse_shape(row[0], "shape") or (), parse_shape(row[1], "data_shape"))
         for row in RESULTS
@@ -43,7 +43,7 @@ DIMS = st.sampled_from(["0", "2", "3", "N", "M", "K", "N*M", "2*K"])
 
 
 @given(st.lists(DIMS, max_size=3), st.lists(st.one_of(DIMS, st.just("-1")), max_size=3))
-def test_unlisted_items_are_always_lengths(data: list[str], target: list[str]):
+def test_target_items_not_listed_as_copying_are_always_sizes(data: list[str], target: list[str]):
     dims, items = (parse_shape(", ".join(texts), "shape") or () for texts in (data, target))
     copying = list_copying_items(items, dims)
     for values in product((0, 1, 2), repeat=3):

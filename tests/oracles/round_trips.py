@@ -27,7 +27,7 @@ def check_round_trips(items: Sequence[BatchItem], step: int = 1) -> list[str]:
     try:
         local = infer_locally([make_query(item) for item in items])
         remote = decode_batch_response(service.infer_batch(join_items([encode_batch_item(item) for item in items])))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+    except Exception as error:  # noqa: BLE001 - every exception is reported
         alone = [problem for item in items for problem in check_round_trips([item])] if len(items) > 1 else []
         return alone or [f"{' and '.join(map(format_item, items))}: {error!r}"]
     problems = []
@@ -55,7 +55,7 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
         except ReshapeError as error:
             status = encode_rejection(error)
             answers[name] = decode_rejection(status.code, status.trailing_metadata)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+        except Exception as error:  # noqa: BLE001 - every exception is reported
             answers[name] = error
     return answers
 
@@ -66,7 +66,7 @@ def make_query(item: BatchItem) -> ShapeQuery:
     return ShapeQuery(
         data_shape=data,
         shape=target,
-        special_zero=special_zero,  # type: ignore[arg-type] # what does not say it is rejected
+        special_zero=special_zero,  # type: ignore[arg-type] # None must be rejected
         operation=operation.name,
         expected_shape=expected,
         data_type=data_type,

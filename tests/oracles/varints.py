@@ -29,7 +29,7 @@ def _walk(kind: Descriptor, raw: bytes, path: str) -> Iterator[str]:
         tag, size = _read(raw, position)
         field = kind.fields_by_number.get(tag >> 3)
         if field is None or size != _measure(tag):
-            yield f"{path}: {raw[position : position + size].hex()} is no tag of its fields"
+            yield f"{path}: {raw[position : position + size].hex()} is not the tag of a field"
             return
         start = position + size
         position, findings = _walk_field(field, tag & 7, raw, start)

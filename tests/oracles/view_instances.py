@@ -29,7 +29,7 @@ def _contradict(view: View, data: Dims, strides: Sequence[int], output: Dims) ->
         if view.strides is None or len(view.strides) != len(output):
             return f"{view} has no strides for {output}"
         if list_addresses(data, strides) != list_addresses(output, view.strides):
-            return f"{output} is no view of {data} at {strides} under {view.strides}"
+            return f"{output} is not a view of {data} at {strides} under {view.strides}"
     return ""
 
 

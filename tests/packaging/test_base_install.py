@@ -38,11 +38,11 @@ def run(*command: str | Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_base_install_imports_the_client_without_packages_of_the_server(python: Path):
+def test_base_install_imports_the_client_without_server_packages(python: Path):
     assert run(python, "-I", "-c", LIST_SERVER_PACKAGES) == (0, "[]\n", "")
 
 
-def test_serve_names_the_missing_extra_in_one_line(python: Path):
+def test_serve_command_names_the_missing_extra_in_one_line(python: Path):
     code, stdout, stderr = run(python.with_name("tensor-reshape"), "serve")
 
     (line,) = stderr.splitlines()

@@ -102,7 +102,7 @@ def facts(container: str) -> dict[str, Any]:
     return found
 
 
-def test_container_reshapes_an_array(container: str, port: int):
+def test_server_in_the_container_image_reshapes_an_array(container: str, port: int):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
     with Client(f"127.0.0.1:{port}") as client:
@@ -113,18 +113,18 @@ def test_container_reshapes_an_array(container: str, port: int):
     np.testing.assert_array_equal(output, array.reshape(2, 12), strict=True)
 
 
-def test_server_is_process_1_without_privileges(facts: dict[str, Any]):
+def test_container_server_is_unprivileged_process_1(facts: dict[str, Any]):
     assert facts["command"][1:3] == ["/opt/tensor-reshape/bin/tensor-reshape", "serve"]
     assert facts["uids"] == ["65532"] * 4
     assert int(facts["capabilities"], 16) == 0
 
 
-def test_image_has_no_installers_or_compilers(facts: dict[str, Any]):
+def test_container_image_has_no_installers_or_compilers(facts: dict[str, Any]):
     assert (facts["tools"], facts["installers"], facts["installers_of_the_base"]) == ([], [], [])
     assert not facts["has_pip_conf"]
 
 
-def test_image_contains_the_pinned_packages_and_their_bill(facts: dict[str, Any]):
+def test_container_image_contains_pinned_packages_and_a_bill_of_materials(facts: dict[str, Any]):
     installed = {(canonicalize_name(name), version) for name, version in facts["installed"]}
 
     assert {name for name, _ in installed - read_pins("requirements.lock")} == {"tensor-reshape"}
@@ -133,7 +133,7 @@ def test_image_contains_the_pinned_packages_and_their_bill(facts: dict[str, Any]
     assert {"grpcio", "numpy", "protobuf", "click"} <= names
 
 
-def test_image_describes_itself(image: str, base: str):
+def test_container_image_has_labels_numeric_user_and_health_check(image: str, base: str):
     described, prefix = inspect(image), "org.opencontainers.image."
     labels = described["Config"]["Labels"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -145,14 +145,14 @@ def test_image_describes_itself(image: str, base: str):
     assert described["Healthcheck"]["Test"][:3] == ["CMD", "tensor-reshape", "health"]
 
 
-def test_image_is_small(image: str, base: str):
+def test_container_image_is_small(image: str, base: str):
     size = inspect(image)["Size"]
 
     assert size < MAX_IMAGE_BYTES
     assert size - inspect(base)["Size"] < MAX_ADDED_BYTES
 
 
-def test_container_is_healthy_despite_a_proxy_and_stops_on_sigterm(image: str):
+def test_container_health_check_ignores_http_proxy(image: str):
     with run_container(image, "--network=none", "--env=http_proxy=http://127.0.0.1:9") as container:
         assert read_until_listening(container)["address"] == "0.0.0.0:50051"
         podman("healthcheck", "run", container)
@@ -161,7 +161,7 @@ def test_container_is_healthy_despite_a_proxy_and_stops_on_sigterm(image: str):
         assert podman("wait", container, timeout=STOP_SECONDS) == "0"
 
 
-def test_health_check_follows_the_listen_address(container: str):
+def test_container_health_check_follows_the_listen_address(container: str):
     podman("healthcheck", "run", container)
     assert inspect(container)["State"]["Health"]["Status"] == "healthy"
 
@@ -212,7 +212,7 @@ def start_pod(image: str, secret: Path) -> Iterator[Callable[[str], str]]:
 
 
 @pytest.mark.parametrize("overlay", ["plain", "production"])
-def test_pod_has_the_privileges_memory_and_probes_of_its_manifest(start_pod: Callable[[str], str], overlay: str):
+def test_pod_runs_with_the_limits_and_probes_of_its_manifest(start_pod: Callable[[str], str], overlay: str):
     pod, manifest, context = start_pod(overlay), find_container(overlay), find_pod(overlay)["spec"]["securityContext"]
     status = json.loads(podman("exec", pod, "python", "-c", READ_STATUS))
     assert status["Uid"].split() == [str(context["runAsUser"])] * 4
@@ -228,13 +228,13 @@ def test_pod_has_the_privileges_memory_and_probes_of_its_manifest(start_pod: Cal
         assert run_beside(pod, PROBE, *asked) == ["SERVING"], name
 
 
-def test_flood_of_the_largest_messages_stays_below_the_memory(start_pod: Callable[[str], str]):
+def test_flood_of_large_messages_stays_below_the_pod_memory_limit(start_pod: Callable[[str], str]):
     (answered,) = run_beside(start_pod("plain"), FLOOD, list_ports(find_container("plain"))["grpc"])
 
     assert (int(answered) >= 16, podman("exec", start_pod("plain"), "python", "-c", COUNT_HITS)) == (True, "0")
 
 
-def test_production_pod_requires_certificates_serves_metrics_and_stops(
+def test_production_pod_requires_client_certificates_and_serves_metrics(
     start_pod: Callable[[str], str], certificates: Path
 ):
     pod, ports = start_pod("production"), list_ports(find_container("production"))

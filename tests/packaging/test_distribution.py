@@ -53,7 +53,7 @@ def test_wheel_contains_every_package_and_nothing_else(wheel_files: dict[str, by
     assert [name for name in wheel_files if re.search(r"(^|/)(tests/|test_|conftest)", name)] == []
 
 
-def test_sdist_contains_all_sources_and_nothing_generated(wheel: Path):
+def test_sdist_contains_all_sources_and_no_generated_files(wheel: Path):
     (sdist,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         paths = {PurePosixPath(name.partition("/")[2]) for name in archive.getnames()}
@@ -64,7 +64,9 @@ def test_sdist_contains_all_sources_and_nothing_generated(wheel: Path):
     assert [path for path in paths if "_pb2" in path.name or path.suffix == ".pyc" or "__pycache__" in path.parts] == []
 
 
-def test_oldest_releases_are_those_of_the_generated_code(wheel_files: dict[str, bytes], floors: dict[str, Version]):
+def test_dependency_minimums_match_the_generated_protobuf_code(
+    wheel_files: dict[str, bytes], floors: dict[str, Version]
+):
     texts = {name: data.decode() for name, data in wheel_files.items() if name.startswith("tensor_reshape/v1/")}
     of_grpc = [Version(version) for text in texts.values() for version in GRPC_VERSION.findall(text)]
     of_protobuf = [Version(".".join(found)) for text in texts.values() for found in PROTOBUF_VERSION.findall(text)]

@@ -58,7 +58,7 @@ def python(make_environment: Callable[..., Path], wheel: Path) -> Path:
     return make_environment(f"{wheel}[server,examples]", *packages)
 
 
-def test_wheel_passes_its_tests_with_protobuf_6(python: Path):
+def test_installed_wheel_passes_the_tests_with_protobuf_6(python: Path):
     described = json.loads(run(python, "-c", DESCRIBE).stdout)
     assert described["protobuf"].startswith("6.")
     assert [file for file in described["files"] if not Path(file).is_relative_to(python.parents[1] / "lib")] == []
@@ -72,7 +72,7 @@ def test_wheel_passes_its_tests_with_protobuf_6(python: Path):
 @pytest.mark.parametrize(
     "imports", [(IMPORT_TRITON, IMPORT_RESHAPE), (IMPORT_RESHAPE, IMPORT_TRITON)], ids=["triton-first", "triton-last"]
 )
-def test_client_and_server_share_a_process_with_tritonclient(python: Path, imports: tuple[str, ...]):
+def test_sdk_and_tritonclient_can_share_a_process(python: Path, imports: tuple[str, ...]):
     result = run(python, "-I", "-c", "\n".join([QUIET, *imports, USE_BOTH]))
 
     printed = "[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n"

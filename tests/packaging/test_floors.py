@@ -14,11 +14,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_every_dependency_is_the_oldest_allowed(floors: dict[str, Version]):
+def test_minimum_version_environment_has_the_oldest_allowed_dependencies(floors: dict[str, Version]):
     assert {name: Version(version(name)) for name in floors} == floors
 
 
-def test_code_under_test_is_that_of_the_wheel():
+def test_minimum_version_tests_import_the_installed_wheel():
     portions = (cli, client, rules, runtime, server, v1, wire)
     files = [Path(str(portion.__file__)) for portion in portions]
 

@@ -37,12 +37,12 @@ def config(container: Manifest) -> Config:
     return parse_arguments(container["args"])
 
 
-def test_readme_applies_every_manifest():
+def test_kserve_readme_applies_every_manifest():
     named = set(re.findall(r"-f (\S+)", (FOLDER / "README.md").read_text()))
     assert named == {f"deploy/kserve/{path.name}" for path in FOLDER.glob("*.yaml")}
 
 
-def test_inference_service_uses_the_runtime_and_protocol(manifests: dict[str, Manifest]):
+def test_kserve_inference_service_uses_the_serving_runtime_and_protocol(manifests: dict[str, Manifest]):
     runtime, model = manifests["serving-runtime"], manifests["inference-service"]["spec"]["predictor"]["model"]
     (form,) = runtime["spec"]["supportedModelFormats"]
     assert model["runtime"] == runtime["metadata"]["name"]
@@ -50,7 +50,7 @@ def test_inference_service_uses_the_runtime_and_protocol(manifests: dict[str, Ma
     assert [model["protocolVersion"]] == runtime["spec"]["protocolVersions"] == ["grpc-v2"]
 
 
-def test_container_is_the_image_with_few_privileges(container: Manifest):
+def test_kserve_container_uses_the_image_with_few_privileges(container: Manifest):
     version, user = (re.search(pattern, DOCKERFILE) for pattern in (r'image\.version="(.*)"', r"\nUSER (\d+)"))
     assert version
     assert user
@@ -61,7 +61,7 @@ def test_container_is_the_image_with_few_privileges(container: Manifest):
     assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_server_listens_on_the_port_of_the_probes(container: Manifest, config: Config):
+def test_kserve_server_listens_on_the_probe_port(container: Manifest, config: Config):
     (port,) = container["ports"]
     assert port["name"] == "h2c"
     assert config.listen == (f"0.0.0.0:{port['containerPort']}",)
@@ -69,7 +69,9 @@ def test_server_listens_on_the_port_of_the_probes(container: Manifest, config: C
     assert probes == [{"port": port["containerPort"]}] * 2
 
 
-def test_pod_has_the_time_and_memory_of_the_server(manifests: dict[str, Manifest], container: Manifest, config: Config):
+def test_kserve_pod_has_enough_shutdown_time_and_memory(
+    manifests: dict[str, Manifest], container: Manifest, config: Config
+):
     shutdown_grace_seconds = manifests["inference-service"]["spec"]["predictor"]["terminationGracePeriodSeconds"]
     assert shutdown_grace_seconds > config.drain_seconds + config.shutdown_grace_seconds + STOP_SECONDS
     # The interpreter needs about 60 MB, and in the worst flood the allocator loses 40 % of the budget.

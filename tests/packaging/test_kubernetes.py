@@ -67,7 +67,7 @@ def config(overlay: str, tls_folder: Path) -> Config:
 
 
 @every_overlay
-def test_objects_are_valid_and_in_one_namespace(overlay: str):
+def test_kubernetes_objects_are_valid_and_in_one_namespace(overlay: str):
     for one in render(overlay):
         if (one["apiVersion"], one["kind"]) not in CUSTOM:
             for version in VERSIONS:
@@ -77,7 +77,7 @@ def test_objects_are_valid_and_in_one_namespace(overlay: str):
 
 
 @every_overlay
-def test_image_and_user_are_those_of_the_dockerfile(overlay: str):
+def test_kubernetes_image_and_user_match_the_dockerfile(overlay: str):
     version, user = (re.search(one, DOCKERFILE) for one in (r'image\.version="(.*)"', r"\nUSER (\d+):(\d+)"))
     assert version
     assert user
@@ -88,13 +88,13 @@ def test_image_and_user_are_those_of_the_dockerfile(overlay: str):
 
 
 @every_overlay
-def test_variables_are_settings_of_the_server(overlay: str):
+def test_kubernetes_environment_variables_are_server_settings(overlay: str):
     assert set(find_variables(overlay)) <= {setting.variable for setting in SETTINGS}
     assert find_pod(overlay)["spec"]["enableServiceLinks"] is False  # its variables would look like settings
 
 
 @every_overlay
-def test_probes_use_the_plain_text_health_port(overlay: str, config: Config):
+def test_kubernetes_probes_use_the_plain_text_health_port(overlay: str, config: Config):
     container = find_container(overlay)
     ports, (address,) = list_ports(container), config.listen
     addresses = {"grpc": address, "health": config.health_listen, "metrics": config.metrics_listen}
@@ -105,7 +105,7 @@ def test_probes_use_the_plain_text_health_port(overlay: str, config: Config):
 
 
 @every_overlay
-def test_pod_has_enough_time_to_stop(overlay: str, config: Config):
+def test_kubernetes_pod_has_enough_time_to_stop(overlay: str, config: Config):
     takes = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
 
@@ -124,7 +124,7 @@ def derive_memory(config: Config) -> int:
 
 
 @every_overlay
-def test_memory_limits_match_the_server(overlay: str, config: Config):
+def test_kubernetes_memory_limits_match_the_server_memory_budget(overlay: str, config: Config):
     resources = find_container(overlay)["resources"]
     assert parse_bytes(resources["limits"]["memory"]) == derive_memory(config)
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
@@ -132,7 +132,7 @@ def test_memory_limits_match_the_server(overlay: str, config: Config):
 
 
 @every_overlay
-def test_selectors_select_the_pods(overlay: str):
+def test_kubernetes_selectors_match_the_pod_labels(overlay: str):
     labels, deployment = find_pod(overlay)["metadata"]["labels"].items(), find(overlay, "Deployment")
     selectors = [
         deployment["spec"]["selector"]["matchLabels"],
@@ -145,7 +145,7 @@ def test_selectors_select_the_pods(overlay: str):
 
 
 @every_overlay
-def test_autoscaler_scales_the_deployment_and_rollouts_are_slow(overlay: str):
+def test_autoscaler_targets_the_deployment_and_rollouts_keep_all_replicas(overlay: str):
     deployment, autoscaler = find(overlay, "Deployment"), find(overlay, "HorizontalPodAutoscaler")["spec"]
     named = {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": deployment["metadata"]["name"]}
     assert autoscaler["scaleTargetRef"] == named
@@ -155,7 +155,7 @@ def test_autoscaler_scales_the_deployment_and_rollouts_are_slow(overlay: str):
 
 
 @every_overlay
-def test_service_is_headless_and_policy_admits_only_its_ports(overlay: str):
+def test_kubernetes_network_policy_admits_only_the_service_ports(overlay: str):
     service, policy = find(overlay, "Service")["spec"], find(overlay, "NetworkPolicy")["spec"]
     ports = {name: port for name, port in list_ports(find_container(overlay)).items() if name != "health"}
     assert service["clusterIP"] == "None"
@@ -191,7 +191,7 @@ def list_breaches(pod: Manifest) -> list[str]:
 
 
 @every_overlay
-def test_pod_meets_the_restricted_standard(overlay: str):
+def test_pod_meets_the_restricted_pod_security_standard(overlay: str):
     assert list_breaches(find_pod(overlay)) == []
     assert find_container(overlay)["securityContext"]["readOnlyRootFilesystem"]
     assert find_pod(overlay)["spec"]["automountServiceAccountToken"] is False
@@ -199,7 +199,7 @@ def test_pod_meets_the_restricted_standard(overlay: str):
     assert enforced == "restricted"
 
 
-def test_overlays_require_the_certificates_of_their_names(tls_folder: Path):
+def test_kubernetes_tls_overlays_require_their_certificates(tls_folder: Path):
     settings = {overlay: read_config(overlay, tls_folder).tls for overlay in OVERLAYS}
     assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production"}
     assert {overlay for overlay, tls in settings.items() if tls and tls.client_ca} == {"mtls", "production"}
@@ -215,7 +215,7 @@ def test_only_the_server_user_can_read_the_certificates(overlay: str):
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
 
 
-def test_certificate_matches_the_service_and_mount():
+def test_cert_manager_certificate_matches_service_name_and_mount():
     certificate, service = find("production", "Certificate")["spec"], find("production", "Service")["metadata"]
     (volume,) = find_pod("production")["spec"]["volumes"]
     assert certificate["secretName"] == volume["secret"]["secretName"]
@@ -224,7 +224,7 @@ def test_certificate_matches_the_service_and_mount():
 
 
 @pytest.mark.parametrize("overlay", ["monitoring", "production"])
-def test_service_monitor_selects_the_service_and_its_job(overlay: str):
+def test_prometheus_service_monitor_selects_the_kubernetes_service(overlay: str):
     monitor, service = find(overlay, "ServiceMonitor")["spec"], find(overlay, "Service")
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["endpoints"]
@@ -233,7 +233,7 @@ def test_service_monitor_selects_the_service_and_its_job(overlay: str):
     assert ("jobLabel" in monitor, service["metadata"]["name"]) == (False, job["job_name"])
 
 
-def test_command_of_the_page_installs_the_alerts():
+def test_documented_command_installs_the_prometheus_alerts():
     (block,) = [block.text for block in read_blocks(PAGE) if "PrometheusRule" in block.text]
     command = block.rpartition("|")[0]
     printed = subprocess.run(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
@@ -242,7 +242,7 @@ def test_command_of_the_page_installs_the_alerts():
     assert rule["spec"] == alerts
 
 
-def test_components_are_in_overlays_and_the_page_names_all():
+def test_every_kustomize_component_is_used_and_documented():
     files = [FOLDER / "overlays" / overlay / "kustomization.yaml" for overlay in OVERLAYS]
     named = [component for file in files for component in yaml.safe_load(file.read_text()).get("components", [])]
     assert {Path(component).name for component in named} == {path.name for path in (FOLDER / "components").iterdir()}
@@ -250,7 +250,7 @@ def test_components_are_in_overlays_and_the_page_names_all():
     assert [path.name for path in folders if f"`{path.name}`" not in PAGE.read_text()] == []
 
 
-def test_overlay_of_the_page_changes_budget_and_memory_together(tmp_path: Path, tls_folder: Path):
+def test_documented_overlay_changes_memory_budget_and_limit_together(tmp_path: Path, tls_folder: Path):
     (block,) = [block for block in read_blocks(PAGE) if block.language == "yaml"]
     code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # must be relative
     (tmp_path / "kustomization.yaml").write_text(code)

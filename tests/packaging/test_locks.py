@@ -16,7 +16,7 @@ from locks import LOCKS, ROOT, read_locked, read_pins
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_lock_script_does_not_change_the_lock_files(tmp_path: Path):
+def test_lock_script_leaves_up_to_date_lock_files_unchanged(tmp_path: Path):
     for name in LOCKS:
         shutil.copy(ROOT / name, tmp_path)
     environment = {**os.environ, "FOLDER": str(tmp_path), "VENV": sys.prefix}
@@ -27,7 +27,7 @@ def test_lock_script_does_not_change_the_lock_files(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_lock_pins_one_version_and_its_hashes_without_an_index(name: str):
+def test_lock_file_pins_one_version_with_hashes_per_package(name: str):
     locked = read_locked(name)
 
     assert {operator.operator for text in locked for operator in Requirement(text).specifier} == {"=="}
@@ -35,7 +35,7 @@ def test_lock_pins_one_version_and_its_hashes_without_an_index(name: str):
     assert "://" not in (ROOT / name).read_text()
 
 
-def test_locks_satisfy_image_and_build():
+def test_lock_files_satisfy_image_and_build_requirements():
     extras = PROJECT["project"]["optional-dependencies"]
     of_the_image = [*PROJECT["project"]["dependencies"], *extras["server"], *extras["tracing"]]
 

@@ -49,12 +49,12 @@ def client(address: str) -> Iterator[Client]:
         yield client
 
 
-def test_calls_of_one_connection_go_to_the_servers_in_turn(client: Client):
+def test_proxy_distributes_calls_of_one_connection_round_robin(client: Client):
     limits = [client.server_info().limits.max_message_bytes for _ in range(10)]
     assert 4 <= limits.count(LARGEST_BYTES) <= 6
 
 
-def test_large_stream_and_largest_message_return_complete(client: Client):
+def test_large_stream_and_largest_message_pass_a_proxy_unchanged(client: Client):
     array = np.arange(STREAM_BYTES // 8, dtype=np.int64)
     output = client.reshape(array, [-1, 2], special_zero=False, transfer="stream", timeout=120)
     assert np.array_equal(output.reshape(-1), array)
@@ -63,7 +63,7 @@ def test_large_stream_and_largest_message_return_complete(client: Client):
     assert np.array_equal(output.reshape(-1), message)
 
 
-def test_rejections_have_their_details_but_haproxy_cancels_streams(proxy: Proxy, client: Client, address: str):
+def test_proxies_forward_error_details_except_haproxy_on_streams(proxy: Proxy, client: Client, address: str):
     with pytest.raises(InvalidRequestError) as caught:
         client.infer_shape((2, 3), (4, -1), special_zero=False)
     assert (caught.value.reason, caught.value.field) == (Reason.NOT_DIVISIBLE, "shape[1]")
@@ -76,13 +76,13 @@ def test_rejections_have_their_details_but_haproxy_cancels_streams(proxy: Proxy,
     assert is_rejected or (is_cancelled and proxy.name == "haproxy")  # HAProxy 2.6 does this: see the page
 
 
-def test_call_ends_at_its_deadline(address: str):
+def test_call_through_a_proxy_ends_at_its_deadline(address: str):
     with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
         status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either step may exceed the deadline
     assert status.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_calls_of_lost_clients_free_their_slots(address: str, client: Client):
+def test_calls_of_disconnected_clients_behind_a_proxy_are_freed(address: str, client: Client):
     for _ in range(8):  # together, they are more than both servers accept
         with grpc.insecure_channel(address) as channel, ExitStack() as stack:
             for _ in range(MAX_CALLS // 2):
@@ -90,7 +90,7 @@ def test_calls_of_lost_clients_free_their_slots(address: str, client: Client):
     client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=60)
 
 
-def test_proxy_serves_health_checks_without_watches(client: Client, address: str):
+def test_proxy_answers_health_checks_but_not_health_watches(client: Client, address: str):
     assert client.check_health() is HealthStatus.SERVING
     with grpc.insecure_channel(address) as channel:
         watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/grpc.health.v1.Health/Watch")
@@ -118,7 +118,7 @@ def test_proxy_terminates_tls_and_blocks_endless_headers(proxy: Proxy, tmp_path:
     assert not [record for server in servers for record in server.records if record.get("level") != "INFO"]
 
 
-def test_restarting_servers_in_turn_loses_no_call(proxy: Proxy, tmp_path: Path):
+def test_rolling_restart_behind_a_proxy_loses_no_call(proxy: Proxy, tmp_path: Path):
     figures = Figures()
     with ExitStack() as stack:
 

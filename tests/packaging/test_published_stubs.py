@@ -27,7 +27,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*.whl"))
 
 
-def test_wheel_contains_the_api_and_the_modules_of_the_sdk(stubs: Path, wheel: Path):
+def test_stub_wheel_contains_the_proto_files_and_generated_modules(stubs: Path, wheel: Path):
     modules = {file.removesuffix(".proto") + suffix for file in CONTRACT for suffix in GENERATED}
     modules |= {"tensor_reshape/v1/__init__.py", "tensor_reshape/v1/py.typed"}
     with ZipFile(stubs) as own, ZipFile(wheel) as other:
@@ -35,7 +35,7 @@ def test_wheel_contains_the_api_and_the_modules_of_the_sdk(stubs: Path, wheel: P
         assert [name for name in modules if own.read(name) != other.read(name)] == []
 
 
-def test_stock_client_of_the_page_calls_with_the_wheel(
+def test_documented_stock_grpc_client_works_with_the_stub_wheel(
     stubs: Path, make_environment: Callable[..., Path], server: ServerProcess, tmp_path: Path
 ):
     python = make_environment(str(stubs))
@@ -52,7 +52,7 @@ def find_floors(described: dict[str, Any]) -> set[str]:
     return {requirement.partition(",")[0] for requirement in described["project"]["dependencies"]}
 
 
-def test_packages_have_the_version_generator_and_floors_of_the_project():
+def test_stub_packages_have_the_project_version_and_requirements():
     stubs, project = (tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (PROTOS, ROOT))
     node = json.loads((PROTOS / "package.json").read_text())
     assert stubs["project"]["version"] == project["project"]["version"] == node["version"]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 APPLICATIONS = ROOT / "server/tensor_reshape/server/ray/applications.py"
 
 
-def test_ray_file_names_existing_parts():
+def test_ray_serve_yaml_refers_to_existing_code():
     settings = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())
     (path,), (application,) = settings["grpc_options"]["grpc_servicer_functions"], settings["applications"]
     (deployment,) = application["deployments"]

@@ -76,7 +76,7 @@ def dist(repository: Repository) -> Path:
     return repository.folder / "dist"
 
 
-def test_dry_run_makes_the_files_of_a_release_without_a_tag(dist: Path, repository: Repository):
+def test_release_dry_run_builds_files_without_creating_a_tag(dist: Path, repository: Repository):
     names = {f"tensor_reshape-{VERSION}-py3-none-any.whl", f"tensor_reshape-{VERSION}.tar.gz"}
     names |= {f"tensor-reshape-{VERSION}.cdx.json"}
     assert {path.name for path in dist.iterdir()} == {*names, "SHA256SUMS"}
@@ -85,7 +85,7 @@ def test_dry_run_makes_the_files_of_a_release_without_a_tag(dist: Path, reposito
     assert repository.git("tag", "--list") == ""
 
 
-def test_wheel_has_the_time_of_the_commit(dist: Path, repository: Repository):
+def test_wheel_timestamps_equal_the_commit_time(dist: Path, repository: Repository):
     (wheel,) = dist.glob("*.whl")
     with ZipFile(wheel) as archive:
         times = {entry.date_time for entry in archive.infolist()}
@@ -106,7 +106,7 @@ def test_bill_of_materials_lists_the_pinned_packages(dist: Path):
 
 
 @pytest.mark.usefixtures("dist")
-def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repository):
+def test_release_script_rejects_a_file_without_the_new_version(repository: Repository):
     for rejection, (file, old, new) in NOT_THE_VERSION.items():
         path = repository.folder / file
         text = path.read_text()
@@ -118,7 +118,7 @@ def test_release_is_rejected_when_a_file_lacks_the_version(repository: Repositor
 
 
 @pytest.mark.usefixtures("dist")
-def test_release_is_rejected_with_changes_or_an_existing_tag(repository: Repository):
+def test_release_script_rejects_uncommitted_changes_or_an_existing_tag(repository: Repository):
     extra = repository.folder / "extra"
     extra.touch()
     assert "uncommitted changes" in repository.reject_to_release()

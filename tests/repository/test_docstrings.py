@@ -60,7 +60,7 @@ DOCSTRINGS = dict(list_docstrings())
 
 
 @pytest.mark.parametrize("name", DOCSTRINGS)
-def test_public_name_has_an_example_that_runs(name: str, server: ServerProcess, client: Client):
+def test_docstring_example_of_each_public_name_runs(name: str, server: ServerProcess, client: Client):
     text = inspect.cleandoc(DOCSTRINGS[name]).replace(ADDRESS, server.address)
     names = {public: getattr(module, public) for module in MODULES for public in module.__all__}
     given = {**names, "client": client, "np": np, "grpc": grpc, "onnx": onnx, "model": onnx.parser.parse_model(MODEL)}

@@ -66,7 +66,7 @@ def name_page(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_readme_is_short_has_two_commands_and_no_links_into_the_repository():
+def test_readme_is_short_and_has_no_relative_links():
     lines = README.read_text().splitlines()
 
     assert len(lines) <= README_LINES
@@ -74,7 +74,7 @@ def test_readme_is_short_has_two_commands_and_no_links_into_the_repository():
     assert LINK.findall(README.read_text()) == []  # a package index does not have these files
 
 
-def test_code_blocks_name_a_language_that_is_run():
+def test_documentation_code_blocks_have_a_tested_language():
     blocks = [block for page in PAGES for block in read_blocks(page)]
     assert [block.name for block in blocks if block.language not in LANGUAGES] == []
 
@@ -84,7 +84,7 @@ def test_code_blocks_name_a_language_that_is_run():
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_page)
-def test_python_code_of_a_page_runs(server: ServerProcess, tmp_path: Path, page: Path):
+def test_python_code_of_each_documentation_page_runs(server: ServerProcess, tmp_path: Path, page: Path):
     """Each block runs by itself, but the blocks of a page share a process, because imports take most of the time."""
     blocks = [block for block in read_blocks(page) if block.language == "python"]
     given = json.dumps([(block.name, block.text.replace(ADDRESS, server.address)) for block in blocks])
@@ -93,7 +93,7 @@ def test_python_code_of_a_page_runs(server: ServerProcess, tmp_path: Path, page:
 
 @pytest.mark.timeout(400)  # each command is a process, which takes seconds on a busy machine
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
-def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
+def test_commands_of_each_documentation_page_print_the_shown_output(server: ServerProcess, tmp_path: Path, page: Path):
     """The commands of a page run in one folder, one after the other. It has the examples, and the files that the page
     shows.
     """
@@ -113,7 +113,7 @@ def test_commands_of_a_page_print_the_shown_output(server: ServerProcess, tmp_pa
     assert printed == shown
 
 
-def test_commands_have_the_options_that_pages_give_them():
+def test_documented_commands_use_existing_options():
     for block in find_blocks("sh"):  # commands in `console` blocks run
         for command, rest in CALL.findall(block.text):
             known = {flag for option in COMMANDS[command].params for flag in (*option.opts, *option.secondary_opts)}
@@ -121,7 +121,7 @@ def test_commands_have_the_options_that_pages_give_them():
             assert given <= known, block.name
 
 
-def test_files_that_pages_name_exist():
+def test_files_named_on_documentation_pages_exist():
     for page in PAGES:
         named = re.findall(r"^(scripts/[\w-]+|benchmarks/[\w-]+)", page.read_text(), re.MULTILINE)
         assert [path for path in (*PATH.findall(read_prose(page)), *named) if not (ROOT / path).exists()] == [], page
@@ -131,13 +131,13 @@ def test_files_that_pages_name_exist():
 
 
 @pytest.mark.parametrize(("page", "states"), [("calls", lifecycle.State), ("workers", slots.State)])
-def test_architecture_has_a_row_for_every_state(page: str, states: type[Enum]):
+def test_architecture_page_has_a_row_for_every_state(page: str, states: type[Enum]):
     rows = re.findall(r"^\| ([A-Z_]+) \|", (ARCHITECTURE / f"{page}.md").read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(states.__members__)
 
 
-def test_architecture_names_modules_that_exist():
+def test_architecture_page_names_modules_that_exist():
     paths = [str(path) for path in ROOT.glob("*/tensor_reshape/**/*")]
     for page in ARCHITECTURE.glob("*.md"):
         named = re.findall(r"`([a-z_/]+/(?:\w+\.py)?)`", page.read_text())
@@ -150,7 +150,7 @@ def has(path: str, name: str) -> bool:
     return path.endswith(f"/{name.removesuffix('/')}")
 
 
-def test_page_of_operations_has_the_data_types_of_each():
+def test_operations_page_lists_the_data_types_of_each_operation():
     (row,) = re.findall(r"^\| data \|(.*)\|$", OPERATIONS_PAGE.read_text(), re.MULTILINE)
     shown = {name: set(read_data_types(cell)) for name, cell in zip(OPERATIONS, row.split("|"), strict=True)}
 
@@ -163,7 +163,7 @@ def read_data_types(cell: str) -> list[DataType]:
     return [data_type for first, *last in ends for data_type in DataType if first <= data_type <= (*last, first)[0]]
 
 
-def test_grpcurl_command_prints_the_shown_response(server: ServerProcess):
+def test_documented_grpcurl_command_prints_the_shown_response(server: ServerProcess):
     (command,) = [block.text for block in find_blocks("sh") if "grpcurl" in block.text]
     (method,), (body,) = re.findall(r"/(\w+)$", command.strip()), re.findall(r"-d '(.*?)'", command, re.DOTALL)
     blocks = [block.text for block in find_blocks("json") if "clients.md" in block.name]
@@ -176,7 +176,7 @@ def test_grpcurl_command_prints_the_shown_response(server: ServerProcess):
     assert MessageToDict(answer) == shown
 
 
-def test_curl_command_prints_the_shown_response():
+def test_documented_curl_command_prints_the_shown_response():
     (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
     shown = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
     ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
@@ -186,7 +186,7 @@ def test_curl_command_prints_the_shown_response():
         assert [post(find_http(server), asked, path).document for asked in (json.loads(body), wrong)] == shown
 
 
-def test_service_config_of_the_page_retries_a_full_server():
+def test_documented_service_config_retries_a_full_server():
     (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
     with (
         run_server("--max-calls", "1") as server,

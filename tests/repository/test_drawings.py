@@ -11,7 +11,7 @@ BY_HAND = ("tight-values", "wide-values")
 IMAGE = re.compile(r"^!\[(.*)\]\(([^)]*\.svg)\)$", re.MULTILINE)
 
 
-def test_pages_show_every_drawing_with_its_title_as_alternative_text():
+def test_documentation_pages_show_every_drawing_with_alternative_text():
     shown = [
         ((page.parent / path).resolve(), alternative)
         for page in PAGES

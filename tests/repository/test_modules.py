@@ -54,12 +54,12 @@ def find_test_files(module: str) -> list[Path]:
     return [file for file in files if file.stem == name or file.stem.startswith(f"{name}_")]
 
 
-def test_modules_are_short():
+def test_python_modules_are_at_most_400_lines_long():
     lines = {str(module.relative_to(ROOT)): len(module.read_text().splitlines()) for module in MODULES}
     assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}
 
 
-def test_each_module_has_a_test_file_of_its_name():
+def test_each_module_has_a_test_file_named_after_it():
     assert [module for module in sorted(PRODUCT.keys() - TESTED_ELSEWHERE.keys()) if not find_test_files(module)] == []
 
 
@@ -78,7 +78,7 @@ def test_source_roots_form_a_typed_namespace_package():
         ] == []
 
 
-def test_every_tool_knows_all_source_roots():
+def test_every_tool_configuration_lists_all_source_roots():
     tools = PROJECT["tool"]
     wheel = tools["hatch"]["build"]["targets"]["wheel"]
     packages = [f"{root}/tensor_reshape" for root in SOURCE_ROOTS]
@@ -104,7 +104,7 @@ def list_functions(path: Path) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
 
 
-def test_public_reject_functions_return_an_exception():
+def test_public_reject_functions_return_an_exception_type():
     returned = {
         f"{module}: {function.name}": ast.unparse(function.returns or ast.Constant(None))
         for module, path in PRODUCT.items()

@@ -12,7 +12,7 @@ from printed_comments import read_printed
 PROGRAM = ROOT / "examples/moving/onednn.cpp"
 
 
-def test_onednn_program_prints_its_comments(tmp_path: Path):
+def test_onednn_example_prints_the_output_in_its_comments(tmp_path: Path):
     probe = ["g++", "-E", "-include", "oneapi/dnnl/dnnl_graph.hpp", "-x", "c++", os.devnull]
     try:
         found = subprocess.run(probe, capture_output=True, check=False).returncode == 0

@@ -54,14 +54,16 @@ FORBIDDEN_OPENINGS = ("what", "who", "whoever", "where", "it", "and", "they")
     [(0, list_document_sentences), (1, list_code_sentences)],
     ids=["documents", "code"],
 )
-def test_habit_does_not_become_more_frequent(habit: str, place: int, list_sentences: Callable[[], list[Sentence]]):
+def test_hard_to_read_phrases_do_not_become_more_frequent(
+    habit: str, place: int, list_sentences: Callable[[], list[Sentence]]
+):
     found = [one for one in list_sentences() if re.search(HABITS[habit], one.text)]
     assert len(found) <= MAXIMA[habit][place], "\n".join(f"{path}: {text}" for path, text in found)
 
 
-def test_names_of_tests_are_short():
+def test_test_names_are_short():
     assert [name for name in list_test_names() if name.count("_") > MAX_NAME_WORDS] == []
 
 
-def test_names_of_tests_begin_with_their_subject():
+def test_test_names_do_not_begin_with_a_pronoun():
     assert [name for name in list_test_names() if name.split("_")[1] in FORBIDDEN_OPENINGS] == []

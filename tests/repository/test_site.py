@@ -55,7 +55,7 @@ def find_targets(page: str, content: Page) -> list[tuple[str, str]]:
     ]
 
 
-def test_index_leads_to_every_page(pages: dict[str, Page]):
+def test_every_documentation_page_is_reachable_from_the_index(pages: dict[str, Page]):
     found, todo = set[str](), ["index.html"]
     while todo:
         page = todo.pop()
@@ -66,7 +66,7 @@ def test_index_leads_to_every_page(pages: dict[str, Page]):
     assert set(PAGES) - found == set()
 
 
-def test_links_lead_to_files_and_their_anchors(pages: dict[str, Page]):
+def test_documentation_links_lead_to_existing_files_and_anchors(pages: dict[str, Page]):
     broken = [
         (page, path, anchor)
         for page, content in pages.items()
@@ -96,7 +96,7 @@ def test_python_overview_links_to_every_public_name(pages: dict[str, Page]):
         assert {name for name in names if f"{module.__name__}.{name}" not in linked} == set(), module.__name__
 
 
-def test_rows_of_reference_tables_have_anchors(pages: dict[str, Page]):
+def test_reference_table_rows_have_anchors(pages: dict[str, Page]):
     for name in LINKED_TABLES:
         rows = re.findall(r"^\| `-*([^`]+)`", (ROOT / f".reference/{name}.md").read_text(), re.MULTILINE)
         anchors = pages[f"reference/{name}.html"].anchors
@@ -105,14 +105,14 @@ def test_rows_of_reference_tables_have_anchors(pages: dict[str, Page]):
 
 
 @pytest.mark.usefixtures("pages")
-def test_only_the_section_of_a_page_is_open_in_the_sidebar():
+def test_sidebar_opens_only_the_section_of_the_current_page():
     for page in PAGES:
         opened = re.findall(r'<details class="section" open>', (SITE / page).read_text())
         assert len(opened) == 1, page
 
 
 @pytest.mark.usefixtures("pages")
-def test_every_page_has_a_description_and_an_icon():
+def test_every_documentation_page_has_a_description_and_an_icon():
     for page in PAGES:
         text = (SITE / page).read_text()
         assert re.search(r'<meta name="description" content="[^"]{20,}"', text), page
@@ -120,14 +120,14 @@ def test_every_page_has_a_description_and_an_icon():
 
 
 @pytest.mark.usefixtures("pages")
-def test_tables_of_sentences_name_the_column_in_each_cell():
+def test_error_table_cells_contain_their_column_name():
     text = (SITE / "reference/errors.html").read_text()
     row = text.partition('id="NOT_DIVISIBLE"')[2].partition("</tr>")[0]
 
     assert 'data-label="what to do"' in row
 
 
-def test_every_page_has_our_stylesheets(pages: dict[str, Page]):
+def test_every_documentation_page_links_all_custom_stylesheets(pages: dict[str, Page]):
     """A second `html_css_files` in conf.py replaces the first."""
     sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
     names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in PAGES}

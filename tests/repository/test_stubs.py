@@ -21,7 +21,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("language", MADE)
-def test_command_generates_the_stubs_of_a_language(tmp_path: Path, language: str):
+def test_documented_protoc_command_generates_the_stubs_of_each_language(tmp_path: Path, language: str):
     plugin, made = MADE[language]
     missing = [tool for tool in ("protoc", plugin) if shutil.which(tool, path=PATH) is None]
     if missing:

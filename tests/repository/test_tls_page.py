@@ -44,14 +44,14 @@ def run(folder: Path, address: str, *command: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_command_and_code_of_the_page_connect(folder: Path, address: str):
+def test_documented_tls_command_and_code_connect(folder: Path, address: str):
     use = f"with connect('{address}', Path('.')) as client: print(client.check_health().name)"
 
     assert run(folder, address, "sh", "-e", "-c", CALL) == (0, "SERVING\n", "")
     assert run(folder, address, sys.executable, "-c", f"{CONNECT}\n{use}") == (0, "SERVING\n", "")
 
 
-def test_server_of_the_page_rejects_a_call_without_a_certificate(folder: Path, address: str):
+def test_documented_mtls_server_rejects_a_call_without_a_certificate(folder: Path, address: str):
     code, _, _ = run(folder, address, "tensor-reshape", "health", "--timeout", "2", "--tls-ca", "authority.pem")
 
     assert code == 5

@@ -32,7 +32,7 @@ def answer(*items: BatchItem | ReshapeError) -> list[object]:
     return [show(each) for each in answer_batch(items)]
 
 
-def test_items_are_independent():
+def test_rejected_batch_items_do_not_affect_other_items():
     items = [make_item([6], [2, -1]), make_item([7], [2, -1]), make_item([8], [2, -1])]
     assert answer(*items) == [(2, 3), Reason.NOT_DIVISIBLE, (2, 4)]
     unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
@@ -60,31 +60,31 @@ def test_batch_with_a_search_a_reference_or_an_explanation_is_not_light():
     assert answer_light_batch([make_item([6], [None, 2])]) is None
 
 
-def test_data_from_uses_an_earlier_output():
+def test_data_from_uses_the_output_shape_of_an_earlier_item():
     assert answer(make_item([2, 3, 4], [0, -1]), make_item(None, [-1, 0], 0)) == [(2, 12), (2, 12)]
     n = name_dim("N")
     assert answer(make_item([n, 3, 4], [0, -1]), make_item(None, [0, 4, 3], 0))[1] == (n, 4, 3)
 
 
-def test_invalid_data_from_is_rejected():
+def test_batch_item_with_an_invalid_data_from_is_rejected():
     for data_from in (1, 2, -1, 2**63):
         answers = answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))
         assert answers == [(1,), Reason.BATCH_REFERENCE_INVALID, (2,)], data_from
     assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.BATCH_REFERENCE_INVALID
 
 
-def test_item_that_refers_to_a_rejected_item_names_it():
+def test_dependent_item_error_names_the_rejected_item():
     _, failed = answer_batch([make_item([7], [2, -1]), make_item(None, [-1], 0)])
     assert isinstance(failed, ReshapeError)
     assert (failed.reason, failed.metadata["value"]) == (Reason.BATCH_DEPENDENCY_FAILED, "0")
 
 
-def test_data_type_is_passed_along_a_chain():
+def test_linked_batch_items_inherit_the_data_type():
     first, second = make_item([2], [-1], None, DataType.I32), make_item(None, [-1], 0)
     assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
 
 
-def test_data_type_of_a_linked_item_is_checked():
+def test_contradicting_data_type_of_a_linked_item_is_rejected():
     for linked, named, outcome in (
         (DataType.F32, DataType.I32, Reason.DATA_TYPE_UNSUPPORTED),
         (DataType.I32, DataType.F32, (2,)),
@@ -93,7 +93,7 @@ def test_data_type_of_a_linked_item_is_checked():
         assert answer(first, second) == [(2,), outcome]
 
 
-def test_a_bug_is_reported_for_its_item_or_raised():
+def test_unexpected_exception_in_a_batch_affects_only_its_item():
     bugs: list[Exception] = []
     good, bad = make_item([6], [2, -1]), make_item(cast("list[AnyDim]", 7), [-1])  # not dims: reading them is a bug
     first, failed, linked, last = answer_batch([good, bad, make_item(None, [-1], 1), good], report=bugs.append)

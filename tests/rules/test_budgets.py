@@ -5,7 +5,7 @@ from contextlib import suppress
 from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 
 
-def test_spend_succeeds_with_enough_steps():
+def test_step_budget_spend_succeeds_only_with_enough_steps():
     assert StepBudget().left == MAX_STEPS
     for steps, is_paid, left in [(3, True, 2), (5, True, 0), (6, False, -1)]:
         budget = StepBudget(5)
@@ -14,7 +14,7 @@ def test_spend_succeeds_with_enough_steps():
     assert [overdrawn.spend(2), overdrawn.spend(1)] == [False, False]
 
 
-def test_held_steps_are_returned():
+def test_step_budget_returns_held_steps():
     budget = StepBudget(90)
     with budget.hold(2):
         assert budget.left == 30
@@ -25,7 +25,7 @@ def test_held_steps_are_returned():
     assert budget.left == 50
 
 
-def test_overdrawn_budget_holds_nothing_back():
+def test_overdrawn_step_budget_holds_no_steps():
     budget = StepBudget(1)
     budget.spend(3)
     with budget.hold(1):

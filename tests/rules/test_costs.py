@@ -58,7 +58,7 @@ QUESTIONS: dict[str, ShapeRequest] = {
 
 
 @pytest.mark.parametrize("explain", [False, True], ids=["alone", "explained"])
-def test_hard_query_takes_a_limited_number_of_calls(explain: bool):
+def test_hard_query_takes_a_limited_number_of_function_calls(explain: bool):
     for name, request in QUESTIONS.items():
         calls = count_calls(lambda: answer_question(request._replace(explain=explain)))  # noqa: B023 - called at once
         assert calls <= MOST_CALLS, name
@@ -76,7 +76,7 @@ items = st.lists(st.one_of(dims, st.just(-1), st.just(0)), max_size=12) | shapes
 
 @examples(150)
 @given(st.sampled_from(sorted(OPERATIONS)), shapes | st.none(), items, st.booleans(), st.none() | shapes, st.booleans())
-def test_random_queries_cost_no_more_than_the_hard_one(
+def test_random_queries_take_a_limited_number_of_function_calls(
     operation: str,
     data: list[AnyDim] | None,
     shape: list[AnyDim],
@@ -94,7 +94,7 @@ def count_batch(items: Sequence[BatchItem]) -> int:
     return count_calls(lambda: list(answer_batch(items)))
 
 
-def test_the_items_of_a_batch_share_one_step_budget():
+def test_batch_items_share_one_step_budget():
     budget = StepBudget()
     answer_question(HARD, budget=budget)
     affordable = RESERVE_STEPS // (MAX_STEPS - budget.left - ITEM_STEPS)
@@ -104,7 +104,7 @@ def test_the_items_of_a_batch_share_one_step_budget():
     assert many < 3 * few
 
 
-def test_high_powers_cost_more_steps():
+def test_range_narrowing_of_high_powers_uses_fewer_calls():
     calls = []
     for power in (2, 64):
         equation = Equation([0] * power, [1] * power, (3, 5))
@@ -113,7 +113,7 @@ def test_high_powers_cost_more_steps():
     assert 4 * calls[1] < calls[0]
 
 
-def test_exhausted_budget_gives_wider_sound_results():
+def test_exhausted_step_budget_gives_wider_but_sound_results():
     tight = answer_question(HARD).dims or ()
     *_, last = answer_batch([BatchItem(HARD)] * 200)
     assert isinstance(last, ShapeAnswer)
@@ -132,7 +132,7 @@ def answer_alone(request: ShapeRequest) -> ShapeAnswer | ReshapeError:
         return error
 
 
-def test_an_ordinary_batch_never_runs_out():
+def test_typical_batch_never_exhausts_its_step_budget():
     stream = generate(Random(1))
     requests = [ShapeRequest(next(stream)[1]) for _ in range(4000)]
     together = map(describe, answer_batch(map(BatchItem, requests)))
@@ -146,7 +146,7 @@ def link(shape: Sequence[AnyDim], data_from: int) -> BatchItem:
 LARGE = BatchItem(ask([multiply("abcd", 3)] * 64, [0] * 64))
 
 
-def test_linked_outputs_are_charged_to_the_budget():
+def test_outputs_of_linked_batch_items_count_toward_its_limit():
     answers = list(answer_batch([LARGE, *[link([0] * 64, 0)] * 200]))
     rejected = [answer for answer in answers if isinstance(answer, LimitError)]
     assert {answer.reason for answer in rejected} == {Reason.BATCH_TOO_LARGE}
@@ -156,7 +156,7 @@ def test_linked_outputs_are_charged_to_the_budget():
     assert many < 5 * few
 
 
-def test_ordinary_chain_is_never_rejected():
+def test_typical_chain_of_linked_queries_is_not_rejected():
     names = [name_dim(f"n{index}") for index in range(4)]
     chain = [BatchItem(ask([*names, *range(1, 9)], [*names, *range(8, 0, -1)]))]
     chain += [link([0] * 12, index) for index in range(5000)]

@@ -33,19 +33,19 @@ PAIRS: list[tuple[Interval, Interval, Interval, Interval]] = [
 ]
 
 
-def test_interval_meet_and_join():
+def test_interval_meet_intersects_and_join_covers_both():
     for one, other, met, joined in PAIRS:
         assert (one.meet(other), other.meet(one)) == (met, met)
         assert (one.join(other), other.join(one)) == (joined, joined)
     assert Interval(0, 2).meet(Interval(3, None)).is_empty
 
 
-def test_interval_contains_its_ends():
+def test_interval_contains_its_bounds():
     assert [Interval(2, 3).holds(value) for value in (1, 2, 3, 4)] == [False, True, True, False]
     assert Interval(2, None).holds(MAX)
 
 
-def test_make_dim_returns_the_simplest_form():
+def test_make_dim_returns_the_simplest_equivalent_dim():
     name = make_expression(1, [N])
     made = [
         (make_dim(Interval(4, 4), None), 4),
@@ -70,7 +70,7 @@ TEXTS: dict[str, Expression] = {
 }
 
 
-def test_expressions_and_shapes_have_the_usual_notation():
+def test_dim_expressions_and_shapes_are_formatted_as_text():
     assert list(map(str, TEXTS.values())) == list(TEXTS)
     assert format_dims([3, name_dim("N"), Dim(Interval(2, 8)), Dim(Interval(2, None)), None]) == "[3, N, 2..8, 2.., ?]"
     assert format_dims(None) == "[...]"
@@ -88,7 +88,7 @@ def test_format_product_writes_numbers_last():
     assert list(map(format_product, products.values())) == list(products)
 
 
-def test_find_name_needs_a_single_symbol():
+def test_find_name_returns_a_name_only_for_single_symbols():
     assert find_name(name_dim("N")) == "N"
     unnamed: list[AnyDim] = [4, None, Dim(Interval(1, 2)), *(Dim(ANY, expression) for expression in TEXTS.values())]
     assert [find_name(dim) for dim in unnamed] == [None] * len(unnamed)
@@ -119,13 +119,13 @@ def test_invalid_dim_is_rejected():
         assert (caught.value.reason, caught.value.field) == (reason, "data.dims[1]"), dim
 
 
-def test_largest_dims_and_expressions_are_accepted():
+def test_largest_valid_dims_and_expressions_are_accepted():
     largest = Dim(Interval(0, MAX), Expression(MAX, (Symbol("N" * 64),) * 64, MAX))
     check_partial_dims([0, MAX, None, Dim(Interval(MAX, MAX)), largest], "data.dims")
     assert check_dims((0, 1, MAX), "data.dims") == (0, 1, MAX)
 
 
-def test_query_may_have_256_symbols():
+def test_shape_query_may_have_256_symbols():
     dims = [name_dim(f"n{index}") for index in range(256)]
     check_symbols([4, None, *dims])
     with pytest.raises(InvalidRequestError) as caught:
@@ -136,7 +136,7 @@ def test_query_may_have_256_symbols():
     )
 
 
-def test_out_of_range_dim_error_names_the_path():
+def test_error_for_an_out_of_range_dim_has_field_path():
     for value in (-1, -(2**63), 2**63, 2**64):
         with pytest.raises(InvalidRequestError) as caught:
             check_dims((1, value), "output.dims")
@@ -144,7 +144,7 @@ def test_out_of_range_dim_error_names_the_path():
         assert caught.value.metadata == {"index": "1", "value": str(value)}
 
 
-def test_minus_one_error_says_how_to_write_unknown():
+def test_error_for_a_dim_of_minus_one_explains_unknown_dims():
     for check in (check_dims, check_partial_dims):
         with pytest.raises(InvalidRequestError) as caught:
             check([2, -1], "data.dims")

@@ -12,7 +12,7 @@ from tensor_reshape.rules.limits import MAX_DIM
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=3), st.integers(1, 3000))
 @examples(300)
-def test_near_divisors_are_the_nearest(dims: list[int], near: int):
+def test_find_near_divisors_returns_the_nearest_divisors(dims: list[int], near: int):
     volume = prod(dims)
     near += volume % near == 0
     divisors = [value for value in range(1, volume + 1) if volume % value == 0]
@@ -20,7 +20,7 @@ def test_near_divisors_are_the_nearest(dims: list[int], near: int):
     assert find_near_divisors(volume, near, dims) == (nearest, True)
 
 
-def test_distant_divisors_are_found():
+def test_find_near_divisors_finds_distant_divisors():
     for dims, near, values in [
         ([1024, 768, 1024], 5000, [4096, 6144]),
         ([32, 197, 768], 100_000, [75_648, 100_864]),
@@ -34,14 +34,14 @@ def test_distant_divisors_are_found():
 
 @given(st.lists(st.integers(1, MAX_DIM), min_size=1, max_size=8), st.integers(2, MAX_DIM))
 @examples(200)
-def test_near_divisors_divide_and_leave_valid_dims(dims: list[int], near: int):
+def test_near_divisors_divide_the_volume_and_leave_valid_dims(dims: list[int], near: int):
     volume = prod(dims)
     values = find_near_divisors(volume, near, dims).values
     assert values
     assert all(volume % value == 0 and volume // value <= MAX_DIM for value in values)
 
 
-def test_uncertain_divisors_are_marked():
+def test_divisors_not_proven_nearest_are_marked():
     # This product cannot be factorised quickly, but the dims separate its large factors.
     dims = [2**61 - 1, 2**31 - 1, 6]
     assert find_near_divisors(prod(dims), 2**32, dims) == ([2 * (2**31 - 1), 3 * (2**31 - 1)], False)

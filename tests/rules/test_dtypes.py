@@ -64,14 +64,14 @@ def test_data_types_match_numpy_names_sizes_and_kinds():
         assert (info.bits, info.kind) == (BY_NAME[name].bits, sign)
 
 
-def test_a_group_of_elements_is_the_smallest_that_fills_whole_bytes():
+def test_packed_type_group_is_the_smallest_with_whole_bytes():
     for data_type in DataType:
         assert data_type.group_items * data_type.bits == 8 * data_type.group_bytes
         assert all(items * data_type.bits % 8 for items in range(1, data_type.group_items))
         assert data_type.is_packed == (data_type.bits < 8)
 
 
-def test_elements_fill_the_fewest_whole_bytes():
+def test_packed_elements_fill_the_fewest_whole_bytes():
     assert [DataType.U3.count_bytes(items) for items in range(10)] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4]
     assert [DataType.U6.count_bytes(items) for items in range(6)] == [0, 1, 2, 3, 3, 4]
     assert [DataType.U4.count_bytes(items) for items in range(4)] == [0, 1, 1, 2]

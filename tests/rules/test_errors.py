@@ -69,12 +69,12 @@ def read_documented_reasons() -> set[str]:
     return {reason for group in groups for reason in re.findall(r"[A-Z_]+", group)} - OTHER_WORDS
 
 
-def test_reasons_are_permanent():
+def test_error_reasons_are_never_renamed_or_removed():
     assert {reason.value for reason in Reason} == set(Reason.__members__) == REASONS
     assert [Reason(reason.value) for reason in Reason] == list(Reason)
 
 
-def test_reasons_have_valid_codes_and_rules():
+def test_error_reasons_have_valid_status_codes_and_rules():
     assert {reason.code_name for reason in Reason} == {kind.code_name for kind in CLASSES.values()}
     assert {reason.rule for reason in Reason} == {None, 1, 2, 3, 4, 5}
     assert [kind.code_name for kind in CLASSES.values()] == [
@@ -87,7 +87,7 @@ def test_reasons_have_valid_codes_and_rules():
     ]
 
 
-def test_retryable_reasons_are_those_of_the_proto_comment():
+def test_retryable_error_reasons_match_the_proto_comment():
     text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
     (named,) = re.findall(r"if you may retry \(([A-Z_, ]+)\)", text)
     retryable = {reason for reason in Reason if reason.is_retryable}
@@ -117,23 +117,23 @@ def test_error_class_matches_the_code_of_its_reason():
     assert [place for place, kind, reason in raised if kind.code_name != reason.code_name] == []
 
 
-def test_every_reason_is_raised_in_the_sources():
+def test_every_error_reason_is_raised_in_the_sources():
     text = "".join(path.read_text() for path in SOURCES)
     assert set(re.findall(r"\bReason\.([A-Z][A-Z_]+)", text)) == REASONS
 
 
-def test_proto_comments_name_every_reason_of_a_field():
+def test_proto_field_comments_name_every_error_reason():
     documented = read_documented_reasons()
     assert REASONS - OF_NO_FIELD - OF_ANOTHER_CONTRACT <= documented <= REASONS
 
 
-def test_error_is_caught_by_its_base_classes():
+def test_reshape_error_is_caught_by_its_base_classes():
     assert issubclass(ReshapeError, TensorReshapeError)
     assert all(issubclass(kind, ReshapeError) for kind in CLASSES.values())
     assert [name for name, kind in CLASSES.items() if issubclass(kind, ValueError)] == ["InvalidRequestError"]
 
 
-def test_error_keeps_its_arguments():
+def test_reshape_error_keeps_its_arguments():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1, data=(2, 3), name="batch")
     assert (str(error), error.message, error.field, error.reason) == ("no", "no", "shape[1]", Reason.NOT_DIVISIBLE)
     assert error.metadata == {"index": "1", "data": "[2, 3]", "name": "batch"}
@@ -143,7 +143,7 @@ def test_error_keeps_its_arguments():
     assert (plain.field, plain.metadata) == ("", {"index": "0"})
 
 
-def test_reason_text_becomes_a_reason_if_known():
+def test_known_reason_text_becomes_a_reason_member():
     known, newer = (InvalidRequestError("no", reason=text).reason for text in ("NOT_DIVISIBLE", "SOMETHING_NEW"))
     assert known is Reason.NOT_DIVISIBLE
     assert (type(newer), newer) == (str, "SOMETHING_NEW")
@@ -151,7 +151,7 @@ def test_reason_text_becomes_a_reason_if_known():
 
 @pytest.mark.parametrize("reason", [Reason.SERVER_BUSY, "SOMETHING_NEW"], ids=str)
 @pytest.mark.parametrize("kind", [ReshapeError, InvalidRequestError, LimitError])
-def test_error_survives_pickling_and_copying(kind: type[ReshapeError], reason: str):
+def test_reshape_error_survives_pickling_and_copying(kind: type[ReshapeError], reason: str):
     error = kind("no", reason=reason, field="shape[0]", metadata={"index": "0"})
     if isinstance(error, LimitError):
         error.retry_seconds = 0.5
@@ -181,5 +181,5 @@ def test_format_value_shortens_long_values():
     assert len(format_value([-(2**63)] * 1_000_000)) < 400
 
 
-def test_control_characters_are_escaped():
+def test_format_value_escapes_control_characters():
     assert escape_unprintable("é\x1b[31m\n批\u202e\ud800\0") == "é\\x1b[31m\\n批\\u202e\\ud800\\x00"

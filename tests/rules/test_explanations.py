@@ -32,7 +32,7 @@ def reject(
     return caught.value
 
 
-def test_every_item_has_an_origin():
+def test_explanation_has_an_origin_for_every_target_item():
     origins = explain([3, 2, 2, 2, 4], [0, 2, -1, Dim(Interval(1, 1))])
     assert [origin.kind for origin in origins] == [Kind.COPIED, Kind.LITERAL, Kind.INFERRED, Kind.LENGTH]
     assert [origin.data_index for origin in origins] == [0, None, None, None]
@@ -41,7 +41,7 @@ def test_every_item_has_an_origin():
 
 
 @pytest.mark.parametrize(("operation", "parts"), [(RESHAPE, ("8", "2")), (STATIC_RESHAPE, ("24", "6"))], ids=str)
-def test_explanation_of_minus_one_has_dividend_and_divisor(operation: Operation, parts: tuple[str, str]):
+def test_explanation_of_a_minus_one_has_dividend_and_divisor(operation: Operation, parts: tuple[str, str]):
     origin = explain([3, 2, 4], [0, 2, -1], operation)[2]
     assert (origin.dividend, origin.divisor) == parts
 
@@ -66,19 +66,19 @@ REJECTED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str,
 ]
 
 
-def test_explained_error_has_rule_and_accepted():
+def test_explained_error_has_rule_number_and_accepted_values():
     for data, target, special_zero, expected, rule, accepted in REJECTED:
         metadata = reject(data, target, special_zero=special_zero, expected=expected).metadata
         assert (metadata["rule"], accepted in metadata["accepted"]) == (rule, True), (data, target, metadata)
 
 
-def test_message_has_only_specific_advice():
+def test_error_message_lists_accepted_values_only_if_specific():
     rejected = reject([24], [-1, 9])
     assert rejected.message.endswith(f"; accepted: {rejected.metadata['accepted']}")
     assert "accepted" not in reject([2], [-3]).message
 
 
-def test_explained_division_names_copied_dims():
+def test_explanation_of_a_division_names_copied_dims():
     questions: list[tuple[AnyDim, str, str]] = [(name_dim("N"), "N*7", "N*5"), (2, "14", "10")]
     for copied, dividend, divisor in questions:
         whole, rest = (reject([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
@@ -86,7 +86,7 @@ def test_explained_division_names_copied_dims():
         assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without the copied dims, which leave both sides
 
 
-def test_the_nearest_divisors_are_accepted():
+def test_divisors_suggested_by_an_error_are_accepted():
     for divisor in (5, 7, 11, 13, 100):
         accepted = reject([24], [-1, divisor]).metadata["accepted"]
         near = [int(word) for word in re.findall(r"\d+", accepted.partition("nearest")[2])]
@@ -94,7 +94,7 @@ def test_the_nearest_divisors_are_accepted():
         assert {explain([24], [-1, value])[0].kind for value in near} == {Kind.INFERRED}
 
 
-def test_explanations_are_short_for_long_queries():
+def test_explanation_text_length_is_limited_for_long_queries():
     long: list[AnyDim] = [
         Dim(ANY, make_expression(2**63 - 1, [Symbol(f"{index}" * 32) for index in range(10, 42)])) for _ in range(4)
     ]

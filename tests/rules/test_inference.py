@@ -55,13 +55,13 @@ SAME_FOR_ALL_OPERATIONS: dict[tuple[str | None, str | None, bool], str] = {
 }
 
 
-def test_operations_share_the_common_rules():
+def test_all_operations_agree_on_the_common_rules():
     found = {row: {describe_answer(write_question(one, *row)) for one in EVERY} for row in SAME_FOR_ALL_OPERATIONS}
     assert found == {row: {want} for row, want in SAME_FOR_ALL_OPERATIONS.items()}
 
 
 @pytest.mark.parametrize("size", ["core", "hostile"])
-def test_conformance_suite_agrees_with_the_rules(size: str):
+def test_conformance_cases_agree_with_the_rules(size: str):
     assert [case["id"] for case in read_size(size) if is_stale(case)] == []
 
 
@@ -75,7 +75,7 @@ COPIES_WITH_MINUS_ONE: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
-def test_copied_zeros_cancel_only_in_reshape():
+def test_copied_zero_dims_cancel_only_in_the_reshape_operation():
     found = {
         row: tuple({describe_answer(write_question(one, *row, True)) for one in group} for group in ((RESHAPE,), GRAPH))
         for row in COPIES_WITH_MINUS_ONE
@@ -125,25 +125,25 @@ def test_reshape_infers_partial_shapes():
     assert found == RESHAPE_ANSWERS
 
 
-def test_dividing_symbol_is_not_zero():
+def test_symbol_used_as_a_divisor_is_not_zero():
     dims = infer(write_question(RESHAPE, "N 6/N", "0 0", True)).dims
     assert [find_bounds(dim) for dim in dims or ()] == [Interval(1, None), Interval(1, 6)]
 
 
-def test_largest_rank_of_unknown_dims_is_inferred():
+def test_query_with_maximum_rank_of_unknown_dims_is_answered():
     assert infer(write_question(RESHAPE, "? " * 64, "0 " * 63 + "-1", True)).dims == (None,) * 64
     divided = infer(write_question(STATIC_RESHAPE, "? " * 12, "0 " * 11 + "-1", True)).dims
     assert divided == (*[Dim(Interval(1, None))] * 11, None)
 
 
-def test_expected_minus_one_is_rejected_as_a_dim():
+def test_minus_one_in_an_expected_shape_is_rejected():
     question = Question(RESHAPE, (2, 6), (3, -1), False, None, (3, -1))
     message = r"expected_shape\.dims\[1\] is -1; for an unknown dim, write None, or \? as text"
     with pytest.raises(InvalidRequestError, match=message):
         inference.infer_shape(question)
 
 
-def test_data_types_and_special_zero_are_checked():
+def test_unsupported_data_types_and_missing_special_zero_are_rejected():
     for operation, dim in product(EVERY, ("2", "?")):
         asked = {one: write_question(operation, dim, dim, True)._replace(data_type=one) for one in DataType}
         rejected = {one for one in DataType if describe_answer(asked[one]) == "DATA_TYPE_UNSUPPORTED data.data_type"}
@@ -160,7 +160,7 @@ RANKS = [
 ]
 
 
-def test_data_and_target_have_a_largest_rank():
+def test_data_and_target_above_the_maximum_rank_are_rejected():
     for operation, max_rank, most, reason in RANKS:
         for dim in ("1 ", "? "):
             questions = [
@@ -195,7 +195,7 @@ PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
 }
 
 
-def test_first_broken_rule_is_reported():
+def test_error_reports_the_first_violated_rule():
     assert [describe_answer(question).split()[0] for question, _ in ORDER] == [reason for _, reason in ORDER]
     partial = {row: describe_answer(write_question(RESHAPE, *row)).split()[0] for row in PARTIAL_ORDER}
     assert partial == PARTIAL_ORDER
@@ -221,12 +221,12 @@ HEAVY = [
 ]
 
 
-def test_query_without_search_is_solved_at_once():
+def test_query_without_a_search_is_answered_immediately():
     begun = [begin_answer(ShapeRequest(write_question(RESHAPE, row[0], row[1], True, row[2]))) for row in LIGHT]
     assert [type(answer) for answer in begun] == [ShapeAnswer] * len(LIGHT)
 
 
-def test_query_that_needs_a_search_is_left_unsolved():
+def test_query_that_needs_a_search_is_deferred():
     for row in HEAVY:
         request = ShapeRequest(write_question(RESHAPE, row[0], row[1], True, row[2]))
         begun = begin_answer(request)
@@ -235,13 +235,13 @@ def test_query_that_needs_a_search_is_left_unsolved():
 
 
 @pytest.mark.parametrize("special_zero", [None, True])
-def test_query_against_rule_one_is_rejected_at_once(special_zero: bool | None):
+def test_query_that_breaks_rule_1_is_rejected_immediately(special_zero: bool | None):
     question = write_question(RESHAPE, "? " * 65 if special_zero else "?", "?", special_zero)
     with pytest.raises(ReshapeError):
         begin_answer(ShapeRequest(question))
 
 
-def test_a_target_is_read_once():
+def test_target_shape_is_parsed_only_once():
     for data, target in [("6", "4 -1"), ("6", "-2"), ("N 4", "-1 ?")]:
         request = ShapeRequest(write_question(RESHAPE, data, target, True))
         with patch.object(inference, "read_target", wraps=read_target) as read:
@@ -259,7 +259,7 @@ SEARCHES: list[tuple[str, str, str | None, int]] = [
 ]
 
 
-def test_error_takes_the_fewest_searches():
+def test_rejected_query_takes_the_minimum_number_of_searches():
     for data, target, expected, searches in SEARCHES:
         request = ShapeRequest(write_question(RESHAPE, data, target, True, expected))
         with patch.object(inference, "solve", wraps=solve) as search, pytest.raises(InvalidRequestError):
@@ -267,13 +267,13 @@ def test_error_takes_the_fewest_searches():
         assert search.call_count == searches, (data, target, expected)
 
 
-def test_closed_form_takes_no_steps():
+def test_closed_form_solution_uses_no_budget_steps():
     budget = StepBudget()
     answer_question(ShapeRequest(write_question(RESHAPE, "N S 768", "-1 768", True)), budget=budget)
     assert budget.left == MAX_STEPS
 
 
-def test_result_has_only_requested_parts():
+def test_inference_result_has_explanation_and_view_only_if_requested():
     question = write_question(RESHAPE, "2 3", "-1", True)
     assert answer_question(ShapeRequest(question)) == ShapeAnswer((6,))
     answer = answer_question(ShapeRequest(question, explain=True, strides=(3, 1)))
@@ -285,7 +285,7 @@ def test_result_has_only_requested_parts():
 
 
 @pytest.mark.parametrize("explain", [True, False])
-def test_error_is_explained_only_when_requested(explain: bool):
+def test_inference_error_is_explained_only_when_requested(explain: bool):
     with pytest.raises(InvalidRequestError) as caught:
         answer_question(ShapeRequest(write_question(RESHAPE, "7", "2 -1", True), explain))
     assert ("accepted" in caught.value.metadata) is explain

@@ -25,7 +25,7 @@ def answer(
     return describe_answer(answer_question(ShapeRequest(question, explain, strides)))
 
 
-def test_a_dim_is_a_number_null_or_an_object():
+def test_json_dim_is_a_number_null_or_an_object():
     product = Dim(Interval(0, None), make_expression(4, [Symbol("a + b")]))
     assert list(map(describe_dim, [4, None, Dim(Interval(2, 8)), name_dim("N"), product])) == [
         4,
@@ -49,7 +49,7 @@ def test_json_result_has_the_requested_keys():
 
 @examples(100)
 @given(LAWFUL_REQUESTS)
-def test_json_names_survive_a_round_trip(request: ShapeRequest):
+def test_dim_names_in_json_results_survive_a_round_trip(request: ShapeRequest):
     try:
         record = describe_answer(answer_question(request))
     except InvalidRequestError:

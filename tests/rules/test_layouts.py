@@ -93,7 +93,7 @@ REJECTIONS: list[tuple[Dims, Dims, int, Reason, str, dict[str, str]]] = [
 ]
 
 
-def test_invalid_strides_are_rejected():
+def test_invalid_tensor_strides_are_rejected():
     for dims, strides, size, reason, field, metadata in REJECTIONS:
         error = reject(DataType.F32, dims, strides, size)
         assert error is not None, (dims, strides)
@@ -120,7 +120,7 @@ def have_overlap(dims: Dims, strides: Dims) -> bool:
 
 @examples(500)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=4))
-def test_overlap_is_found_exactly_when_elements_share_a_position(axes: list[tuple[int, int]]):
+def test_strides_overlap_is_reported_exactly_if_elements_share_a_position(axes: list[tuple[int, int]]):
     dims, strides = tuple(dim for dim, _ in axes), tuple(stride for _, stride in axes)
     assert find_reason(dims, strides) == (Reason.STRIDES_OVERLAP if have_overlap(dims, strides) else None)
     if not have_overlap(dims, strides):  # the early check misses some overlaps, but reports nothing else
@@ -140,11 +140,11 @@ LARGE: dict[tuple[Dims, Dims], bool] = {
 
 
 @pytest.mark.timeout(60)
-def test_large_layouts_are_checked_quickly():
+def test_large_strided_layouts_are_checked_quickly():
     assert {row: find_reason(*row) == Reason.STRIDES_OVERLAP for row in LARGE} == LARGE
 
 
-def test_too_few_positions_are_rejected_before_the_bytes_arrive():
+def test_strides_with_too_few_positions_are_rejected_before_data_arrives():
     with pytest.raises(InvalidRequestError, match="the same position") as caught:
         check_volume((2**20, 2**20), (1, 1), "data")
     assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_OVERLAP, "data.strides")
@@ -159,7 +159,7 @@ MARKED: list[tuple[Dims, Dims, int]] = [
 ]
 
 
-def test_overlap_check_marks_few_positions():
+def test_strides_overlap_check_uses_limited_memory():
     for dims, strides, places in MARKED:
         with patch.object(layouts, "_mark_places", wraps=layouts._mark_places) as mark:
             assert find_reason(dims, strides) is None

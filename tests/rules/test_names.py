@@ -55,19 +55,19 @@ QUOTED = {
 }
 
 
-def test_product_is_parsed_from_left_to_right():
+def test_dim_product_is_parsed_from_left_to_right():
     assert {text: read_product(text) for text in PRODUCTS} == PRODUCTS
     assert [text for text in NEITHER if read_product(text) is not None] == []
 
 
-def test_name_is_quoted_only_when_ambiguous():
+def test_dim_name_is_quoted_only_when_ambiguous():
     assert {name: (write_name(name), read_product(name)) for name in EXPORTED} == {
         name: (name, Product(1, (name,))) for name in EXPORTED
     }
     assert {name: write_name(name) for name in QUOTED} == QUOTED
 
 
-def test_formula_as_a_factor_has_parentheses():
+def test_dim_name_that_is_a_formula_is_parenthesized_as_factor():
     names = ["N", "input.1", "floor(h/8)", "a + b", "-a", "a b"]
     assert [write_factor(name) for name in names] == ["N", "input.1", "floor(h/8)", "(a + b)", "(-a)", "'a b'"]
 
@@ -77,19 +77,19 @@ NAMES = (st.text(max_size=12) | st.text("aN2*/^()+-.:?,' ", max_size=12) | st.sa
 
 @examples(500)
 @given(NAMES, NAMES)
-def test_every_valid_name_survives_a_round_trip(name: str, other: str):
+def test_every_valid_dim_name_survives_a_round_trip(name: str, other: str):
     assert read_product(write_name(name)) == Product(1, (name,))
     text = f"6*{write_factor(name)}/{write_factor(other)}"
     assert read_product(text) == Product(6, (name,), 1, (other,))
 
 
-def test_long_text_is_parsed_without_deep_recursion():
+def test_long_dim_text_is_parsed_without_deep_recursion():
     deep = ["(" * 4000, "(" * 2000 + "N" + ")" * 2000, "f(" * 1000 + "N" + ")" * 1000, "'" * 4001, "-" * 4000]
     for text in ("N*" * 2000 + "N", *deep):
         product = read_product(text)
         assert product is None or len(product.factors) == 2001, text[:3]
 
 
-def test_name_must_be_short_and_printable():
+def test_dim_name_must_be_short_and_printable():
     assert [is_name(name) for name in ("N" * MAX_SYMBOL_CHARACTERS, "a b")] == [True, True]
     assert [is_name(name) for name in ("", "N" * 65, "N\n")] == [False] * 3

@@ -43,7 +43,7 @@ def read_or_reject(text: str) -> str:
     return "a dim" if dim is None or isinstance(dim, int | Dim) else repr(dim)
 
 
-def test_parse_dim_accepts_the_notation():
+def test_parse_dim_accepts_every_documented_notation():
     assert {text: parse_dim(text) for text in TEXTS} == TEXTS
 
 
@@ -55,7 +55,7 @@ def test_invalid_dim_text_has_a_short_error():
 
 @examples(300)
 @given(st.text(max_size=12) | st.text("N2*/^().:?- ", max_size=12))
-def test_any_text_is_parsed_or_rejected(text: str):
+def test_parse_dim_parses_or_rejects_any_text(text: str):
     assert read_or_reject(text) in {"a dim", "DIM_SYNTAX_INVALID"}
 
 
@@ -70,19 +70,19 @@ intervals = st.builds(
 
 @examples(300)
 @given(st.integers(-(10**39), 10**39) | st.none() | intervals.map(Dim) | terms)
-def test_written_dim_is_parsed_to_the_same_dim(dim: AnyDim):
+def test_formatted_dim_is_parsed_to_the_same_dim(dim: AnyDim):
     assert parse_dim(format_dim(dim)) == dim
 
 
 @examples(200)
 @given(terms, st.lists(terms | st.none() | st.integers(-1, 9), max_size=4))
-def test_received_shapes_survive_a_text_round_trip(dim: Dim, dims: list[AnyDim]):
+def test_shapes_decoded_from_messages_survive_a_text_round_trip(dim: Dim, dims: list[AnyDim]):
     (received,) = decode_dims([encode_dim(dim)], "shape")
     assert parse_dim(format_dim(received)) == dim
     assert parse_shape(",".join(map(format_dim, dims)), "data") == tuple(dims)
 
 
-def test_a_name_in_quotes_may_be_an_operator():
+def test_quoted_dim_name_may_contain_operators():
     for text in ("2/('^')", "N/('^'*N)", "2*('**')"):
         dim = parse_dim(text)
         assert parse_dim(format_dim(dim)) == dim

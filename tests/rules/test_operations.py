@@ -45,7 +45,7 @@ def find(check: Check, operation: Operation, data_type: DataType) -> DataType | 
         return f"{error.reason} {error.field} {error.metadata['data_type']}"
 
 
-def test_operations_accept_their_types():
+def test_operations_accept_only_their_supported_data_types():
     assert OPERATIONS == NAMES
     for check, operation, admitted in ADMITTED:
         assert {one: find(check, operation, one) for one in DataType} == {
@@ -53,7 +53,7 @@ def test_operations_accept_their_types():
         }, operation
 
 
-def test_type_error_lists_types_and_the_right_operation():
+def test_data_type_error_lists_supported_types_and_a_suitable_operation():
     for check in (check_data_type, check_shape_data_type):
         with pytest.raises(InvalidRequestError, match=r"; reshape takes every (integer )?type$"):
             check(DYNAMIC_RESHAPE, DataType.I64)
@@ -77,7 +77,7 @@ def test_operation_is_found_by_every_usual_spelling():
     assert find_operation("transpose") is None
 
 
-def test_operations_have_their_largest_rank():
+def test_operations_reject_ranks_above_their_maximum():
     for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)):
         assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
         with pytest.raises((InvalidRequestError, LimitError)) as caught:

@@ -9,7 +9,7 @@ from tensor_reshape.rules.questions import Equality, Question, is_known
 Sides = list[tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None]]
 
 
-def test_query_is_known_if_all_dims_are_numbers():
+def test_query_is_fully_known_if_all_dims_are_integers():
     known: Sides = [([2, 3], [3, -1]), ((), ()), ([-5], [2**70])]
     others: Sides = [([2, None], [-1]), ([2], [Dim(Interval(2, 2))]), (None, [2]), ([2], None), ([True], [1])]
     assert [is_known(Question(RESHAPE, *row, special_zero=True)) for row in known] == [True] * len(known)
@@ -21,7 +21,7 @@ def test_equal_queries_have_equal_hashes():
     assert len({one, other, one._replace(operation=STATIC_RESHAPE)}) == 2
 
 
-def test_equality_prints_as_text():
+def test_dim_equality_is_printed_as_text():
     sides = make_expression(2, [Symbol("N")]), make_expression(1, [Symbol("M")])
     assert str(Equality(*sides, unless_empty=False)) == "2*N = M"
     assert str(Equality(*sides, unless_empty=True)) == "2*N = M unless the tensor is empty"

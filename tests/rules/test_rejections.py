@@ -25,7 +25,7 @@ ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
 ]
 
 
-def test_item_error_names_the_item_and_the_query():
+def test_target_item_error_contains_the_item_and_the_query():
     for error, reason, index, metadata in ITEMS:
         assert (error.reason, error.field) == (reason, f"shape[{index}]")
         assert error.message.startswith(f"shape[{index}] is {TARGET[index]}: ")
@@ -34,13 +34,13 @@ def test_item_error_names_the_item_and_the_query():
     assert rejections.reject_value(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
 
 
-def test_volume_error_has_both_volumes():
+def test_volume_mismatch_error_has_both_volumes():
     error = rejections.reject_volume(QUESTION, "N*3", 7)
     assert (error.reason, error.field) == (Reason.VOLUME_MISMATCH, "shape")
     assert error.metadata == {"have": "N*3", "want": "7"} | SHOWN
 
 
-def test_expected_shape_error_has_both_shapes():
+def test_expected_shape_mismatch_error_has_both_shapes():
     rank, dim, volume = (
         rejections.reject_expected_rank([3, 4], [None]),
         rejections.reject_expected(1, 4, 5),
@@ -52,7 +52,7 @@ def test_expected_shape_error_has_both_shapes():
     assert volume.metadata == {"have": "[?, 3]", "want": "[2, ?]", "volume": "N"}
 
 
-def test_impossible_expression_is_rejected():
+def test_dim_expression_without_valid_values_is_rejected():
     above = rejections.reject_expression("data.dims[0]", 0, DATA[0], Interval(2**63, 2**63 - 1))
     assert (above.reason, above.metadata["min"]) == (Reason.DIM_OUT_OF_RANGE, str(2**63))
     outside = rejections.reject_expression("shape[1]", 1, DATA[0], Interval(5, 4))

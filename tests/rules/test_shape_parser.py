@@ -49,17 +49,17 @@ def list_items(text: str) -> list[str]:
     return [item.text for item in split_items(text) or ()]
 
 
-def test_parse_shape_accepts_the_notation():
+def test_parse_shape_accepts_every_documented_notation():
     assert {text: parse_shape(text, "data.dims") for text in SHAPES} == SHAPES
     assert {text: list_items(text) for text in ITEMS} == ITEMS
 
 
-def test_strides_are_numbers():
+def test_parse_strides_returns_integers():
     assert parse_strides("[12, 4,1]", "data.strides") == (12, 4, 1)
     assert parse_strides("-4", "data.strides") == (-4,)
 
 
-def test_unreadable_item_is_named_by_its_index():
+def test_shape_syntax_error_contains_the_item_index():
     rows = [(parse_shape, "dims", row) for row in NO_DIMS.items()]
     rows += [(parse_strides, "strides", row) for row in NO_STRIDES.items()]
     for parse, name, (text, index) in rows:
@@ -69,7 +69,7 @@ def test_unreadable_item_is_named_by_its_index():
         assert caught.value.metadata["index"] == str(index)
 
 
-def test_long_invalid_text_has_a_short_error():
+def test_long_invalid_shape_text_has_a_short_error():
     for text in ("(" * 100_000, "[" * 100_000, "," * 10_000, "(,)" * 10_000):
         with pytest.raises(InvalidRequestError) as caught:
             parse_shape(text, "shape")
@@ -78,7 +78,7 @@ def test_long_invalid_text_has_a_short_error():
 
 @examples(300)
 @given(st.text("N2,*()[]'. ?\t", max_size=16) | st.text(max_size=16))
-def test_items_know_their_positions(text: str):
+def test_split_items_returns_the_text_position_of_each_item(text: str):
     items = split_items(text) or ()
     assert [text[item.start : item.end] for item in items] == [item.text for item in items]
     assert all(item.text == item.text.strip() for item in items)
@@ -87,5 +87,5 @@ def test_items_know_their_positions(text: str):
 
 @examples(100)
 @given(st.lists(st.sampled_from(["2", "-1", "N", "2..8", "?", "4*C"]), max_size=6), st.sampled_from(["{}", "[{}]"]))
-def test_brackets_are_optional(dims: list[str], form: str):
+def test_brackets_around_a_shape_are_optional(dims: list[str], form: str):
     assert list_items(form.format(",".join(dims))) == dims

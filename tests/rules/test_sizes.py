@@ -31,7 +31,7 @@ def test_parse_size_accepts_bytes_and_binary_units():
     assert {text: parse_size(text) for text in READ} == READ
 
 
-def test_invalid_size_error_gives_advice():
+def test_error_for_an_invalid_byte_size_gives_advice():
     for text, advice in NO_SIZES.items():
         with pytest.raises(ValueError, match="is not a size") as caught:
             parse_size(text)
@@ -48,7 +48,7 @@ def test_format_size_uses_the_largest_exact_unit():
     assert {size: format_size(size) for size in texts} == texts
 
 
-def test_round_size_cuts_to_two_digits():
+def test_round_size_truncates_to_two_decimals():
     texts = {
         0: "0 B",
         1000: "1000 B",

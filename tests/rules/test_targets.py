@@ -28,7 +28,7 @@ KINDS: list[tuple[AnyDim, Kind, Kind]] = [
 ]
 
 
-def test_each_item_has_one_kind():
+def test_each_target_item_is_classified_by_special_zero():
     for item, *kinds in KINDS:
         assert [read([item], special_zero=flag).kinds[0] for flag in (True, False)] == kinds, item
 
@@ -43,7 +43,7 @@ REJECTED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
 ]
 
 
-def test_target_error_keeps_earlier_items():
+def test_target_error_keeps_the_kinds_of_earlier_items():
     for items, kinds, reason in REJECTED:
         target = read(items)
         assert target.rejection is not None
@@ -58,6 +58,6 @@ SIDES: list[tuple[list[AnyDim], list[AnyDim], list[AnyDim]]] = [
 ]
 
 
-def test_balance_omits_cancelled_dims():
+def test_volume_equation_omits_cancelled_dims():
     for items, left, right in SIDES:
         assert [list(side) for side in balance(read(items), [7])] == [left, right], items

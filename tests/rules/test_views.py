@@ -56,7 +56,7 @@ def ask(question: AnyQuestion, strides: Dims) -> View:
 
 @examples(800)
 @given(st.data())
-def test_a_view_is_possible_exactly_if_numpy_makes_one(data: st.DataObject):
+def test_view_is_possible_exactly_if_numpy_returns_a_view(data: st.DataObject):
     array = data.draw(arrays())
     output = data.draw(outputs(array.size))
     question = Question(operation=RESHAPE, data=array.shape, target=output, special_zero=False)
@@ -68,7 +68,7 @@ def test_a_view_is_possible_exactly_if_numpy_makes_one(data: st.DataObject):
         assert view.tolist() == array.reshape(output).tolist()
 
 
-def test_an_empty_tensor_is_always_a_view():
+def test_reshape_of_an_empty_tensor_can_always_be_a_view():
     for output in [(0,), (3, 0), (0, 5, 7)]:
         question = Question(operation=RESHAPE, data=(2, 0, 3), target=output, special_zero=False)
         assert ask(question, (1, 2, 2)) == View(POSSIBLE, (0,) * len(output))
@@ -111,7 +111,7 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
 }
 
 
-def test_view_is_decided_from_partial_shapes():
+def test_view_possibility_is_decided_for_partial_shapes():
     found = {row: ask(write_question(RESHAPE, row[0], row[2], True), row[1]) for row in VIEWS}
     assert found == VIEWS
 

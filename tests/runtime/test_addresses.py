@@ -46,5 +46,5 @@ REMOTE = [
 ]
 
 
-def test_only_loopback_and_unix_addresses_are_local():
+def test_only_loopback_and_unix_socket_addresses_count_as_local():
     assert [target for target in LOCAL + REMOTE if is_local(target)] == LOCAL

@@ -50,17 +50,17 @@ def run(program: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_freed_memory_is_kept_for_the_next_message():
+def test_allocator_keeps_freed_memory_for_the_next_message():
     (kept,), (freed,) = run(MEASURE.format(keep=True)), run(MEASURE.format(keep=False))
     assert int(kept) * 4 < int(freed)
 
 
-def test_freed_memory_of_all_threads_is_released():
+def test_allocator_releases_freed_memory_of_all_threads():
     kept, left = map(int, run(RETURN))
     assert kept > 90 << 20
     assert left < 10 << 20
 
 
 @pytest.mark.parametrize("switch", ["keep_freed_memory", "release_freed_memory"])
-def test_memory_switch_needs_glibc(switch: str):
+def test_allocator_settings_have_no_effect_without_glibc(switch: str):
     assert run(SWITCH.format(switch=switch)) == ["True", "False"]

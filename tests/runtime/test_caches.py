@@ -20,21 +20,21 @@ def fill(count: int) -> RecentCache[str, int]:
 
 
 @pytest.mark.parametrize("count", range(12))
-def test_cache_keeps_the_newest_half(count: int):
+def test_recent_cache_keeps_at_least_the_newest_half(count: int):
     cache = fill(count)
     found = [number for number in range(count) if cache[str(number)] is not None]
     assert found[-2:] == [*range(count)][-2:]
     assert len(found) <= 4
 
 
-def test_used_entry_is_never_dropped():
+def test_recent_cache_never_drops_a_frequently_used_entry():
     cache = fill(1)
     for number in range(1, 100):
         assert cache["0"] == 0, number
         cache.keep(str(number), number, 200)
 
 
-def test_set_that_fits_into_a_generation_is_kept_completely():
+def test_recent_cache_keeps_all_entries_of_a_fitting_set():
     cache, draw = RecentCache[str, int](100 * ENTRY, 200), random.Random(1)
     for _ in range(5000):
         number = draw.randrange(100)
@@ -43,17 +43,17 @@ def test_set_that_fits_into_a_generation_is_kept_completely():
     assert all(cache[str(number)] == number for number in range(100))
 
 
-def test_unknown_key_has_no_value():
+def test_recent_cache_returns_none_for_an_unknown_key():
     assert fill(3)["x"] is None
 
 
-def test_large_entry_is_not_kept():
+def test_recent_cache_does_not_store_large_entries():
     cache = RecentCache[bytes, bytes](TWO_ENTRIES, 8)
     assert [cache.keep(b"small", b"abc", 8), cache.keep(b"large", b"abcd", 9)] == [True, False]
     assert (cache[b"small"], cache[b"large"]) == (b"abc", None)
 
 
-def test_threads_find_the_value_of_their_key_or_none():
+def test_recent_cache_is_correct_with_concurrent_threads():
     cache = RecentCache[str, int](8 * ENTRY, 200)
 
     def use(seed: int) -> set[bool]:

@@ -12,13 +12,13 @@ KNOWN = ["1.80.0", "1.85.1", "1.85.2.dev0"]
 UNKNOWN = ["1.79.9", "1.82.0", "1.86.0rc1", "1.800.0", "2.80.0", "0.81.0", "", "unknown"]
 
 
-def test_only_tested_releases_are_known(monkeypatch: pytest.MonkeyPatch):
+def test_only_tested_grpcio_releases_are_known(monkeypatch: pytest.MonkeyPatch):
     versions = iter(KNOWN + UNKNOWN)
     monkeypatch.setattr(experiments, "find_version", lambda: next(versions))
     assert [version for version in KNOWN + UNKNOWN if experiments.are_known()] == KNOWN
 
 
-def test_no_release_is_known_without_grpcio(monkeypatch: pytest.MonkeyPatch):
+def test_experiments_are_unknown_without_grpcio(monkeypatch: pytest.MonkeyPatch):
     def find_nothing(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -26,7 +26,7 @@ def test_no_release_is_known_without_grpcio(monkeypatch: pytest.MonkeyPatch):
     assert (experiments.find_version(), experiments.are_known()) == ("", False)
 
 
-def test_find_version_does_not_import_grpc():
+def test_finding_the_grpcio_version_does_not_import_grpc():
     program = (
         "import sys; from tensor_reshape.runtime import experiments as e; print(e.are_known(), 'grpc' in sys.modules)"
     )

@@ -18,7 +18,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_lazy_name_is_listed_and_cached(package: ModuleType):
+def test_lazily_imported_name_is_in_dir_and_cached(package: ModuleType):
     assert {"Fraction", "Missing"} <= {*dir(package)}
     found = package.Fraction
     assert found(1, 2) == 0.5
@@ -26,6 +26,6 @@ def test_lazy_name_is_listed_and_cached(package: ModuleType):
 
 
 @pytest.mark.parametrize("name", ["Fractoin", "Missing", "__path__"])
-def test_missing_lazy_name_raises_attribute_error(package: ModuleType, name: str):
+def test_missing_lazily_imported_name_raises_attribute_error(package: ModuleType, name: str):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
         getattr(package, name)

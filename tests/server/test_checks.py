@@ -14,7 +14,7 @@ def check(*flags: str | Path, env: dict[str, str] | None = None) -> Outcome:
     return run_module("tensor_reshape.server", "--check-config", *flags, env=env)
 
 
-def test_valid_configuration_exits_with_0_without_serving(tmp_path: Path):
+def test_check_config_exits_with_0_for_a_valid_configuration(tmp_path: Path):
     files = issue_certificates(tmp_path)
     tokens = tmp_path / "tokens"
     tokens.write_text("me:" + "0123456789abcdef" * 2 + "\n")
@@ -26,7 +26,7 @@ def test_valid_configuration_exits_with_0_without_serving(tmp_path: Path):
     assert not (tmp_path / "socket").exists()
 
 
-def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
+def test_check_config_prints_each_configuration_error_on_a_line(tmp_path: Path):
     key = issue_certificates(tmp_path).server_key
     junk = tmp_path / "junk"
     junk.write_text("junk")
@@ -56,7 +56,7 @@ def test_check_config_prints_each_fault_on_a_line(tmp_path: Path):
     assert f"{junk}" in "\n".join(line for line in outcome.errors if "PEM" not in line)  # also rejected as a token file
 
 
-def test_check_config_prints_a_fault_once(tmp_path: Path):
+def test_check_config_prints_a_repeated_configuration_error_once(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
@@ -70,7 +70,7 @@ def test_check_config_prints_a_fault_once(tmp_path: Path):
     assert f"cannot listen on {address}" in "".join(outcome.errors)
 
 
-def test_permission_for_an_unknown_method_is_a_fault(tmp_path: Path):
+def test_check_config_reports_permissions_for_unknown_methods(tmp_path: Path):
     tokens, permissions = tmp_path / "tokens", tmp_path / "permissions"
     tokens.write_text("me:" + "0123456789abcdef" * 2 + "\n")
     permissions.write_text('[callers]\n"token:me" = ["/no.Such/Method"]\n')

@@ -31,7 +31,7 @@ def list_edges() -> list[tuple[str, object, bool]]:
     return edges
 
 
-def test_is_address_accepts_host_and_port_or_unix_path():
+def test_listen_address_is_host_and_port_or_unix_path():
     addresses = ["127.0.0.1:0", "localhost:50051", "0.0.0.0:65535", "[::1]:50051", "[::]:0", "host.example:1"]
     addresses += ["unix:s", "unix:/s"]
     others = ["", ":", ":1", "host", "host:", "host:http", "host:65536", "host:-1", "host:1.0", "host:\u0661"]
@@ -39,7 +39,7 @@ def test_is_address_accepts_host_and_port_or_unix_path():
     assert [address for address in (*addresses, *others) if is_address(address)] == addresses
 
 
-def test_config_error_has_all_faults():
+def test_config_error_lists_all_invalid_settings():
     with pytest.raises(ConfigError) as caught:
         Config(listen=("127.0.0.1:0", "nowhere"), health_listen="host", max_calls=0, tls_key=Path("key.pem"))
     faults = caught.value.faults
@@ -49,11 +49,11 @@ def test_config_error_has_all_faults():
     assert issubclass(ConfigError, TensorReshapeError)
 
 
-def test_default_address_is_loopback():
+def test_default_listen_address_is_loopback():
     assert Config().listen == ("127.0.0.1:50051",)
 
 
-def test_each_setting_accepts_exactly_the_values_within_its_bounds():
+def test_each_setting_accepts_only_values_within_its_bounds():
     for setting, value, admitted in list_edges():
         values: dict[str, Any] = {**ROOMY, setting: value}
         if admitted:
@@ -71,7 +71,7 @@ TOKENS: dict[str, Any] = {"token_file": Path("t")}
 ANYONE: dict[str, Any] = {"listen": ("0.0.0.0:0",)}
 
 
-def test_tls_needs_certificate_and_key():
+def test_tls_settings_require_both_certificate_and_key():
     assert Config().tls is None
     assert Config(**MUTUAL).tls == TlsFiles(certificate=Path("c"), key=Path("k"), client_ca=Path("a"))
     for names in (("certificate",), ("key",), ("client_ca",), ("key", "client_ca")):
@@ -95,7 +95,7 @@ def test_conflicting_authentication_settings_are_rejected():
             pytest.fail(f"{settings} are taken: {Config(**settings)}")
 
 
-def test_tokens_need_tls_a_local_address_or_allow_plaintext_tokens():
+def test_tokens_are_accepted_with_tls_or_local_addresses():
     assert Config(listen=("127.0.0.1:1", "unix:s", "localhost:1", "[::1]:1"), **TOKENS).authenticates
     assert Config(**ANYONE, **TLS, **TOKENS).authenticates
     assert Config(**ANYONE, allow_plaintext_tokens=True, **TOKENS).authenticates
@@ -114,7 +114,7 @@ def test_reflection_is_off_by_default_if_callers_authenticate():
         assert not replace(config, reflection=False).reflects
 
 
-def test_worker_has_its_share_of_the_limits():
+def test_each_worker_gets_a_share_of_the_server_limits():
     config = Config(workers=4, memory_budget_bytes=2**30, max_calls=10, log_level="debug")
     share = config.for_worker(("127.0.0.1:1",))
     assert (share.workers, share.memory_budget_bytes, share.max_calls) == (1, 2**28, 3)
@@ -152,6 +152,6 @@ def test_default_limits_depend_on_available_memory():
         fit_memory(8191, 1, None)
 
 
-def test_too_small_memory_budget_is_rejected_with_a_remedy():
+def test_error_for_a_too_small_memory_budget_suggests_a_remedy():
     with pytest.raises(ConfigError, match="lower max_message_bytes or workers"):
         Config(memory_budget_bytes=1024)

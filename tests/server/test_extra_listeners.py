@@ -8,7 +8,7 @@ from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.extra_listeners import import_gateway
 
 
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_missing_http_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensor_reshape.server.http.gateways", None)
     with pytest.raises(ConfigError, match=r"--http-listen needs the extra tensor-reshape\[http\]: "):
         import_gateway()

@@ -47,7 +47,7 @@ def test_fallback_server_returns_responses(runner: Runner, connection: Connectio
         stream.finish()
 
 
-def test_watch_receives_changes_and_the_end(runner: Runner, connection: Connection):
+def test_fallback_server_health_watch_receives_changes_and_end(runner: Runner, connection: Connection):
     stream = connection.open(HEALTH_WATCH)
     connection.send_data(stream, grpc_message(b""), end=True)
     assert connection.await_(lambda: connection.bodies.get(stream) == SERVING)
@@ -56,7 +56,7 @@ def test_watch_receives_changes_and_the_end(runner: Runner, connection: Connecti
     assert connection.bodies[stream] == SERVING + NOT_SERVING
 
 
-def test_reflection_stream_answers_each_message(connection: Connection):
+def test_fallback_server_answers_each_reflection_message(connection: Connection):
     request = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
     stream = connection.open(REFLECTION)
     connection.send_data(stream, grpc_message(request) * 2, end=True)
@@ -65,15 +65,15 @@ def test_reflection_stream_answers_each_message(connection: Connection):
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
-def test_undecodable_message_is_rejected(connection: Connection, path: str):
+def test_fallback_server_rejects_an_undecodable_message(connection: Connection, path: str):
     assert connection.call(path, b"\xff").status == INVALID_ARGUMENT
 
 
-def test_health_of_an_unknown_service_is_not_found(connection: Connection):
+def test_fallback_server_health_of_an_unknown_service_is_not_found(connection: Connection):
     assert connection.call(HEALTH_CHECK, b"\x0a\x07another").status == NOT_FOUND
 
 
-def test_call_without_memory_is_rejected(monkeypatch: pytest.MonkeyPatch):
+def test_fallback_server_rejects_calls_if_no_memory_is_free(monkeypatch: pytest.MonkeyPatch):
     def reject(*_: Any) -> None:
         message = "no room"
         raise reject_busy(message)

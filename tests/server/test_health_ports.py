@@ -73,7 +73,7 @@ def test_health_port_rejects_large_messages(connection: Connection):
     assert connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1)).status == RESOURCE_EXHAUSTED
 
 
-def test_health_port_reports_not_serving_for_a_blocked_server():
+def test_health_port_reports_not_serving_if_the_server_is_blocked():
     backend = BlockedBackend()
     service = ReshapeService(CONFIG.limits, backend=backend, make_turns=FairLock)
     with ExitStack() as stack:
@@ -92,31 +92,31 @@ def test_health_port_reports_not_serving_for_a_blocked_server():
         watch.cancel()
 
 
-def test_health_is_serving_before_the_first_turn(port: HealthPort):
+def test_health_port_reports_serving_before_the_first_heartbeat(port: HealthPort):
     port.update(SILENT_SECONDS, 0)
     assert check(port) == SERVING
 
 
-def test_health_is_not_serving_without_turns(port: HealthPort):
+def test_health_port_reports_not_serving_without_heartbeats(port: HealthPort):
     port.update(0.0, 1)
     port.update(SILENT_SECONDS, 1)
     assert check(port) == NOT_SERVING
 
 
-def test_health_is_serving_if_turns_are_unknown(port: HealthPort):
+def test_health_port_reports_serving_if_heartbeats_are_unavailable(port: HealthPort):
     port.update(0.0, None)
     port.update(SILENT_SECONDS, None)
     assert check(port) == SERVING
 
 
-def test_health_is_serving_again_after_new_turns(port: HealthPort):
+def test_health_port_reports_serving_after_new_heartbeats(port: HealthPort):
     port.update(0.0, 1)
     port.update(SILENT_SECONDS, 1)
     port.update(SILENT_SECONDS, 2)
     assert check(port) == SERVING
 
 
-def test_health_watch_receives_both_changes(port: HealthPort):
+def test_health_port_watch_receives_each_status_change(port: HealthPort):
     with grpc.insecure_channel(port.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == SERVING
@@ -127,13 +127,13 @@ def test_health_watch_receives_both_changes(port: HealthPort):
         assert next(watch).status == SERVING
 
 
-def test_stopping_server_stays_not_serving_despite_turns(port: HealthPort):
+def test_stopping_server_stays_not_serving_despite_heartbeats(port: HealthPort):
     port.stop_serving()
     port.update(0.0, 1)
     assert check(port) == NOT_SERVING
 
 
-def test_stop_during_a_look_results_in_not_serving(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
+def test_health_port_is_not_serving_if_stopped_during_an_update(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
     port.update(0.0, 1)
     port.update(SILENT_SECONDS, 1)
     resume = port._health.resume_serving

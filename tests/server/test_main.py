@@ -39,13 +39,13 @@ def reject(*flags: str) -> click.BadParameter:
     return caught.value
 
 
-def test_options_equal_the_settings_with_their_help():
+def test_serve_command_options_match_the_settings():
     assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
     text = " ".join(serve.get_help(click.Context(serve)).split())
     assert [setting.name for setting in SETTINGS if setting.declaration.help not in text] == []
 
 
-def test_each_setting_is_set_by_its_flag_and_its_variable():
+def test_each_server_setting_has_a_flag_and_environment_variable():
     for setting in SETTINGS:
         name, value = setting.name, choose_other(setting)
         flags = [setting.flag.replace("--", "--no-")] if setting.type is bool else [setting.flag, value]
@@ -58,7 +58,7 @@ def test_each_setting_is_set_by_its_flag_and_its_variable():
         assert parse()[name] == default, name
 
 
-def test_sizes_accept_units():
+def test_size_options_accept_units():
     for setting in (setting for setting in SETTINGS if setting.is_size):
         assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
         with pytest.MonkeyPatch.context() as patch:
@@ -68,6 +68,6 @@ def test_sizes_accept_units():
     reject("--max-calls", "1KiB")  # this setting is a number without units
 
 
-def test_only_log_level_ignores_case():
+def test_log_level_option_ignores_case_unlike_log_format():
     assert {parse("--log-level", value)["log_level"] for value in ("DEBUG", "Debug", "debug")} == {"debug"}
     reject("--log-format", "JSON")

@@ -9,14 +9,14 @@ from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.server.startup_log import announce
 
 
-def test_fallback_server_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture):
+def test_startup_log_has_the_cause_of_the_fallback_server(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         announce((), Config(), "another grpcio", health_address=None, http_address=None, metrics_address=None)
     warning, told = map(vars, caplog.records)
     assert (warning["levelname"], warning["cause"], told["grpc_api"]) == ("WARNING", "another grpcio", PUBLIC)
 
 
-def test_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixture):
+def test_startup_log_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixture):
     config = Config(io_engine="event", workers=3, max_calls=7)
     with caplog.at_level(logging.INFO):
         announce(("a:1", "b:2"), config, "", health_address="c:3", http_address="e:5", metrics_address="d:4")
@@ -39,7 +39,7 @@ def test_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixtur
     assert told["version"]
 
 
-def test_record_omits_listeners_that_are_off(caplog: pytest.LogCaptureFixture, tmp_path: Path):
+def test_startup_log_record_omits_disabled_listeners(caplog: pytest.LogCaptureFixture, tmp_path: Path):
     config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
     with caplog.at_level(logging.INFO):
         announce(("unix:/tmp/a",), config, "", health_address=None, http_address=None, metrics_address=None)

@@ -40,7 +40,7 @@ LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").Seriali
 SECONDS = 60.0
 
 
-def test_core_server_is_chosen_if_possible():
+def test_core_server_is_chosen_if_grpcio_supports_it():
     assert choose_serving() == CORE
     assert isinstance(build_server([], []), CoreServer)
 
@@ -77,12 +77,12 @@ def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, 
 
 
 @pytest.mark.parametrize("message", [b"short", LONG])
-def test_unary_call_returns_its_response(served: EngineServer, connection: Connection, message: bytes):
+def test_core_and_fallback_servers_return_unary_responses(served: EngineServer, connection: Connection, message: bytes):
     assert ask(connection, UNARY, message) == (OK, "", grpc_message(message.upper()))
     served.check_nothing_is_held()
 
 
-def test_stream_responses_are_in_order(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_send_stream_responses_in_order(served: EngineServer, connection: Connection):
     messages = [b"a", LONG, b"", b"b" * 5000, b"c"]
     answers = b"".join(grpc_message(message.upper()) for message in messages if message)
     assert ask(connection, STREAM, *messages) == (OK, "", answers)
@@ -94,7 +94,7 @@ def test_stream_responses_are_in_order(served: EngineServer, connection: Connect
     ("message", "status", "text"),
     [(REJECTED, INVALID_ARGUMENT, "this is rejected"), (BROKEN, INTERNAL, "internal error")],
 )
-def test_failed_call_has_its_reason_and_request_id(
+def test_core_and_fallback_servers_send_error_reasons_and_request_ids(
     served: EngineServer, path: str, message: bytes, status: str, text: str, caplog: pytest.LogCaptureFixture
 ):
     with Connection(served.address) as connection, caplog.at_level(logging.INFO):
@@ -109,12 +109,12 @@ def test_failed_call_has_its_reason_and_request_id(
     served.check_nothing_is_held()
 
 
-def test_unary_call_without_a_message_is_rejected(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_reject_unary_calls_without_a_message(served: EngineServer, connection: Connection):
     assert ask(connection, UNARY)[0] == INVALID_ARGUMENT
     served.check_nothing_is_held()
 
 
-def test_unknown_method_calls_on_unknown(served: EngineServer, connection: Connection):
+def test_core_and_fallback_servers_report_calls_to_unknown_methods(served: EngineServer, connection: Connection):
     names: list[str] = []
     served.server.on_unknown = names.append
     assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
@@ -146,7 +146,7 @@ class Closed:
         raise AssertionError(info)
 
 
-def test_gate_rejects_calls(build: Build):
+def test_core_and_fallback_servers_reject_calls_by_admission_checks(build: Build):
     with serve_engine(build, gates=[Closed()]) as served, Connection(served.address) as connection:
         for path in (UNARY, STREAM):
             assert ask(connection, path, b"message")[0] == "16"
@@ -162,7 +162,7 @@ def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Service, Connec
         yield service, connection
 
 
-def test_gate_is_called_once_for_a_reflection_stream(build: Build):
+def test_admission_check_is_called_once_for_a_reflection_stream(build: Build):
     book = Book()
     with serve_reflection(build, book) as (_, connection):
         stream = connection.open(REFLECTION, headers=[("x-forwarded-for", "192.0.2.7")])
@@ -177,7 +177,7 @@ def test_gate_is_called_once_for_a_reflection_stream(build: Build):
     [(Closed(), LIST_SERVICES, Reason.UNAUTHENTICATED), (Book(), b"\xff", Reason.MESSAGE_MALFORMED)],
     ids=["gate", "garbage"],
 )
-def test_rejected_reflection_call_is_logged(
+def test_rejected_server_reflection_call_is_logged(
     build: Build, gate: Gate, message: bytes, reason: Reason, caplog: pytest.LogCaptureFixture
 ):
     with serve_reflection(build, gate) as (_, connection), caplog.at_level(logging.INFO):
@@ -187,7 +187,7 @@ def test_rejected_reflection_call_is_logged(
     ]
 
 
-def test_reflection_stream_ends_when_the_server_stops(build: Build):
+def test_server_reflection_stream_ends_when_the_server_stops(build: Build):
     with serve_reflection(build, Book()) as (service, connection):
         stream = connection.open(REFLECTION)
         connection.send_data(stream, grpc_message(LIST_SERVICES))
@@ -196,7 +196,7 @@ def test_reflection_stream_ends_when_the_server_stops(build: Build):
         assert connection.await_end(stream).status in GIVEN_UP
 
 
-def test_quota_counts_running_calls(build: Build):
+def test_core_and_fallback_servers_limit_running_calls_by_quota(build: Build):
     config = Config(max_calls_per_caller=1)
     with serve_engine(build, config, gates=build_quotas(config)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
@@ -209,7 +209,7 @@ def test_quota_counts_running_calls(build: Build):
         assert ask(connection, UNARY, b"message")[0] == OK
 
 
-def test_server_rejects_calls_above_its_limit(build: Build):
+def test_core_and_fallback_servers_reject_calls_above_max_calls(build: Build):
     with serve_engine(build, Config(max_calls=1)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
         connection.send_data(stream, grpc_message(b"a"))
@@ -218,7 +218,7 @@ def test_server_rejects_calls_above_its_limit(build: Build):
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_disconnected_client_releases_its_memory_and_call(served: EngineServer, path: str):
+def test_disconnect_releases_call_memory_on_core_and_fallback_servers(served: EngineServer, path: str):
     with Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(bytes(100))[:50])
@@ -230,7 +230,7 @@ def test_disconnected_client_releases_its_memory_and_call(served: EngineServer, 
     served.check_nothing_is_held()
 
 
-def test_stopping_server_finishes_running_calls_and_rejects_others(served: EngineServer, connection: Connection):
+def test_stopping_server_finishes_running_calls_and_rejects_new_calls(served: EngineServer, connection: Connection):
     stream = connection.open(STREAM)
     connection.send_data(stream, grpc_message(b"a"))
     assert connection.await_(lambda: bool(connection.bodies.get(stream)))
@@ -243,7 +243,7 @@ def test_stopping_server_finishes_running_calls_and_rejects_others(served: Engin
     assert served.server.wait(SECONDS)
 
 
-def test_cancel_calls_ends_running_calls(served: EngineServer, connection: Connection):
+def test_cancel_calls_ends_running_calls_on_core_and_fallback_servers(served: EngineServer, connection: Connection):
     stream = connection.open(STREAM)
     connection.send_data(stream, grpc_message(b"a"))
     served.watcher.await_event(Event.ARRIVE)
@@ -268,7 +268,7 @@ def serve_health(build: Build) -> Iterator[tuple[Service, str]]:
         assert server.wait(SECONDS)
 
 
-def test_open_watches_reserve_no_memory(build: Build):
+def test_open_health_watches_reserve_no_memory(build: Build):
     name = health_pb2.HealthCheckRequest(service="A" * (MAX_HEADER_BYTES - 10)).SerializeToString()
     with serve_health(build) as (service, address), Connection(address) as connection:
         for _ in range(MAX_WATCHES_PER_CONNECTION):
@@ -279,7 +279,7 @@ def test_open_watches_reserve_no_memory(build: Build):
         assert connection.call(HEALTH_CHECK, b"").is_ok
 
 
-def test_cancelled_watch_releases_its_call(build: Build):
+def test_cancelled_health_watch_releases_its_call(build: Build):
     with serve_health(build) as (service, address), grpc.insecure_channel(address) as channel:
         watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
         for _ in range(MAX_WATCHES_PER_CONNECTION * 2):
@@ -294,7 +294,7 @@ def test_cancelled_watch_releases_its_call(build: Build):
             pause.wait(0.01)
 
 
-def test_both_servers_serve_health(build: Build):
+def test_core_and_fallback_servers_answer_health_checks(build: Build):
     health = Health()
     server = build([build_service(Config(), health.build_methods({}))], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"

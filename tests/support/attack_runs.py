@@ -171,7 +171,7 @@ def _attack(attack: Attack, address: str, clients: SteadyClients, seconds: float
         time.sleep(max(seconds, attack.least_seconds))
         row.ended = time.monotonic()
     recovers = _await_recovery(clients, row.ended)
-    figures = clients.look()
+    figures = clients.get_figures()
     row.recovery_seconds = round(find_recovery(figures, row.ended), 2) if recovers else float("inf")
     seen = {kind: one.during(row.began, row.ended) for kind, one in figures.items()}
     both = Figures((*seen["raw"].calls, *seen["sdk"].calls))
@@ -206,7 +206,7 @@ def _await_recovery(clients: SteadyClients, end: float) -> bool:
     """Waits until each client has made several good calls in a row. Returns whether that happened in time."""
     time.sleep(_AFTER_SECONDS)
     while time.monotonic() < end + _RECOVERY_SECONDS:
-        last = [seen.since(end).calls[-_CALM_CALLS:] for seen in clients.look().values()]
+        last = [seen.since(end).calls[-_CALM_CALLS:] for seen in clients.get_figures().values()]
         if all(len(calls) == _CALM_CALLS and not any(map(_is_bad, calls)) for calls in last):
             return True
         time.sleep(SLOW_SECONDS)

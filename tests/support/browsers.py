@@ -46,7 +46,7 @@ def run_explorer(*arguments: str) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGINT)  # as a user stops it; after SIGTERM its coverage would not be measured
         process.wait(_STOP_SECONDS)
-        process.stdout.close()  # type: ignore[union-attr] # as above
+        process.stdout.close()  # type: ignore[union-attr] # a pipe
 
 
 def find_faults(page: Page) -> list[str]:

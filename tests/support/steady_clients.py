@@ -79,7 +79,7 @@ class SteadyClient:
         with self._news:
             assert self._news.wait_for(lambda: any(map(condition, self._calls)), STOP_SECONDS), self._calls[-5:]
 
-    def look(self) -> Figures:
+    def get_figures(self) -> Figures:
         with self._news:
             return Figures(tuple(self._calls))
 
@@ -116,8 +116,8 @@ class SteadyClients:
         for client in self._clients:
             client.await_call(condition)
 
-    def look(self) -> dict[str, Figures]:
-        return {client.kind: client.look() for client in self._clients}
+    def get_figures(self) -> dict[str, Figures]:
+        return {client.kind: client.get_figures() for client in self._clients}
 
     def stop(self) -> dict[str, Figures]:
         self.figures.update({client.kind: client.stop() for client in self._clients})

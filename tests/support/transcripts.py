@@ -40,7 +40,7 @@ class RecordedEngine(Engine):
             setattr(self, name, self._record(name, getattr(self, name), clock))
 
     def _record(self, name: str, event: Callable[..., Any], clock: Callable[[], float]) -> Callable[..., Any]:
-        def note(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the event
+        def note(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the arguments of the event
             self.now = clock()
             line = {"at": self.now, "event": name, "args": [self._describe(each) for each in args], **options}
             try:
@@ -81,7 +81,7 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
     return engine.lines
 
 
-def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - of JSON
+def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - a JSON value
     match value:
         case {"call": int(number)}:
             return calls.setdefault(number, Lifecycle(Idle(), "/a.service/Method"))

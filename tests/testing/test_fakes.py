@@ -61,7 +61,7 @@ CALLS: dict[str, Callable[[AnyClient], object]] = {
     "no questions": lambda client: client.infer_shapes([]),
     "health": lambda client: client.check_health(),
     "health of the server": lambda client: client.check_health(""),
-    "health of nobody": lambda client: client.check_health("nobody"),
+    "health of an unknown service": lambda client: client.check_health("nobody"),
     "a shape that a rule rejects": lambda client: client.infer_shape([6], [4, -1], explain=True),
     "an unexpected shape": lambda client: client.infer_shape([6], [-1], expected_shape=[5]),
     "a request that is too large": lambda client: client.reshape(TOO_LARGE, [-1], transfer="inline"),
@@ -98,7 +98,7 @@ def show(outcome: object) -> object:
 
 
 @pytest.mark.parametrize("fake", FAKES)
-def test_fake_returns_the_results_of_a_server(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
+def test_fake_client_returns_the_results_of_a_server(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
     with open_client(CLIENTS[FAKES.index(fake)], server.address) as real:
         expected = {name: find_outcome(real, call) for name, call in CALLS.items()}
     monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # so no channel could connect
@@ -107,14 +107,14 @@ def test_fake_returns_the_results_of_a_server(server: ServerProcess, fake: str, 
             assert find_outcome(client, call) == expected[name], name
 
 
-def test_a_fake_has_the_limits_of_a_server(server: ServerProcess):
+def test_fake_client_has_the_limits_of_a_server(server: ServerProcess):
     with Client(server.address) as real, FakeClient() as fake:
         info, faked = real.server_info(), fake.server_info()
     assert (faked.version, faked.limits, faked.operations) == (info.version, info.limits, info.operations)
 
 
 @pytest.mark.parametrize(("fake", "real"), [(FakeClient, Client), (AsyncFakeClient, AsyncClient)])
-def test_a_fake_has_the_signatures_of_a_client(fake: type, real: type):
+def test_fake_client_has_the_method_signatures_of_the_client(fake: type, real: type):
     assert issubclass(fake, real)
     names = [name for name in dir(real) if not name.startswith("_") or name == "__init__"]
     assert [
@@ -134,7 +134,7 @@ ENDS: dict[str, Callable[[AnyClient], object]] = {
 
 @pytest.mark.parametrize("kind", FAKES)
 @pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
-def test_fail_next_affects_one_call(kind: str, call: Callable[[AnyClient], object]):
+def test_fake_client_fail_next_affects_only_one_call(kind: str, call: Callable[[AnyClient], object]):
     with open_client(kind, "nobody:1") as client:
         client.fail_next()
         with pytest.raises(UnavailableError, match="failure requested"):
@@ -143,7 +143,7 @@ def test_fail_next_affects_one_call(kind: str, call: Callable[[AnyClient], objec
 
 
 @pytest.mark.parametrize("kind", FAKES)
-def test_closed_fake_rejects_calls(kind: str):
+def test_closed_fake_client_rejects_calls(kind: str):
     with open_client(kind, "nobody:1") as client:
         client._await(client._client.close())
         for call in ENDS.values():
@@ -152,7 +152,7 @@ def test_closed_fake_rejects_calls(kind: str):
 
 
 @pytest.mark.parametrize("kind", FAKES)
-def test_calls_end_with_the_error_that_is_set(kind: str):
+def test_fake_client_call_raises_the_error_given_to_fail_next(kind: str):
     error = LimitError.of(Reason.SERVER_BUSY, "busy")
     with open_client(kind, "nobody:1") as client:
         client.fail_next(error, times=2)
@@ -163,7 +163,7 @@ def test_calls_end_with_the_error_that_is_set(kind: str):
         assert client.infer_shape([6], [6]) == (6,)
 
 
-def test_calls_end_with_errors_in_the_order_in_which_they_were_set():
+def test_fake_client_raises_errors_in_the_order_of_fail_next():
     with FakeClient() as client:
         for error in (OSError("first"), OSError("second")):
             client.fail_next(error)
@@ -172,7 +172,7 @@ def test_calls_end_with_errors_in_the_order_in_which_they_were_set():
                 client.check_health()
 
 
-def test_any_exception_may_be_set_as_the_next_failure():
+def test_fail_next_accepts_any_exception():
     with FakeClient() as client:
         for error in (OSError("the disk"), CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED)):
             client.fail_next(error)
@@ -184,7 +184,7 @@ def test_any_exception_may_be_set_as_the_next_failure():
         client.check_health()
 
 
-def test_local_error_does_not_use_up_fail_next():
+def test_argument_error_does_not_consume_fail_next():
     with FakeClient() as client:
         client.fail_next()
         with pytest.raises(ReshapeError):
@@ -193,7 +193,7 @@ def test_local_error_does_not_use_up_fail_next():
             client.reshape(SIX, [6], special_zero=False)
 
 
-def test_fake_accepts_client_options_and_reports_progress():
+def test_fake_client_accepts_client_options_and_reports_progress():
     with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
         assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # the array was streamed
         assert repr(client) == "<FakeClient of host:1>"

@@ -10,7 +10,7 @@ PAGE = ROOT / "docs/how-to/testing.md"
 UNUSED = """
 import sys
 
-def test_nothing_is_imported_without_the_fixtures():
+def test_pytest_plugin_imports_no_client_without_its_fixtures():
     assert [name for name in ("grpc", "numpy", "tensor_reshape.client", "asyncio") if name in sys.modules] == []
 """
 
@@ -23,13 +23,13 @@ def run_pytest(folder: Path, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_program_of_the_testing_page_passes(tmp_path: Path):
+def test_tests_shown_on_the_testing_page_pass(tmp_path: Path):
     program = next(block.text for block in read_blocks(PAGE) if block.language == "python")
     (tmp_path / "test_program.py").write_text(program)
     assert f"{program.count('def test_')} passed" in run_pytest(tmp_path)
 
 
-def test_unused_fixtures_are_listed_and_cost_no_import(tmp_path: Path):
+def test_unused_pytest_fixtures_are_listed_without_imports(tmp_path: Path):
     (tmp_path / "test_unused.py").write_text(UNUSED)
     assert "1 passed" in run_pytest(tmp_path)
     listed = run_pytest(tmp_path, "--fixtures")

@@ -8,7 +8,7 @@ from tensor_reshape.testing.responses import respond
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 
-def test_fake_rejects_the_same_requests_as_a_server():
+def test_fake_client_rejects_the_same_requests_as_a_server():
     with pytest.raises(InvalidRequestError) as malformed:
         respond(INFER_SHAPE.path, b"\xff")
     with pytest.raises(LimitError) as large:

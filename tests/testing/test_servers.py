@@ -31,13 +31,13 @@ def test_run_server_passes_options_and_picks_a_port():
     assert server.process.returncode == 0
 
 
-def test_silent_server_start_times_out(monkeypatch: pytest.MonkeyPatch):
+def test_run_server_kills_a_server_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tensor_reshape.testing.servers._START_SECONDS", 0.01)
     with pytest.raises(RuntimeError, match="ended with exit code -9"), run_server():
         pass
 
 
-def test_failed_start_error_has_the_server_output():
+def test_run_server_error_contains_the_server_output():
     with (
         pytest.raises(RuntimeError, match=r"(?s)ended with exit code 2.*--no-such-option"),
         run_server("--no-such-option"),
@@ -47,7 +47,7 @@ def test_failed_start_error_has_the_server_output():
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the end of another's child is awaited as Linux has it")
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_server_ends_with_its_killed_parent(workers: str):
+def test_started_server_exits_when_its_parent_is_killed(workers: str):
     lines = (
         "import sys, time",
         "from tensor_reshape.testing import run_server",

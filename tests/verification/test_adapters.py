@@ -52,7 +52,7 @@ if __name__ == "__main__":
 """
 
 
-def test_adapter_describes_itself_and_survives_crashes(tmp_path: Path):
+def test_library_adapter_sends_its_versions_and_survives_crashes(tmp_path: Path):
     folder = tmp_path / "conformance/adapters/toy"
     folder.mkdir(parents=True)
     folder.with_suffix(".toml").write_text(TOY_LIBRARY)
@@ -77,7 +77,7 @@ def test_adapter_describes_itself_and_survives_crashes(tmp_path: Path):
     assert ended.returncode == -signal.SIGSEGV
 
 
-def test_dims_are_read_with_all_that_is_said_of_them():
+def test_library_adapter_reads_names_and_bounds_of_dims():
     dims = {
         "2..8": Unknown(2, 8),
         "N": Unknown(name="N"),
@@ -92,13 +92,13 @@ def test_dims_are_read_with_all_that_is_said_of_them():
     assert read_question({**ASKED, "data": objects}).data == read
 
 
-def test_missing_keys_of_a_case_are_none():
+def test_library_adapter_reads_missing_query_keys_as_none():
     assert read_question({"operation": "reshape", "data": None, "shape": None}) == Question(
         operation="reshape", data=None, shape=None, special_zero=None
     )
 
 
-def test_adapter_dims_follow_the_format():
+def test_library_adapter_writes_dims_in_the_conformance_format():
     assert write_dims([3, Unknown(), Unknown(1, 8, "N"), Unknown(2)]) == [
         3,
         None,
@@ -107,19 +107,19 @@ def test_adapter_dims_follow_the_format():
     ]
 
 
-def test_adapters_read_every_case():
+def test_library_adapters_read_every_conformance_case():
     for case in list_cases(list(Size)):
         assert read_question(case.query).operation == case.query["operation"]
 
 
-def test_adapters_pin_their_libraries():
+def test_library_adapters_pin_their_library_versions():
     for name, library in LIBRARIES.items():
         pins = [line for line in (ADAPTERS / name / "requirements.txt").read_text().splitlines() if line[:1].isalnum()]
         assert [pin for pin in pins if "==" not in pin] == [], name
         assert set(library.distributions) <= {pin.partition("==")[0] for pin in pins}, name
 
 
-def test_results_are_of_the_kit_as_it_is():
+def test_recorded_library_results_match_the_current_conformance_cases():
     for name, results in RESULTS.items():
         cases = {case.id: case for case in list_cases(results.sizes)}
         assert results.total == len(cases), name
@@ -128,13 +128,13 @@ def test_results_are_of_the_kit_as_it_is():
             assert (one.query, one.right) == (query, cases[one.id].right), name
 
 
-def test_each_implementation_has_results_of_its_own_sizes_only():
+def test_each_library_has_recorded_results_for_its_case_sizes():
     asked = {one.name: list(one.sizes) for library in LIBRARIES.values() for one in library.implementations}
 
     assert {name: [str(size) for size in results.sizes] for name, results in RESULTS.items()} == asked
 
 
-def test_results_outside_the_core_have_one_difference_of_each_kind():
+def test_results_outside_core_cases_record_each_difference_once():
     core = {case.id for case in list_cases([Size.CORE])}
     for library in LIBRARIES.values():
         for way in library.implementations:
@@ -143,7 +143,7 @@ def test_results_outside_the_core_have_one_difference_of_each_kind():
             assert len(set(kinds)) == len(kinds), way.name
 
 
-def test_each_difference_is_explained_and_each_deviation_has_one():
+def test_each_recorded_library_difference_is_explained():
     for name, library in LIBRARIES.items():
         differences = [one for way in library.implementations for one in list_differences(RESULTS[way.name])]
         explained = explain(library, differences)
@@ -152,13 +152,13 @@ def test_each_difference_is_explained_and_each_deviation_has_one():
         assert [one.title for one in library.deviations if bool(one.report) != (one.matter in DEFECTS)] == [], name
 
 
-def test_each_report_is_of_a_deviation():
+def test_each_bug_report_describes_a_known_library_deviation():
     reports = [report for library in load_libraries() for report in list_reports(library)]
 
     assert sorted(reports) == sorted(path.stem for path in REPORTS.glob("*.md"))
 
 
-def test_reports_have_program_output_and_expectation():
+def test_library_bug_reports_have_program_output_and_expectation():
     for path in REPORTS.glob("*.md"):
         text, programs = path.read_text(), read_programs(path.stem)
         assert read_title(path.stem), path
@@ -167,7 +167,7 @@ def test_reports_have_program_output_and_expectation():
         assert "**Expected.**" in text, path
 
 
-def test_adapters_do_not_import_the_project():
+def test_library_adapters_do_not_import_the_project():
     sources: Sequence[Path] = sorted(ADAPTERS.rglob("*.py"))
 
     assert [str(path) for path in sources if "tensor_reshape" in path.read_text()] == []

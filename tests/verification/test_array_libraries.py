@@ -11,7 +11,7 @@ def ask(*shape: Dim, special_zero: bool) -> Question:
     return Question(operation="reshape", data=(2, 3), shape=shape, special_zero=special_zero)
 
 
-def test_equal_names_are_one_symbol_with_the_bounds_of_all():
+def test_dims_with_equal_names_become_one_bounded_symbol():
     symbols = Symbols()
 
     first, second = symbols.read([Unknown(2, 9, "N"), Unknown(3, None, "N")])
@@ -20,13 +20,13 @@ def test_equal_names_are_one_symbol_with_the_bounds_of_all():
     assert list(symbols.bounds.values()) == [(3, 9)]
 
 
-def test_dims_without_a_name_are_symbols_of_their_own():
+def test_unnamed_dims_become_separate_symbols():
     first, second = Symbols().read([Unknown(), Unknown()])
 
     assert first != second
 
 
-def test_product_contains_the_symbols_of_its_factors():
+def test_dim_product_contains_the_symbols_of_its_factors():
     symbols = Symbols()
 
     product, factor = symbols.read([Unknown(name="4*C^2"), Unknown(2, 3, "C")])
@@ -37,7 +37,7 @@ def test_product_contains_the_symbols_of_its_factors():
     assert symbols.write(product) == Unknown(16, 36, "4*C^2")
 
 
-def test_symbol_with_equal_bounds_is_a_number():
+def test_symbol_with_equal_bounds_becomes_a_number():
     for (low, high), written in {(0, None): Unknown(0, None, "N"), (8, 8): 8, (3, 10): Unknown(3, 10, "N")}.items():
         symbols = Symbols()
         (dim,) = symbols.read([Unknown(low, high, "N")])
@@ -45,7 +45,7 @@ def test_symbol_with_equal_bounds_is_a_number():
         assert symbols.write(dim) == written
 
 
-def test_product_with_a_zero_is_zero():
+def test_dim_product_with_a_zero_is_zero():
     symbols = Symbols()
     empty, other = symbols.read([Unknown(0, 0), Unknown()])
 
@@ -54,24 +54,24 @@ def test_product_with_a_zero_is_zero():
     assert symbols.find_bounds(Monomial(1, {**empty.powers, **other.powers})) == (0, 0)
 
 
-def test_impossible_symbols_are_skipped():
+def test_cases_with_impossible_symbol_bounds_are_skipped():
     for dim in (Unknown(name="N/2"), Unknown(1, None, "4*C"), Unknown(5, 2), Unknown(0, 2**63)):
         with pytest.raises(Unsupported):
             Symbols().read([dim])
 
 
-def test_cases_with_possible_copies_are_skipped():
+def test_array_library_cases_with_special_zero_copies_are_skipped():
     for item in (0, Unknown()):
         check_is_offered(ask(item, special_zero=False))
         with pytest.raises(Unsupported):
             check_is_offered(ask(item, special_zero=True))
 
 
-def test_special_zero_is_irrelevant_without_zeros():
+def test_array_library_cases_without_zeros_accept_special_zero():
     check_is_offered(ask(-1, Unknown(0, 3), special_zero=True))
 
 
-def test_span_covers_first_to_last_element():
+def test_strided_tensor_span_covers_first_to_last_element():
     assert [find_span(*tensor) for tensor in (([2, 3], [3, 1]), ([2, 3], [1, 1]), ([2, 0], [5, 5]), ([], []))] == [
         6,
         4,
@@ -90,6 +90,6 @@ def test_span_covers_first_to_last_element():
         (Question(operation="reshape", data=(2,), shape=(Unknown(),), special_zero=False), "may be an instruction"),
     ],
 )
-def test_unsupported_operations_are_not_offered(asked: Question, told: str):
+def test_array_library_cases_of_unsupported_operations_are_skipped(asked: Question, told: str):
     with pytest.raises(Unsupported, match=told):
         read_for_export(asked)

@@ -20,7 +20,7 @@ def read_sections() -> dict[str, str]:
     return dict(re.findall(r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", "\n".join(build_commands()), re.M | re.S))
 
 
-def test_configuration_has_a_row_with_the_help_of_each_setting():
+def test_configuration_page_has_a_row_for_each_setting():
     text = "\n".join(build_configuration())
 
     assert [
@@ -28,7 +28,7 @@ def test_configuration_has_a_row_with_the_help_of_each_setting():
     ] == []
 
 
-def test_commands_have_a_section_with_each_option():
+def test_commands_page_has_each_command_with_its_options():
     settings = {option.name for option in SETTINGS}
     sections = read_sections()
 
@@ -41,12 +41,12 @@ def test_commands_have_a_section_with_each_option():
     ] == []
 
 
-def test_commands_that_call_a_server_link_to_the_connection_options():
+def test_client_commands_link_to_the_connection_options():
     commands = load_all(LAZY_COMMANDS).items()
     calling = {name for name, command in commands if {option.name for option in command.params} >= CONNECTION}
 
     assert {name for name, text in read_sections().items() if "(#connection-options)" in text} == calling
 
 
-def test_every_reason_has_an_explanation():
+def test_errors_page_explains_every_error_reason():
     assert set(EXPLANATIONS) == set(Reason)

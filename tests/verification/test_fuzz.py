@@ -12,7 +12,7 @@ INPUTS = 4000
 
 
 @pytest.mark.parametrize("seed", ["a", "b"])
-def test_encodings_are_read_as_the_generated_class_reads_them(seed: str):
+def test_fixed_fuzzed_messages_decode_like_the_protobuf_class(seed: str):
     comparison = Comparison()
     assert [describe(0, mismatch) for mismatch in comparison.run(seed, INPUTS)] == []
     assert comparison.tally.done == INPUTS
@@ -20,5 +20,5 @@ def test_encodings_are_read_as_the_generated_class_reads_them(seed: str):
 
 @examples(300)
 @given(st.integers(0, 2**64 - 1))
-def test_new_encodings_are_read_as_the_generated_class_reads_them(seed: int):
+def test_random_fuzzed_messages_decode_like_the_protobuf_class(seed: int):
     assert [describe(0, mismatch) for mismatch in Comparison().run(str(seed), 40)] == []

@@ -29,14 +29,14 @@ def reports() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_replaced_hosts_lose_no_call(reports: dict[str, dict[str, Any]], name: str):
+def test_replacing_server_hosts_loses_no_call(reports: dict[str, dict[str, Any]], name: str):
     assert reports[name]["failures"] == []
     assert reports[name]["calls"] > 0
 
 
-def test_calls_of_a_disconnected_host_move_to_others(reports: dict[str, dict[str, Any]]):
+def test_calls_to_a_disconnected_host_move_to_other_hosts(reports: dict[str, dict[str, Any]]):
     assert 1 < reports["cut off"]["slowest_seconds"] < MAX_NOTICE_SECONDS
 
 
-def test_added_host_gets_calls_after_the_connection_age(reports: dict[str, dict[str, Any]]):
+def test_added_host_gets_calls_after_max_connection_age(reports: dict[str, dict[str, Any]]):
     assert reports["grow"]["facts"]["added host has calls after"] < MAX_FOUND_SECONDS

@@ -29,7 +29,7 @@ def make_answer(text: str) -> ShapeAnswer:
 @pytest.mark.parametrize(
     "style", sorted(STYLES.keys() - {"unknown rank"})
 )  # brute force never tries all instances of this style
-def test_instance_search_agrees_with_brute_force(style: str):
+def test_instance_search_finds_the_same_as_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):
         question = choose_question(random, STYLES[style])
@@ -50,13 +50,13 @@ def test_instance_search_agrees_with_brute_force(style: str):
     assert judged
 
 
-def test_instance_with_huge_dims_is_found():
+def test_instance_search_finds_instances_with_huge_dims():
     found = instances.find_instance(make_question(f"{HUGE},{HUGE},7", f"{HUGE},49,-1"), 2, (3**20, 3**20))
     assert found is not None
     assert found.output[1:] == (49, 3**20)
 
 
-def test_instances_respect_symbol_values():
+def test_instance_search_assigns_one_value_per_symbol():
     assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted((3, 4), (6, 2), (("N", 3),))
 
 
@@ -66,7 +66,7 @@ def test_instance_search_stops_at_its_limit():
     assert instances.find_instance(question, 4, (2, 2), tries=3) is None
 
 
-def test_answers_are_held_against_instances():
+def test_inferred_shapes_are_checked_against_known_instances():
     bounded, unknown = make_question("2..4,6", "-1,4"), make_question("2,3", "?")
     rankless, expected = make_question("2,3", "..."), make_question("2,3", "...", "?,2")
     rows = {
@@ -84,12 +84,12 @@ def test_answers_are_held_against_instances():
         "a right name": (make_question("N,4", "-1"), "4*N", "", 0),
         "a wrong name": (make_question("N,4", "-1"), "2*N", "is not", 0),
         "an unknown item": (unknown, "6", "", 0),
-        "no rank where it is not known": (rankless, "...", "", 0),
-        "a rank where it is not known": (rankless, "6", "the rank", 0),
-        "a rejection where the rank is not known": (rankless, None, "rejected", 0),
+        "no rank for an unknown rank": (rankless, "...", "", 0),
+        "a rank for an unknown rank": (rankless, "6", "the rank", 0),
+        "a rejection for an unknown rank": (rankless, None, "rejected", 0),
         "a rank that is expected": (expected, "3,2", "", 0),
         "a dim without an end": (make_question("?,3", "6,-1"), "6,?", "", 0),
-        "a copy that is not there": (make_question("4", "0,0"), None, "", 0),
+        "a copy of a missing dim": (make_question("4", "0,0"), None, "", 0),
     }
     findings = {
         name: instances.check_answer(question, None if text is None else make_answer(text))

@@ -11,29 +11,29 @@ from verification.kit.questions import list_questions
 CORE = read_size("core")
 
 
-def test_correct_cases_pass():
+def test_correct_conformance_cases_pass_the_check():
     asked = [(case, question) for case in CORE for question in list_questions(case)]
     assert [question["id"] for case, question in asked if not is_right(case, compute_answer(question))] == []
 
 
-def test_instances_and_a_plain_reading_confirm_the_core():
+def test_core_conformance_cases_are_confirmed_by_instance_search():
     findings = check_cases(CORE)
     assert findings.checked == 599
     assert (findings.wrong, findings.loose) == ({}, {})
 
 
-def test_instances_confirm_a_sample_of_the_other_sizes():
+def test_sampled_conformance_cases_are_confirmed_by_instance_search():
     findings = check_cases(load_cases()[::40])
     assert findings.checked > 400
     assert (findings.wrong, findings.loose) == ({}, {})
 
 
-def test_cases_that_are_known_to_be_wider_are_found():
+def test_conformance_cases_with_known_loose_bounds_are_detected():
     findings = check_cases([case for case in load_cases() if case["id"] in WIDER])
     assert (findings.wrong, {name.partition("@")[0] for name in findings.loose}) == ({}, set(WIDER))
 
 
-def test_wrong_case_is_found():
+def test_wrong_conformance_case_is_detected():
     rows: list[tuple[str, dict[str, Any], str]] = [
         ("volume/same", {"shape": [3, 2]}, "wrong"),
         ("volume/same", {"error": {"reason": "VOLUME_MISMATCH"}}, "wrong"),
@@ -54,7 +54,7 @@ def test_wrong_case_is_found():
     assert found == rows
 
 
-def test_stale_case_is_found_and_renewed():
+def test_outdated_conformance_case_is_detected_and_updated():
     path = list_files("hostile")[0]
     cases = read_cases(path)
     wrong = {**cases[0], "answer": {"shape": [7]}}

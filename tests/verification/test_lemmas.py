@@ -24,7 +24,7 @@ def find_names(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
-def test_lemma_holds_for_all_integers(lemma: Lemma):
+def test_each_lemma_is_proved_or_covered_by_another_test(lemma: Lemma):
     verdicts = {finding.claim: finding.verdict for finding in prove(lemma, 0.5 if lemma.covered_by else 60)}
     # Other tests cover the lemmas that may stay open. None is false.
     admitted = {Verdict.PROVED, Verdict.OPEN} if lemma.covered_by else {Verdict.PROVED}
@@ -32,7 +32,7 @@ def test_lemma_holds_for_all_integers(lemma: Lemma):
     assert set(verdicts.values()) <= admitted, verdicts
 
 
-def test_functions_name_the_lemmas_that_they_use():
+def test_function_docstrings_name_the_lemmas_that_they_use():
     used = sorted((user, lemma.name) for lemma in LEMMAS for user in lemma.used_by)
     named = []
     for user in {user for user, _ in used}:
@@ -45,7 +45,7 @@ def test_functions_name_the_lemmas_that_they_use():
     assert sorted(find_names(sources)) == sorted(name for _, name in used)
 
 
-def test_lemmas_have_names_of_their_own_and_covers_that_exist():
+def test_lemmas_have_unique_names_and_existing_test_files():
     assert len({lemma.name for lemma in LEMMAS}) == len(LEMMAS)
     assert all((ROOT / lemma.covered_by).is_file() for lemma in LEMMAS if lemma.covered_by)
 
@@ -57,7 +57,7 @@ def planted() -> Claims:
     yield "one factor", (a * x == a * y) == (x == y)
 
 
-def test_false_lemma_has_a_counterexample():
+def test_proof_of_a_false_lemma_returns_a_counterexample():
     (finding,) = prove(planted)
     assert finding.verdict is Verdict.REFUTED
     assert "a = 0" in finding.counterexample
@@ -70,6 +70,6 @@ def too_hard() -> Claims:
     yield "Fermat", (x + 1) ** (n + 3) + (y + 1) ** (n + 3) != (z + 1) ** (n + 3)
 
 
-def test_undecided_lemma_is_not_proved():
+def test_lemma_that_times_out_is_not_reported_as_proved():
     (finding,) = prove(too_hard, 0.1)
     assert finding.verdict is not Verdict.PROVED

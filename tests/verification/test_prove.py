@@ -10,13 +10,13 @@ from verification.prove.models import KINDS, check_models
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_results_for_model_queries_are_tight(kind: str):
+def test_inferred_shapes_for_model_queries_are_tight(kind: str):
     problems = list(check_models(kind, "test", varied=1))
     assert len(problems) == 778
     assert list(filter(None, problems)) == []
 
 
-def test_openvino_difference_is_explained_or_reported():
+def test_difference_from_openvino_is_classified():
     six, two = Question(RESHAPE, [6], [-1], special_zero=False), Interval(2, 2)
     copied = Question(RESHAPE, [2, 3], [0, 2], special_zero=True)
     partial = Question(RESHAPE, [None, 6], [-1, 4], special_zero=False)

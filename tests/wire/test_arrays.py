@@ -50,7 +50,7 @@ def assert_survives(array: Array) -> TensorView:
     return tensor
 
 
-def test_elements_have_the_same_bytes_in_memory_and_messages():
+def test_data_types_are_little_endian_with_matching_numpy_names():
     for data_type, dtype in DTYPES.items():
         assert (dtype.name, 8 * dtype.itemsize) == (data_type.numpy_name, max(data_type.bits, 8))
         assert dtype == dtype.newbyteorder("<")
@@ -66,7 +66,7 @@ def is_kept_in_a_file(dtype: np.dtype[np.generic]) -> bool:
         return False
 
 
-def test_npy_file_keeps_the_element_type():
+def test_npy_file_keeps_the_numpy_dtype():
     assert {data_type for data_type, dtype in DTYPES.items() if not is_kept_in_a_file(dtype)} == set(UNNAMED_IN_FILES)
 
 
@@ -96,7 +96,7 @@ LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]]
 
 
 @pytest.mark.parametrize("data_type", NAMED_TYPES, ids=str)
-def test_arrays_survive_a_round_trip(data_type: DataType):
+def test_arrays_of_every_layout_survive_a_tensor_round_trip(data_type: DataType):
     array = build_pattern(data_type, 24).reshape(2, 3, 4)
     for name, (lay, _, _) in LAYOUTS.items():
         assert assert_survives(np.asarray(lay(array))).data_type is data_type, name
@@ -107,7 +107,7 @@ def test_arrays_survive_a_round_trip(data_type: DataType):
         assert gather(tensor) == gather(view_array(np.ascontiguousarray(LAYOUTS[name][0](array)), "data")), name
 
 
-def test_contiguous_array_is_sent_without_a_copy():
+def test_contiguous_array_is_encoded_without_a_copy():
     array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     for name, (lay, strides, count) in LAYOUTS.items():
         tensor = view_array(np.asarray(lay(array)), "data")
@@ -134,7 +134,7 @@ def arrays(draw: st.DrawFn) -> Array:
 
 
 @given(arrays())
-def test_numpy_views_survive_a_round_trip(array: Array):
+def test_numpy_views_survive_a_tensor_round_trip(array: Array):
     assert_survives(array)
 
 
@@ -150,19 +150,19 @@ def strided_tensors(draw: st.DrawFn) -> TensorView:
 
 
 @given(strided_tensors())
-def test_strided_elements_are_gathered_like_numpy(tensor: TensorView):
+def test_strided_tensor_elements_are_gathered_like_numpy(tensor: TensorView):
     size = tensor.data_type.bits // 8
     strides = [stride * size for stride in tensor.strides or ()]
     items = np.frombuffer(tensor.payload or bytes(size), f"V{size}")
     assert gather(tensor) == np.ascontiguousarray(as_strided(items, tensor.dims, strides)).tobytes()
 
 
-def test_dense_elements_are_not_copied():
+def test_dense_tensor_elements_are_not_copied():
     payload = memoryview(bytes(24))
     assert gather(TensorView(DataType.F32, (2, 3), None, payload)) is payload
 
 
-def test_stride_of_a_dim_of_one_is_ignored():
+def test_stride_of_a_dim_of_size_one_is_ignored():
     shapes: list[tuple[int, ...]] = [(1,), (1, 1), (1, 2)]
     for data_type, dims, stride in product((DataType.U8, DataType.BF16, DataType.F64), shapes, (2**60, MAX)):
         payload = memoryview(build_pattern(data_type, prod(dims)).tobytes())
@@ -179,19 +179,19 @@ def test_empty_tensor_accepts_any_strides():
 
 
 @pytest.mark.parametrize("data_type", [DataType.F32, DataType.F4E2M1], ids=str)
-def test_array_of_received_bytes_is_read_only(data_type: DataType):
+def test_array_built_from_received_bytes_is_read_only(data_type: DataType):
     array = build_array(TensorView(data_type, (2,), None, memoryview(bytes(data_type.count_bytes(2)))))
     assert not array.flags.writeable
 
 
-def test_received_bytes_need_no_alignment():
+def test_received_tensor_bytes_need_no_alignment():
     for offset in range(8):
         raw = bytes(range(8 * 4 + offset))
         tensor = TensorView(DataType.F64, (2, 2), (1, 2), memoryview(raw)[offset:])
         assert gather(tensor) == b"".join(raw[offset + 8 * at : offset + 8 * at + 8] for at in (0, 2, 1, 3))
 
 
-def test_huge_empty_shape_raises_value_error():
+def test_empty_shape_too_large_for_numpy_raises_value_error():
     tensor = TensorView(DataType.F32, (0, MAX, MAX), None, memoryview(b""))
     assert gather(tensor).nbytes == 0
     with pytest.raises(ValueError, match=r"Maximum allowed|too big"):
@@ -213,7 +213,7 @@ def test_unsupported_numpy_types_are_rejected():
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"), dtype
 
 
-def test_dtype_is_found_by_all_its_names():
+def test_numpy_dtype_is_found_by_all_its_names():
     types = {
         DataType.I64: ("int", "longlong", "intp"),
         DataType.F64: ("float",),

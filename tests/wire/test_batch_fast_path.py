@@ -21,19 +21,19 @@ def multiply(*names: str, below: Sequence[str] = ()) -> Dim:
 
 @examples(300)
 @given(st.lists(DIMS, max_size=5))
-def test_encoded_dims_match_the_generated_class(dims: list[object]):
-    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
+def test_fast_path_dim_encoding_matches_the_protobuf_class(dims: list[object]):
+    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # the strategy draws valid dims
     raw = encode_dims(answer.dims or ())
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
 
 
 @examples(500)
 @given(DIMS, DIMS)
-def test_cached_dims_have_unique_keys(one: AnyDim, other: AnyDim):
+def test_dim_cache_keys_are_equal_only_for_equal_dims(one: AnyDim, other: AnyDim):
     assert (batch_fast_path._identify_dim(one) == batch_fast_path._identify_dim(other)) <= (one == other)
 
 
-def test_dims_with_odd_names_have_different_keys():
+def test_dim_cache_keys_differ_for_names_with_separators():
     pairs: list[tuple[AnyDim, AnyDim]] = [
         (name_dim("a", 1, 2), name_dim("a,1:b", 1, 2)),
         (multiply("a,1:b"), multiply("a", "b")),
@@ -45,7 +45,7 @@ def test_dims_with_odd_names_have_different_keys():
         assert batch_fast_path._identify_dim(one) != batch_fast_path._identify_dim(other), (one, other)
 
 
-def test_cache_keys_have_keyed_hashes():
+def test_dim_cache_keys_are_str_or_bytes():
     encode_dims([5, 10**6, None, name_dim("N", 2, 3), multiply("a", "b")])
     assert {type(key) for key in (*batch_fast_path._ENCODED, *batch_fast_path._DIMS)} <= {str, bytes}
 
@@ -60,7 +60,7 @@ def build_item(dims: list[tensor_pb2.Dim]) -> bytes:
     return reshape_pb2.BatchInferShapeItem(question=question).SerializeToString()
 
 
-def test_long_dim_is_not_cached():
+def test_long_dim_encoding_is_not_cached():
     long = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N" * 64))
     request = read_compact_item(build_item([long]))
     assert request is not None
@@ -68,7 +68,7 @@ def test_long_dim_is_not_cached():
     assert long.SerializeToString() not in batch_fast_path._DIMS
 
 
-def test_dim_cache_is_bounded():
+def test_dim_cache_size_is_bounded():
     count, most = (
         8,
         batch_fast_path._CACHE_BYTES // 400,
@@ -83,7 +83,7 @@ def test_dim_cache_is_bounded():
     assert len(batch_fast_path._ENCODED) <= most
 
 
-def test_item_with_optional_fields_is_not_compact():
+def test_batch_item_with_optional_fields_skips_the_fast_path():
     plain = build_item([tensor_pb2.Dim(value=2), tensor_pb2.Dim(value=3)])
     assert read_compact_item(plain) is not None
     for extra in (b"\x10\x00", b"\x28\x00", b"\x7a\x00"):  # `data_from`, `explain`, and a field of a later version

@@ -64,7 +64,7 @@ def describe(result: ShapeAnswer | ReshapeError) -> tuple[object, ...]:
 
 
 @given(items)
-def test_batch_encoding_matches_the_generated_class(batch: list[BatchItem]):
+def test_batch_encoding_matches_the_protobuf_class(batch: list[BatchItem]):
     raw = encode_batch(batch)
     assert read(raw) == batch
     assert reshape_pb2.BatchInferShapeRequest.FromString(raw).SerializeToString() == raw
@@ -82,13 +82,13 @@ BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
 ]
 
 
-def test_unreadable_item_affects_only_itself():
+def test_undecodable_batch_item_affects_only_itself():
     for content, rejection in BROKEN:
         found = list(map(show, read(BATCH + wrap(content) + BATCH)))
         assert found == [GOOD, LINKED, rejection, GOOD, LINKED], content[:20]
 
 
-def test_bytes_that_are_not_a_batch_are_malformed():
+def test_bytes_that_are_not_a_batch_message_are_rejected():
     long_tags = ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]
     short = [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"]
     # The generated class reads a group, but not in a large message.
@@ -97,7 +97,7 @@ def test_bytes_that_are_not_a_batch_are_malformed():
         assert reject(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
 
 
-def test_batch_size_and_item_count_are_limited():
+def test_batch_requests_above_size_or_item_limits_are_rejected():
     assert read(b"") == []
     largest = wrap(bytes(MAX_BATCH_BYTES - 5))
     assert (len(largest), len(decode_batch_request(largest))) == (MAX_BATCH_BYTES, 1)
@@ -116,7 +116,7 @@ def test_batch_size_and_item_count_are_limited():
     assert measure_peak(lambda: reject(flood)) < 16 * MIB
 
 
-def test_results_are_read_back_in_their_order():
+def test_batch_results_are_decoded_in_their_order():
     limit = LimitError.of(Reason.RANK_LIMIT_EXCEEDED, "no", "shape", rank=65)
     results: list[ShapeAnswer | ReshapeError] = [
         ANSWER,
@@ -140,7 +140,7 @@ def test_oversized_batch_response_contains_errors():
     assert (rejected.reason, rejected.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
 
 
-def test_unencodable_result_affects_only_its_item():
+def test_unencodable_batch_result_affects_only_its_item():
     bugs: list[Exception] = []
     unsendable = ShapeAnswer((2**64,))
     results: list[ShapeAnswer | ReshapeError] = [ANSWER, unsendable, ANSWER]
@@ -151,7 +151,7 @@ def test_unencodable_result_affects_only_its_item():
         encode_batch_response([unsendable], MIB)
 
 
-def test_bug_in_an_item_affects_only_itself():
+def test_exception_in_a_batch_item_affects_only_that_item():
     bugs: list[Exception] = []
     items = [encode_batch_item(GOOD), cast("bytes", None), encode_batch_item(GOOD)]
     first, rejected, last = decode_batch_items(items, bugs.append)

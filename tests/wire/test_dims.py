@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
 }
 
 
-def test_dim_encoding_follows_the_api():
+def test_dim_encoding_matches_the_proto_definition():
     for name, (dim, message) in KINDS.items():
         assert encode_dim(dim) == message, name
         assert read_message(message) == dim, name
@@ -73,14 +73,16 @@ def test_unknown_dim_kind_is_rejected():
 
 
 @given(st.lists(DIMS, max_size=6), TERMS, BOUNDS)
-def test_dims_and_terms_are_read_back(dims: list[AnyDim], expression: Expression, bounds: Interval):
+def test_encoded_dims_and_symbol_products_are_decoded_unchanged(
+    dims: list[AnyDim], expression: Expression, bounds: Interval
+):
     raw = encode_shape(dims).SerializeToString()
     assert decode_dims(tensor_pb2.Shape.FromString(raw).dims, "shape") == dims
     term = encode_expression(expression, bounds).SerializeToString()
     assert decode_expression(tensor_pb2.Expression.FromString(term)) == expression
 
 
-def test_number_above_s64_is_not_encoded():
+def test_encoding_a_dim_above_s64_raises_an_error():
     for number in (2**63, -(2**63) - 1):
         with pytest.raises(ValueError, match="out of range"):
             encode_dim(number)

@@ -54,7 +54,7 @@ FORMS: dict[str, tuple[bytes, bytes | None]] = {
 }
 
 
-def test_payload_is_found_only_as_the_last_field():
+def test_tensor_payload_is_located_only_as_the_last_field():
     for name, (message, payload) in FORMS.items():
         found = find_payload(message)
         assert payload == (None if found is None else message[found[1] :]), name
@@ -64,17 +64,17 @@ def test_payload_is_found_only_as_the_last_field():
 
 
 @given(st.integers(0, 2**35 - 1))
-def test_varint_is_shortest_and_round_trips(number: int):
+def test_varint_encoding_is_minimal_and_round_trips(number: int):
     raw = encode_varint(number)
     assert raw == (tensor_pb2.Dim(value=number).SerializeToString()[1:] or b"\x00")
     assert read_varint(b"\xff" + raw + b"\xff", 1) == (number, 1 + len(raw))
 
 
-def test_long_varint_is_not_read():
+def test_overlong_or_truncated_varint_is_not_read():
     assert all(read_varint(raw, 0)[0] < 0 for raw in (b"", b"\x80", b"\x80" * 5 + b"\x00"))
 
 
-def test_encoded_field_matches_the_generated_class():
+def test_encoded_field_matches_the_protobuf_class():
     for size in (0, 1, 127, 128, 16384):
         content = bytes(size)
         message = tensor_pb2.Tensor.FromString(encode_field(b"\x7a", content))
@@ -82,7 +82,7 @@ def test_encoded_field_matches_the_generated_class():
         assert message.SerializeToString() == (encode_field(b"\x7a", content) if size else b"")
 
 
-def test_read_field_skips_the_content():
+def test_read_field_returns_tag_and_content_position():
     fields = {
         b"\x08\x96\x01": (0x08, 1, 3),
         b"\x12\x02ab": (0x12, 2, 4),
@@ -95,7 +95,7 @@ def test_read_field_skips_the_content():
     assert {raw: read_field(raw, 0) for raw in fields} == fields
 
 
-def test_header_excludes_the_content_of_field_15():
+def test_measured_header_size_excludes_the_payload_field():
     inner = b"\x08\x0e" + encode_field(b"\x7a", bytes(1000))
     message = b"\x10\x01" + encode_field(b"\x7a", inner)
     assert measure_header(message, nested=True) == 2 + 3 + 2 + 3
@@ -104,7 +104,7 @@ def test_header_excludes_the_content_of_field_15():
     assert measure_header(message + b"\x23" + bytes(100)) == 2 + 3 + 2 + 3 + 101
 
 
-def test_header_size_and_field_count_are_limited():
+def test_message_header_size_and_field_count_are_limited():
     assert measure_header(b"\x08\x01" * 2048) <= MAX_HEADER_BYTES < measure_header(b"\x08\x01" * 2049)
     assert check_header_size(MAX_HEADER_BYTES) == MAX_HEADER_BYTES
     with pytest.raises(LimitError) as caught:
@@ -112,7 +112,7 @@ def test_header_size_and_field_count_are_limited():
     assert caught.value.reason is Reason.HEADER_TOO_LARGE
 
 
-def test_parse_message_names_a_malformed_message():
+def test_parse_message_error_names_the_malformed_message():
     assert parse_message(tensor_pb2.Dim, b"\x08\x05").value == 5
     with pytest.raises(InvalidRequestError, match="InferShapeRequest") as caught:
         parse_message(reshape_pb2.InferShapeRequest, b"\x08")

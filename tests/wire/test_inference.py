@@ -38,7 +38,7 @@ answers = st.builds(
 
 def decode(**fields: object) -> ShapeRequest:
     known = {"operation": reshape_pb2.OPERATION_RESHAPE, "data": tensor_pb2.TensorSpec(), "special_zero": True}
-    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # fields of a test
+    message = reshape_pb2.InferShapeRequest(**{**known, **fields})  # type: ignore[arg-type] # the fields depend on the test
     return decode_infer_request(message.SerializeToString())
 
 
@@ -49,19 +49,19 @@ def reject(**fields: object) -> tuple[str, str]:
 
 
 @given(REQUESTS)
-def test_request_encoding_matches_the_generated_class(request: ShapeRequest):
+def test_infer_request_encoding_matches_the_protobuf_class(request: ShapeRequest):
     raw = build_infer_request(request).SerializeToString()
     assert decode_infer_request(raw) == request
     assert reshape_pb2.InferShapeRequest.FromString(raw).SerializeToString() == raw
 
 
 @given(answers)
-def test_infer_response_round_trips(answer: ShapeAnswer):
+def test_encoded_infer_response_is_decoded_unchanged(answer: ShapeAnswer):
     assert decode_infer_response(build_infer_response(answer).SerializeToString()) == answer
 
 
 @given(REQUESTS, st.lists(st.integers(-1, 4) | DIMS, max_size=3), lawful_shapes, st.integers(0, MAX))
-def test_every_result_can_be_encoded(
+def test_every_inference_result_can_be_encoded(
     request: ShapeRequest, target: list[AnyDim], data: tuple[AnyDim, ...] | None, stride: int
 ):
     lawful = Question(operation=RESHAPE, data=data, target=target, special_zero=True)
@@ -73,7 +73,7 @@ def test_every_result_can_be_encoded(
         assert build_infer_response(decode_infer_response(message.SerializeToString())) == message
 
 
-def test_view_strides_above_s64_become_unknown():
+def test_inference_result_with_view_strides_above_s64_is_encodable():
     for data, target, strides in [
         ([0], [0, 2**62, 2**62, 4], [1]),  # strides of an empty output
         ([2**62, 2**62], [4, 2**60, 2**62], [2**62, 1]),  # strides of a volume above the largest s64
@@ -83,7 +83,7 @@ def test_view_strides_above_s64_become_unknown():
         assert [dim.value for dim in message.shape.dims] == target
 
 
-def test_unreadable_request_is_rejected():
+def test_undecodable_infer_request_is_rejected():
     no_type = tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(1000))
     assert reject(data=None) == (Reason.FIELD_MISSING, "data")
     assert reject(data=no_type) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")

@@ -17,7 +17,7 @@ CONTRACT = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
 TABLE = [*OPERATION_METHODS.values(), INFER_SHAPE, BATCH_INFER_SHAPE, STREAM_RESHAPE, SERVER_INFO]
 
 
-def test_method_table_covers_the_api():
+def test_method_table_covers_every_proto_method():
     assert SERVICE == "tensor_reshape.v1.ReshapeService"
     contract = [
         (f"/{SERVICE}/{method.name}", method.input_type.full_name, method.output_type.full_name)
@@ -35,7 +35,7 @@ def test_every_operation_has_a_method_and_a_number():
     assert {operation.name: row.number for operation, row in OPERATION_METHODS.items()} == numbers
 
 
-def test_stream_field_has_the_name_of_its_operation():
+def test_stream_request_field_has_the_name_of_its_operation():
     part = reshape_pb2.StreamReshapeRequest.DESCRIPTOR.oneofs_by_name["part"]
     begins = {field.name: field.message_type for field in part.fields if field.message_type is not None}
     assert begins == {row.operation.name: row.request.DESCRIPTOR for row in OPERATION_METHODS.values()}

@@ -40,7 +40,7 @@ def values(draw: st.DrawFn) -> tuple[DataType, list[int]]:
 
 
 @given(values(), st.integers(0, 255))
-def test_packed_elements_are_contiguous(sample: tuple[DataType, list[int]], noise: int):
+def test_packed_elements_have_no_padding_bits_between_them(sample: tuple[DataType, list[int]], noise: int):
     data_type, items = sample
     packed = bytearray(pack_plainly(data_type, items))
     elements = bytes(widen(data_type, item) for item in items)
@@ -63,14 +63,14 @@ def test_packed_elements_match_ml_dtypes(data_type: DataType):
     assert pack(data_type, twin.view(np.uint8)).tobytes() == every
 
 
-def test_unpacked_types_pass_through():
+def test_packing_returns_whole_byte_types_unchanged():
     elements = np.arange(7, dtype=np.uint8)
     assert pack(DataType.U8, elements) is elements
     assert unpack_bytes(DataType.F32, b"abcdefgh", 8) == b"abcdefgh"
 
 
 @pytest.mark.parametrize("data_type", PACKED, ids=str)
-def test_packing_in_chunks_equals_packing_at_once(data_type: DataType):
+def test_packing_elements_in_chunks_equals_packing_all(data_type: DataType):
     elements = np.random.default_rng(3).integers(0, 256, 600_001, np.uint8)
     pieces = [pack(data_type, elements[begin : begin + 1000]).tobytes() for begin in range(0, elements.size, 1000)]
     packed = pack(data_type, elements)
@@ -79,7 +79,7 @@ def test_packing_in_chunks_equals_packing_at_once(data_type: DataType):
     assert np.array_equal(pack(data_type, again), packed)
 
 
-def test_packing_allocates_only_its_result():
+def test_packing_elements_allocates_only_the_result():
     elements, packed = np.zeros(32 * MIB, np.uint8), np.zeros(16 * MIB, np.uint8)
     assert measure_peak(lambda: pack(DataType.U4, elements)) < 17 * MIB
     assert measure_peak(lambda: unpack(DataType.I4, packed, elements)) < MIB

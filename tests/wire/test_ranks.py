@@ -21,31 +21,31 @@ def test_output_rank_is_read_from_the_response_header(dims: list[int], data_type
 
 
 @given(dims=DIMS, data_type=st.sampled_from(DataType))
-def test_stream_rank_is_read_from_the_first_response(dims: list[int], data_type: DataType):
+def test_stream_output_rank_is_read_from_the_first_response(dims: list[int], data_type: DataType):
     output = tensor_pb2.Tensor(data_type=encode_data_type(data_type), dims=dims)
     answer = reshape_pb2.StreamReshapeResponse(output=output).SerializeToString()
     assert find_stream_rank(answer) == len(dims)
 
 
 @given(rank=st.integers(0, 64), named=st.booleans())
-def test_inferred_rank_is_read_from_the_response(rank: int, named: bool):
+def test_inferred_output_rank_is_read_from_the_response(rank: int, named: bool):
     dim = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N")) if named else tensor_pb2.Dim(value=0)
     answer = reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(dims=[dim] * rank)).SerializeToString()
     assert find_inferred_rank(answer) == rank
 
 
 @given(dims=DIMS, share=st.floats(0, 1))
-def test_truncated_response_has_its_rank_or_none(dims: list[int], share: float):
+def test_rank_of_a_truncated_response_is_correct_or_none(dims: list[int], share: float):
     answer = encode_response_header(DataType.F32, dims, 4)
     assert find_output_rank(answer[: int(len(answer) * share)]) in {None, len(dims)}
 
 
 @given(answer=st.binary(max_size=64))
-def test_rank_reader_never_raises(answer: bytes):
+def test_output_rank_reader_accepts_any_bytes_without_an_exception(answer: bytes):
     for find in (find_output_rank, find_stream_rank, find_inferred_rank):
         assert find(answer) in {None, *range(65)}
 
 
-def test_unknown_rank_is_none():
+def test_output_rank_reader_returns_none_for_an_unknown_rank():
     answer = reshape_pb2.InferShapeResponse(origins=[reshape_pb2.Origin(text="a")]).SerializeToString()
     assert find_inferred_rank(answer) is None

@@ -75,7 +75,7 @@ def read(call: ReshapeCall) -> tuple[object, ...]:
 
 
 @given(reshape_calls)
-def test_stream_header_is_the_request_without_bytes(call: ReshapeCall):
+def test_stream_header_is_the_unary_request_without_payload(call: ReshapeCall):
     raw = encode_begin(call, view_target(call.question))
     message = reshape_pb2.StreamReshapeRequest.FromString(raw)
     assert (message.WhichOneof("part"), message.SerializeToString()) == (call.question.operation.name, raw)
@@ -85,7 +85,7 @@ def test_stream_header_is_the_request_without_bytes(call: ReshapeCall):
 
 
 @given(reshape_calls)
-def test_request_encoding_matches_the_generated_class(call: ReshapeCall):
+def test_reshape_request_encoding_matches_the_protobuf_class(call: ReshapeCall):
     operation = call.question.operation
     raw = reshapes.encode_reshape_request(call, view_target(call.question))
     assert read(reshapes.decode_reshape_request(operation, raw)) == read(call)
@@ -97,7 +97,7 @@ def test_request_encoding_matches_the_generated_class(call: ReshapeCall):
         assert kind.FromString(message.SerializeToString()) == message
 
 
-def test_shape_tensor_of_any_integer_type_is_read():
+def test_target_shape_tensor_of_any_integer_type_is_read():
     for data_type in RESHAPE.shape_data_types:
         bits = data_type.bits
         signed = data_type <= DataType.I64
@@ -106,7 +106,7 @@ def test_shape_tensor_of_any_integer_type_is_read():
     assert reshapes.read_target(DYNAMIC_RESHAPE, view_items(())) == []
 
 
-def test_strided_shape_tensor_is_read():
+def test_strided_target_shape_tensor_is_read():
     rows = [
         (DataType.U8, b"\3\0\4\0\5", 3, 2, [3, 4, 5]),
         (DataType.U8, b"\1", 64, 0, [1] * 64),
@@ -119,7 +119,7 @@ def test_strided_shape_tensor_is_read():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
-def test_decoded_payload_is_a_view_of_the_message(operation: Operation):
+def test_decoded_tensor_payload_is_a_view_of_the_message(operation: Operation):
     raw = encode(operation, 16 * MIB)
     payload = reshapes.decode_reshape_request(operation, raw).data.payload
     assert (payload.obj is raw, payload.nbytes) == (True, 16 * MIB)
@@ -129,13 +129,13 @@ def test_decoded_payload_is_a_view_of_the_message(operation: Operation):
     assert measure_peak(lambda: reshapes.decode_reshape_response(answer)) < MIB
 
 
-def test_encoding_copies_the_payload_once():
+def test_encoding_a_reshape_request_copies_the_payload_once():
     call = build_call(STATIC_RESHAPE, 16 * MIB)
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(call.data)) < 17 * MIB
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
 
 
-def test_tensor_is_the_last_field_of_a_message():
+def test_tensor_is_the_last_field_of_an_encoded_request():
     raw = encode(RESHAPE, 8)
     assert raw.endswith(b"\x7a\x10\x08\x0e\x12\x02\x01\x02\x7a\x08" + bytes(8))
 
@@ -152,7 +152,7 @@ def reject(operation: Operation, raw: bytes) -> str:
     return f"{caught.value.reason} {caught.value.field}".strip()
 
 
-def test_request_without_required_fields_is_rejected():
+def test_reshape_request_without_required_fields_is_rejected():
     for operation in OPERATIONS.values():
         broken = [b"\x00", b"\x7a", b"\x0b", b"\x7a\x05abc", b"\xff" * 12]
         assert {reject(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
@@ -161,11 +161,11 @@ def test_request_without_required_fields_is_rejected():
         assert reject(operation, bare) == "FIELD_MISSING shape"
 
 
-def test_present_empty_shape_is_a_scalar_target():
+def test_empty_target_shape_in_a_request_means_a_scalar():
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, STATIC).question.target == ()
 
 
-def test_absent_special_zero_is_left_to_the_rules():
+def test_absent_special_zero_is_decoded_as_none():
     raw = reshape_pb2.StaticReshapeRequest(shape=EMPTY, data=SCALAR).SerializeToString()
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
 
@@ -186,7 +186,7 @@ TARGETS: dict[tuple[Operation, int, tuple[int, ...], tuple[int, ...], int], str]
 
 
 @pytest.mark.timeout(60)
-def test_invalid_shape_tensor_is_rejected():
+def test_invalid_target_shape_tensor_is_rejected():
     found = {}
     for operation, number, shape, strides, size in TARGETS:
         tensor = tensor_pb2.Tensor(
@@ -203,7 +203,7 @@ def pad(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
-def test_header_limit_excludes_the_payload(behind: bool):
+def test_request_header_limit_excludes_the_payload(behind: bool):
     free = MAX_HEADER_BYTES - len(STATIC) + 4
     fits, above = (STATIC + pad(size) if behind else pad(size) + STATIC for size in (free, free + 1))
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
@@ -214,14 +214,14 @@ def test_header_limit_excludes_the_payload(behind: bool):
 
 
 @pytest.mark.timeout(60)
-def test_flood_of_fields_is_rejected_before_parsing():
+def test_request_with_too_many_fields_is_rejected_before_parsing():
     inner = b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20)
     for flood in (b"\x10\x01" * (2 << 20), b"\x22\x00" * (2 << 20), inner):
         assert {reject(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEADER_TOO_LARGE"}, flood[:3]
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
-def test_request_has_at_most_2048_fields(tail: bytes):
+def test_reshape_request_has_at_most_2048_fields(tail: bytes):
     tensor = SCALAR.SerializeToString()  # two fields, in addition to the tensor itself, shape and special_zero
 
     def build(fields: int) -> bytes:

@@ -56,14 +56,14 @@ small_tensors = tensors.filter(lambda tensor: measure(*tensor) < 2**16)
 
 @examples(1000)
 @given(tensors)
-def test_padded_numbers_are_read_by_every_parser(tensor: tuple[DataType, list[int]]):
+def test_padded_varints_are_read_by_every_protobuf_parser(tensor: tuple[DataType, list[int]]):
     header = encode_response_header(*tensor, measure(*tensor))
     assert len(header) % ALIGNMENT == 0
     findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
     assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
 
 
-def test_headers_are_aligned_near_varint_boundaries():
+def test_response_headers_are_aligned_near_varint_size_boundaries():
     wrong = [
         (rank, size)
         for rank in (1, 2, 12, 20, 64)
@@ -75,7 +75,7 @@ def test_headers_are_aligned_near_varint_boundaries():
 
 
 @given(small_tensors, st.randoms())
-def test_padded_header_is_equal_for_the_generated_class(tensor: tuple[DataType, list[int]], random: Random):
+def test_padded_response_header_is_decoded_by_the_protobuf_class(tensor: tuple[DataType, list[int]], random: Random):
     data_type, dims = tensor
     payload = random.randbytes(measure(*tensor))
     raw = encode_response_header(data_type, dims, len(payload)) + payload
@@ -87,7 +87,7 @@ def test_padded_header_is_equal_for_the_generated_class(tensor: tuple[DataType, 
         assert output.data == payload
 
 
-def test_response_payload_is_aligned():
+def test_response_payload_is_aligned_in_memory():
     for data_type, shape in product(DataType, SHAPES):
         payload = memoryview(bytes(measure(data_type, shape)))
         raw = encode_reshape_response(TensorView(data_type, shape, None, payload))

@@ -27,7 +27,7 @@ INFO = ServerInfo(
 )
 
 
-def test_server_info_round_trips():
+def test_encoded_server_info_is_decoded_unchanged():
     assert decode_server_info(encode_server_info(INFO)) == INFO
     ranks = {name: one.max_rank for name, one in INFO.operations.items()}
     assert ranks == {"static_reshape": 12, "dynamic_reshape": 12, "reshape": 31}
@@ -35,16 +35,16 @@ def test_server_info_round_trips():
     assert [int(number) for number in message.operations[2].data_types] == sorted(map(int, DataType))
 
 
-def test_server_info_names_match_the_api():
+def test_server_info_names_match_the_proto_definition():
     limits = {field.name for field in reshape_pb2.ServerLimits.DESCRIPTOR.fields}
     assert limits == {field.name for field in fields(ServerLimits)}
     named = {value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values if value.number}
     assert named == {feature.value for feature in Feature}
 
 
-def test_fields_of_a_newer_server_are_ignored():
+def test_unknown_server_info_fields_are_ignored():
     message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
-    message.operations[0].data_types.append(999)  # type: ignore[arg-type] # of a newer contract
+    message.operations[0].data_types.append(999)  # type: ignore[arg-type] # values of a newer API
     message.operations.add(operation=99)
     message.features.append(99)  # type: ignore[arg-type]
     assert decode_server_info(message.SerializeToString() + b"\xfa\x3f\x01x") == INFO

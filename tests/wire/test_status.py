@@ -53,7 +53,7 @@ def reject(reason: Reason) -> ReshapeError:
     return kind.of(reason, SMALL, "shape[1]", index=1, value=-2, shape=(1, -2))
 
 
-def test_error_round_trips_through_status_details():
+def test_error_encoded_in_status_details_is_decoded_unchanged():
     rejections = [reject(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
     for error in (*rejections, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
@@ -62,7 +62,7 @@ def test_error_round_trips_through_status_details():
     assert encode_rejection(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
 
 
-def test_unknown_reason_has_the_code_of_its_class():
+def test_unknown_error_reason_has_the_status_code_of_its_class():
     class OddTargetError(InvalidRequestError):
         pass
 
@@ -74,7 +74,7 @@ def test_unknown_reason_has_the_code_of_its_class():
     assert (type(error.reason), error.reason) == (str, "SOMETHING_NEW")
 
 
-def test_status_details_are_google_rpc_messages():
+def test_error_status_details_are_google_rpc_messages():
     status = encode_rejection(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1))
     message = read_details(status)
     info, request = ErrorInfo(), BadRequest()
@@ -96,7 +96,7 @@ def find_retry_seconds(error: ReshapeError | None) -> float | None:
     return error.retry_seconds
 
 
-def test_only_retryable_reasons_have_a_retry_delay():
+def test_only_retryable_error_reasons_have_a_retry_delay():
     passing = {Reason.SERVER_BUSY, Reason.STALLED, Reason.QUOTA_EXCEEDED}
     assert {reason: find_pushback(reject(reason)) for reason in Reason} == {
         reason: "200" if reason in passing else None for reason in Reason
@@ -135,7 +135,7 @@ def measure(error: ReshapeError) -> int:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_status_is_below_7_kib_of_ascii(text: str):
+def test_encoded_error_status_is_below_7_kib_of_ascii(text: str):
     for reason in (max(Reason, key=len), Reason.SERVER_BUSY):
         metadata = {f"the_key_number_{at}": text for at in range(1000)}
         error = type(reject(reason))(text, reason=reason, field=text, metadata=metadata)
@@ -144,7 +144,7 @@ def test_status_is_below_7_kib_of_ascii(text: str):
 
 
 @given(st.text(), st.text(), st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.text()))
-def test_clipped_error_is_still_decodable(message: str, field: str, metadata: dict[str, str]):
+def test_error_truncated_to_fit_status_details_is_decodable(message: str, field: str, metadata: dict[str, str]):
     twin = travel(InvalidRequestError(message, reason=Reason.NOT_DIVISIBLE, field=field, metadata=metadata))
     assert twin is not None
     assert twin.reason is Reason.NOT_DIVISIBLE
@@ -182,14 +182,14 @@ NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
 }
 
 
-def test_foreign_details_are_not_an_error_of_this_service():
+def test_status_details_of_other_services_are_not_decoded():
     for name, metadata in NOT_OURS.items():
         assert [decode_rejection(code, metadata) for code in CODES.values()] == [None] * len(CODES), name
     others = set(StatusCode) - set(CODES.values())
     assert [decode_rejection(code, pack(OURS)) for code in others] == [None] * len(others)
 
 
-def test_additional_foreign_details_are_ignored():
+def test_additional_status_details_of_other_services_are_ignored():
     for details in ([OURS], [DebugInfo(), OURS], [OURS, DebugInfo()], [FOREIGN, OURS], [OURS, FOREIGN]):
         error = decode_rejection(StatusCode.INVALID_ARGUMENT, pack(*details))
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})

@@ -31,7 +31,7 @@ def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
     return reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
 
 
-def test_stream_begin_without_a_shape_is_rejected():
+def test_first_stream_message_without_a_shape_is_rejected():
     header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR)
     raw = reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
     assert reject(raw) == (Reason.FIELD_MISSING, "shape")
@@ -49,7 +49,7 @@ def read_chunk(message: object) -> Chunk:
 
 
 @given(offsets, payloads)
-def test_chunk_encoding_matches_the_generated_class(offset: int, payload: bytes):
+def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
     raw = encode_chunk(offset, memoryview(payload))
     assert raw == reshape_pb2.StreamReshapeRequest(chunk=payload, offset=offset).SerializeToString()
     assert raw == reshape_pb2.StreamReshapeResponse(chunk=payload, offset=offset).SerializeToString()
@@ -59,14 +59,14 @@ def test_chunk_encoding_matches_the_generated_class(offset: int, payload: bytes)
             assert (chunk.offset, bytes(chunk.payload)) == (want, payload)
 
 
-def test_chunk_payload_is_a_view_of_the_message():
+def test_decoded_chunk_payload_is_a_view_of_the_message():
     for offset in OFFSETS:
         raw = encode_chunk(offset, memoryview(b"abc"))
         chunk = read_chunk(decode_stream_request(raw))
         assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
 
 
-def test_unusual_chunk_encoding_is_not_passed_on():
+def test_chunk_message_with_unusual_encoding_is_not_forwarded():
     forms = {
         "an offset of zero": b"\x20\x00\x7a\x01a",
         "an offset with zeros in front": b"\x20\x81\x00\x7a\x01a",
@@ -77,7 +77,7 @@ def test_unusual_chunk_encoding_is_not_passed_on():
 
 
 @given(st.sampled_from(list(DataType)), dims)
-def test_accepted_output_round_trips(data_type: DataType, shape: tuple[int, ...]):
+def test_encoded_stream_accept_message_is_decoded_unchanged(data_type: DataType, shape: tuple[int, ...]):
     raw = streams.encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
     output = reshape_pb2.StreamReshapeResponse.FromString(raw).output
     assert (output.data_type, tuple(output.dims), output.data) == (int(data_type), shape, b"")
@@ -104,12 +104,12 @@ REJECTIONS: list[tuple[bytes, Reason, str]] = [
 
 
 @pytest.mark.timeout(60)
-def test_unreadable_message_is_rejected():
+def test_undecodable_stream_message_is_rejected():
     for raw, reason, field in REJECTIONS:
         assert reject(raw) == (reason, field), raw[:20]
 
 
-def test_last_part_of_a_stream_message_counts():
+def test_last_oneof_field_of_a_stream_message_applies():
     assert bytes(read_chunk(decode_stream_request(begin() + b"\x7a\x01a")).payload) == b"a"
     assert isinstance(decode_stream_request(b"\x7a\x01a" + begin()), ReshapeCall)
 

@@ -19,7 +19,7 @@ TENSOR = TensorView(DataType.F32, (2, 3), None, PAYLOAD)
 STRIDED = TensorView(DataType.F32, (3, 2), (1, 3), PAYLOAD)
 
 
-def test_tensor_encoding_matches_the_generated_class():
+def test_tensor_encoding_matches_the_protobuf_class():
     for tensor in (TENSOR, STRIDED):
         message = tensor_pb2.Tensor(
             data_type=tensor_pb2.DATA_TYPE_F32, dims=tensor.dims, strides=tensor.strides, data=bytes(PAYLOAD)
@@ -31,7 +31,7 @@ def test_tensor_encoding_matches_the_generated_class():
         assert decode_tensor(header, PAYLOAD, "data") == tensor
 
 
-def test_data_type_is_decoded_or_rejected():
+def test_known_data_type_numbers_are_decoded_and_others_rejected():
     assert [decode_data_type(encode_data_type(one), "data.data_type") for one in DataType] == list(DataType)
     for number in (0, len(DataType) + 1, -1):
         with pytest.raises(InvalidRequestError) as caught:

@@ -59,7 +59,7 @@ class Tensor(NamedTuple):
         return fields
 
 
-def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is made while this runs
+def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is made at run time
     """Converts the numbers of a response to raw contents, if it has numbers."""
     for output in response.outputs:
         for _, numbers in output.contents.ListFields():

@@ -75,7 +75,7 @@ def _catch(send: Callable[[], object]) -> object:
         return error
 
 
-def _read_status(status: Any) -> TensorReshapeError:  # noqa: ANN401 - grpc's errors are calls, which its types do not say
+def _read_status(status: Any) -> TensorReshapeError:  # noqa: ANN401 - grpc's errors are also calls
     return build_error(status.code(), status.details(), status.trailing_metadata())
 
 

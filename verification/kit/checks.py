@@ -13,7 +13,7 @@ from verification.kit.answers import is_right, read_plainly
 from verification.kit.questions import is_known, list_questions, make_query
 
 WIDER: Mapping[str, str] = {
-    "partial/rv-03815": "4 divides the volume only where its second dim is 4, so a -1 begins at 9007199254740993",
+    "partial/rv-03815": "4 divides the volume only if its second dim is 4, so a -1 begins at 9007199254740993",
 }
 """The cases whose answer is known to be wider than the hull, with the cause."""
 

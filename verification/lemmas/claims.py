@@ -101,7 +101,7 @@ def declare(names: str) -> list[Formula]:
 
 
 def multiply(factors: list[Formula]) -> Formula:
-    """Returns the product; 1 where there are no factors."""
+    """Returns the product; 1 if there are no factors."""
     product: Formula = z3.IntVal(1)
     for factor in factors:
         product *= factor

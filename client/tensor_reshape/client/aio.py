@@ -1,6 +1,6 @@
-"""The asyncio client: the same names and arguments as `sync.Client`, which documents them.
+"""The asyncio client has the same names and arguments as `sync.Client`, which documents them.
 
-The module `aio_calls` makes the calls.
+The module `aio_calls` makes the calls of this client.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,9 +45,10 @@ Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamS
 
 
 class AsyncClient(BaseClient[AioCalls, Interceptor]):
-    """An asyncio client that reshapes arrays on a server. It belongs to the event loop in which it was created.
+    """An asyncio client that reshapes arrays on a server.
 
-    Its methods have the same arguments, results and errors as those of `Client`.
+    An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
+    errors as those of `Client`.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -70,7 +71,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         """Closes the channel."""
         await self.close()
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept a plain `with`
 
         def __enter__(self) -> NoReturn:
             """Rejects `with`."""
@@ -202,7 +203,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> AioCalls:
         require_loop()
-        del grpc_api  # an AsyncClient always uses the public API grpc.aio
+        del grpc_api  # an AsyncClient ignores `grpc_api`, because it always uses the public API grpc.aio
         return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:

@@ -1,6 +1,7 @@
-"""Makes the calls of the asyncio client, with retries and explanations of errors, like `sync_calls`.
+"""This module makes the calls of the asyncio client. Like `sync_calls`, it retries failed calls and explains errors.
 
-Everything runs on the event loop of the client. Locks are not needed, because no other code runs between two `await`s.
+All of its code runs on the event loop of the client. The module needs no locks, because no other code of the event loop
+runs between two `await`s.
 """
 
 import asyncio
@@ -37,13 +38,16 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
-_WRITE_FAILED = "Internal error from Core"  # grpc.aio's text for a failed write
+_WRITE_FAILED = "Internal error from Core"  # this is the error text of grpc.aio if a write failed
 _STATUS_SECONDS = 2.0
 """Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
 
 
 class _End(NamedTuple):
-    """A report of grpc.aio that a call has ended. A failed write causes one report, and the server's status another."""
+    """A message with which grpc.aio reports that a call has ended.
+
+    A failed write causes one such report, and the server's status causes another.
+    """
 
     code: grpc.StatusCode
     details: str
@@ -66,18 +70,19 @@ class AioCalls:
         self._settings = settings
         self._channel = self._open_channel(avoid_unhealthy=True)
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
-        # Methods are cached, because creating a method takes several microseconds.
+        # The gRPC methods are cached, because creating a method object takes several microseconds.
         self._find_method: _FindMethod = cache(self._channel.unary_unary)
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # disables retries before the channel closes
+        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
         if self._endpoint.is_foreign:
-            # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close
-            # it.
+            # After a fork, the channel belongs to the parent process, so this process does not close it. The child
+            # process has no gRPC threads that could close the channel.
             return
         for call in list(self._streams):
-            call.cancel()  # in some releases of grpc.aio, closing a channel does not end its streams
+            # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
+            call.cancel()
         await self._channel.close()
 
     async def run(self, call: Call[Answer], context: ClientContext) -> Answer:
@@ -92,7 +97,8 @@ class AioCalls:
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
-        # The number of calls is limited, because messages in memory and calls on a server are expensive. Tasks are not.
+        # The number of parallel calls is limited, because messages in memory and calls on a server are expensive. Tasks
+        # are not.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
@@ -120,7 +126,7 @@ class AioCalls:
             return await self._repeat(attempt, attempts)
 
     async def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call without retries. The server may have any health status."""
+        """Makes a call without retries. The server may have any health status, even NOT_SERVING."""
         # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context:
             async with self._open_channel(avoid_unhealthy=False) as channel:
@@ -169,7 +175,10 @@ class AioCalls:
                 return result
 
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
         pause = attempts.plan_pause(error)
         if pause is None:
             raise await self._explain_end(attempts.choose_end(error)) from None
@@ -177,10 +186,11 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
+            # The error of the lost server is more helpful than "deadline exceeded".
+            raise explain_loss(error, self._endpoint.target)
 
     async def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
+        """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             await self._check_health(seconds, wait_for_ready=True)
 
@@ -197,7 +207,10 @@ class AioCalls:
         return explain_loss(error, self._endpoint.target)
 
     async def _find_fault(self) -> str:
-        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
         if self._endpoint.budget.is_closed:
             return ""
         state = self._channel.get_state()
@@ -222,19 +235,20 @@ class AioCalls:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.record_progress()
-                    # The elements are sent after the first response, which accepts the tensor.
+                    # The elements are sent after the first response, because this response accepts the tensor.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # an abandoned stream would stay open without `cancel`
+            call.cancel()  # without `cancel`, an abandoned stream would stay open
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)  # the call has already reported the sender's error
+                # The call has already raised the sender's error, so the error is ignored here.
+                await asyncio.gather(sender, return_exceptions=True)
         return transfer.finish()
 
 
 def require_loop() -> None:
-    """Checks that an event loop is running. A channel belongs to the event loop in which it is created.
+    """Checks that an event loop is running. A gRPC channel belongs to the event loop in which it is created.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -249,7 +263,10 @@ def require_loop() -> None:
 async def _exchange(
     call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
-    """Sends the first message and yields the responses. Errors of gRPC become errors of this package."""
+    """Sends the first message of a stream and yields the responses.
+
+    Errors of gRPC are converted to errors of this package.
+    """
     try:
         await call.write(begin)
         async for raw in call:
@@ -265,11 +282,15 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
 
 
 async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
-    """Returns the error of a stream. It has the server's status, even if a failed write was reported first."""
+    """Returns the error with which a stream ended.
+
+    The error has the server's status, even if a failed write was reported first.
+    """
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        return asyncio.CancelledError()  # with interceptors, grpc.aio raises InvalidStateError instead
+        # With interceptors, grpc.aio raises InvalidStateError instead of CancelledError.
+        return asyncio.CancelledError()
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):
@@ -282,10 +303,13 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 
 
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
-    """Records the end of a call. This runs in the callback, because the next event would overwrite the status."""
+    """Stores the status with which a call ended.
+
+    This code runs in the callback of the event, because the next event would overwrite the status.
+    """
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # the coroutine never waits, because the call has ended
+    except StopIteration as returned:  # the coroutine never waits, because the call has already ended
         ends.put_nowait(returned.value)
 
 
@@ -294,7 +318,7 @@ async def _read_end(call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> _End:
 
 
 async def _explain(call: Awaitable[bytes]) -> bytes:
-    """Returns the response of a call. Errors of gRPC become errors of this package."""
+    """Returns the response of a call. Errors of gRPC are converted to errors of this package."""
     try:
         return await call
     except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
@@ -305,12 +329,12 @@ def _choose_error(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error  # asyncio relies on receiving its exception unchanged
+        return error  # a cancellation is returned unchanged, because asyncio requires the same exception object
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task was cancelled. False if only its call was cancelled."""
+    """Whether this task was cancelled. Returns False if only the gRPC call of the task was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

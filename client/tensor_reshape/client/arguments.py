@@ -1,8 +1,8 @@
-"""Reads arguments. Unambiguous spellings are accepted, and errors name the correct spelling.
+"""Reads arguments. Arguments may be spelled in any unambiguous way, and an error names the correct spelling.
 
 Invariants:
 
-- Nothing is rounded, and a bool or text is never used as a number.
+- No argument is rounded, and a bool or text is never used as a number.
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
 - This module imports only the standard library, so that local inference does not wait for an array library.
@@ -20,8 +20,9 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_FLAG_TYPES = ("bool", "bool_")  # the type names of Python's and numpy's bools, which are not related
-_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # collections that cannot be a shape
+# These are the type names of the bools of Python and numpy, which are unrelated classes.
+_FLAG_TYPES = ("bool", "bool_")
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these collection types cannot be a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
     "write special_zero=True if a 0 in the shape copies the data dim at its index, or special_zero=False for a dim of 0"
@@ -29,11 +30,11 @@ _FLAG_MEANING = (
 
 
 class NamedType(Protocol):
-    """An element type of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
+    """The element type class of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
 
     @property
     def name(self) -> str:
-        """The name in numpy's spelling, for example "float32"."""
+        """The name of the type in numpy's spelling, for example "float32"."""
 
 
 DataTypeLike: TypeAlias = DataType | str | type[object] | NamedType
@@ -49,12 +50,15 @@ InferredShape([6])
 
 
 class _Required(Enum):
-    """The default value of a required flag. It means that the caller has not passed the flag."""
+    """A marker that is the default value of a flag which callers must pass.
+
+    If a flag has this value, the caller has not passed the flag.
+    """
 
     REQUIRED = "required"
 
     def __repr__(self) -> str:
-        """The text that `help` shows."""
+        """The text that Python's `help` shows for this value."""
         return self.value
 
 
@@ -64,7 +68,7 @@ REQUIRED = _Required.REQUIRED
 def require_special_zero(function: _Function) -> _Function:
     """Makes a call without `special_zero` raise an error that explains the flag, instead of Python's own error.
 
-    The decorator returns the function itself, so type checkers see no change and calls take no longer.
+    The decorator returns the function itself, so type checkers see no change and calls take no longer than before.
     """
     defaults: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
     function.__kwdefaults__ = {**defaults, "special_zero": REQUIRED}
@@ -72,7 +76,7 @@ def require_special_zero(function: _Function) -> _Function:
 
 
 def require_flag(special_zero: object) -> None:
-    """Checks that the flag was given.
+    """Checks that the caller has passed the flag.
 
     Raises:
         TypeError: the flag is missing.
@@ -83,12 +87,12 @@ def require_flag(special_zero: object) -> None:
 
 
 def check_flag(special_zero: object) -> bool | None:
-    """Returns the flag. None is accepted here, because the rules reject it.
+    """Returns the flag. The value None is accepted here, because the rules reject it later.
 
     Raises:
         TypeError: the flag is not a bool, or missing.
     """
-    # The flag is compared by identity, because 1 and 0 are equal to True and False but are not flags.
+    # The flag is compared with `is`, because 1 and 0 are equal to True and False but are not flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -99,7 +103,7 @@ def check_flag(special_zero: object) -> bool | None:
 
 
 def read_integer(value: object, field: str, place: int | None = None) -> int:
-    """Returns a field, or an item of a shape, as an integer. numpy's integers become Python integers.
+    """Returns a field, or an item of a shape, as an integer. Integers of numpy are converted to Python integers.
 
     Raises:
         TypeError: the value is not an integer, or is a bool.
@@ -124,7 +128,8 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
     Raises:
         TypeError: the value is not a sequence of integers.
     """
-    # Most items are ints, which need no function call. A bool has another type, so `read_integer` rejects it.
+    # Most items of a shape are ints, which need no function call. Bools are not of the exact type int, so
+    # `read_integer` checks and rejects them.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -134,7 +139,7 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
 
 
 def check_shape(items: object, field: str) -> Iterable[object]:
-    """Returns `items` if they are an ordered collection, which a shape must be.
+    """Returns `items` if they are an ordered collection, as the items of a shape must be.
 
     Raises:
         TypeError: `items` is text, a set, a single number, or an array that was passed instead of its shape.
@@ -156,7 +161,7 @@ def check_shape(items: object, field: str) -> Iterable[object]:
 
 
 def read_operation(name: object) -> Operation:
-    """Returns the operation for a name in any usual spelling: "reshape", "Reshape-1", "StaticReshape".
+    """Returns the operation for a name in any usual spelling, such as "reshape", "Reshape-1" or "StaticReshape".
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED.
@@ -205,13 +210,13 @@ def check_method(method: object) -> None:
 
 
 def _find_type_name(value: object) -> str | None:
-    """Returns the name of an element type. None if the value is not an element type."""
+    """Returns the name of an element type. The result is None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # the text of a torch type is, for example, torch.float32
+        return value.removeprefix("torch.")  # the text of a torch type has this prefix, for example torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
-    # A class has `__name__`, and numpy.dtype and similar types have `name`. A type of torch has only its text, such as
-    # torch.float32.
+    # A class has `__name__`, and a dtype object of numpy has `name`. A dtype object of torch has neither attribute, but
+    # its text is, for example, torch.float32.
     name = getattr(value, "__name__", None) or getattr(value, "name", None) or str(value)
     return str(name).rpartition(".")[2]
 

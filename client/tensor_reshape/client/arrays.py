@@ -2,13 +2,13 @@
 
 Invariants:
 
-- This module imports no framework. An array of a framework is recognized by a class of a module that the caller has
-  imported.
-- Every bit pattern is kept. Types of ml_dtypes that numpy lacks (bf16, 8-bit floats) are viewed as integers of the same
-  size.
-- Arrays in this process's memory whose elements numpy can address are not copied. PyArrow's booleans, which share
-  bytes, and Python lists are copied.
-- Nothing is changed silently: gradients are not dropped, nulls do not become NaN, and data is not moved from a device.
+- This module imports no framework. A framework's array is recognized by its class, which is in a module that the caller
+  has imported.
+- The conversion keeps every bit pattern of the elements. numpy lacks some types of ml_dtypes, such as bf16 and the
+  8-bit floats, so their elements are viewed as integers of the same size.
+- If an array is in this process's memory and numpy can address its elements, the elements are not copied. PyArrow's
+  booleans, which are packed into bytes, and Python lists are copied.
+- The conversion changes nothing silently: it does not drop gradients, turn nulls into NaN, or move data from a device.
 """
 
 import sys
@@ -18,8 +18,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# `np.ma` is not used, because numpy would import it during the first call. If a signal handler (Ctrl-C) raises during
-# an import, the import lock can stay held. Then the first call of every other thread would wait forever.
+# `MaskedArray` is imported here, because numpy would otherwise import `np.ma` during the first call. If a signal
+# handler (for Ctrl-C) raises during an import, the import lock can stay locked. Then the first call of every other
+# thread would wait forever.
 from numpy.ma import MaskedArray
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -27,20 +28,21 @@ from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 
 
 class SupportsDLPack(Protocol):
-    """An array of the array API standard, which every framework with DLPack has."""
+    """An array that follows the array API standard, as the arrays of every framework with DLPack do."""
 
     def __dlpack__(self) -> object:
         """Exports the array."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterates over the outermost axis."""
+        """Iterates over the outermost axis of the array."""
         ...
 
 
-_Tensor: TypeAlias = Any  # a tensor of torch, which may not be installed
+_Tensor: TypeAlias = Any  # this is the type of torch tensors, but torch may not be installed
 
-_Column: TypeAlias = Any  # a column of PyArrow, pandas, Polars and others, but not a tensor of torch
+# This is the type of columns of PyArrow, pandas, Polars and similar libraries, but not of torch tensors.
+_Column: TypeAlias = Any
 
 AnyArray: TypeAlias = npt.ArrayLike | SupportsDLPack
 """An array of any framework, a buffer, a list of numbers, or a number."""
@@ -62,7 +64,7 @@ _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
     (lambda tensor: not tensor.is_cpu and tensor.requires_grad, "on a device", "tensor.detach().cpu()"),
     (lambda tensor: not tensor.is_cpu, "on a device", "tensor.cpu()"),
     (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
-    # For these tensors, torch exports values with the wrong sign by DLPack.
+    # For such negative views, torch exports values with the wrong sign through DLPack.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
 )
@@ -77,24 +79,25 @@ def is_array(value: object) -> bool:
 def is_torch_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch."""
     torch = sys.modules.get("torch")
-    return isinstance(value, getattr(torch, "Tensor", ()))  # `Tensor` is missing while another thread imports torch
+    # The attribute `Tensor` is missing while another thread imports torch.
+    return isinstance(value, getattr(torch, "Tensor", ()))
 
 
 def read_array(array: object, field: str) -> Array:
-    """Returns a numpy array over the memory of `array`. `field` is the name of the array in errors.
+    """Returns a numpy array over the memory of `array`. In error messages, the array is called `field`.
 
     Raises:
-        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The message names a
-            replacement.
+        TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The error message
+            names a replacement.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
-    if isinstance(array, MaskedArray):  # asarray would drop the mask silently
+    if isinstance(array, MaskedArray):  # `np.asarray` would drop the mask silently
         message = f"{field} has masked elements, which cannot be sent: fill the array first"
         raise TypeError(message)
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if isinstance(array, bytes):
-        return np.frombuffer(array, np.uint8)  # numpy would treat bytes as text
+        return np.frombuffer(array, np.uint8)  # without `frombuffer`, numpy would treat bytes as text
     if isinstance(array, list | tuple):
         return _read_items(array, field)
     if is_torch_tensor(array):
@@ -103,7 +106,7 @@ def read_array(array: object, field: str) -> Array:
 
 
 def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
-    if _holds_arrays(items):  # numpy would stack the arrays silently
+    if _holds_arrays(items):  # numpy would silently stack a list of arrays into one array
         message = f"{field} is a list of arrays: reshape each of them, or join them first, for example with numpy.stack"
         raise TypeError(message)
     try:
@@ -114,8 +117,9 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
 
 
 def _holds_arrays(items: Sequence[object]) -> bool:
-    """Whether a list contains an array, also in nested lists."""
-    kinds = set(map(type, items))  # a set, because even a million items have few types
+    """Whether a list contains an array, also inside of nested lists."""
+    # The types are collected in a set, because even a million items have few different types.
+    kinds = set(map(type, items))
     if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
         return True
     has_rows = any(issubclass(kind, list | tuple) for kind in kinds)
@@ -123,7 +127,7 @@ def _holds_arrays(items: Sequence[object]) -> bool:
 
 
 def _read_tensor(tensor: _Tensor, field: str) -> Array:
-    """Reads a tensor of torch over its own memory, with its strides."""
+    """Returns a numpy array over the memory of a torch tensor, with the tensor's strides."""
     for has_trouble, state, instead in _TROUBLES:
         if has_trouble(tensor):
             message = f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}"
@@ -137,7 +141,8 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     except TypeError:
         message = f"{field} is a tensor of {tensor.dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
-    except RuntimeError as error:  # tensors of a subclass or a transform such as vmap have no memory of their own
+    # Tensors of a subclass or of a transform such as vmap have no memory that DLPack could export.
+    except RuntimeError as error:
         message = f"{field} is a torch tensor whose elements cannot be read ({type(tensor).__qualname__}): {error}"
         raise TypeError(message) from error
 
@@ -145,30 +150,31 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
 def _read_foreign(array: object, field: str) -> Array:
     """Reads other arrays through a buffer, `__array_interface__`, `__array__` or DLPack."""
     _check_device(array, field)
-    # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all columns to one type. The check
-    # uses the class, because an xarray object has its axis names as attributes.
+    # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all its columns to one type. The
+    # attribute is looked up in the class, because an xarray object has its axis names as attributes.
     if hasattr(type(array), "columns"):
         message = f"{field} is a table: pass one of its columns"
         raise TypeError(message)
     if _has_nulls(array):
         message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
         raise TypeError(message)
-    if hasattr(array, "to_numpy_ndarray"):  # a PyArrow array of tensors, whose items numpy would read as objects
+    # Only a PyArrow array of tensors has this method, and numpy would read its items as objects.
+    if hasattr(array, "to_numpy_ndarray"):
         return np.asarray(array.to_numpy_ndarray())
     read = np.asanyarray(array)
     if read.dtype == object and hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
         return np.asarray(np.from_dlpack(array))
-    return read_array(read, field)  # the result of `__array__` may have a mask
+    return read_array(read, field)  # the array that `__array__` returns may have a mask, so it is checked as well
 
 
 def _has_nulls(array: _Column) -> bool:
-    """Whether a column has missing elements. A NaN is not missing."""
+    """Whether a column has missing elements. A NaN does not count as missing."""
     if hasattr(type(array), "isna") and not isinstance(getattr(array, "dtype", None), np.dtype):
-        return bool(array.isna().any())  # pandas' own types have nulls, but numpy types have only NaNs
-    count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow and a method in Polars
+        return bool(array.isna().any())  # the extension types of pandas have nulls, but numpy types have only NaNs
+    count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow but a method in Polars
     if (count() if callable(count) else count) != 0:
         return True
-    # In a PyArrow array of tensors, no tensor is null here, but their elements may be.
+    # If a PyArrow array of tensors has no null tensor, the tensors may still have null elements.
     return hasattr(array, "to_numpy_ndarray") and array.storage.flatten().null_count != 0
 
 
@@ -176,7 +182,7 @@ def _check_device(array: object, field: str) -> None:
     try:
         device = array.__dlpack_device__()  # type: ignore[attr-defined] # see the except clause
     except (AttributeError, BufferError):
-        # The array does not support DLPack, or it is on several devices, from which numpy gathers it.
+        # If DLPack reports no device, the array does not support DLPack, or numpy gathers it from several devices.
         return
     if int(device[0]) not in _HOST_MEMORY:
         kind = type(array)

@@ -1,4 +1,4 @@
-"""The common part of both clients, which creates a client and plans its requests."""
+"""The base class of both clients, which creates a client and plans its requests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -65,30 +65,31 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
                 in every gRPC client, the environment may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`, with
-                exceptions in `no_grpc_proxy` or `no_proxy`). Loopback addresses, `localhost` and unix sockets never use
-                a proxy.
+                exceptions in `no_grpc_proxy` or `no_proxy`). Connections to loopback addresses, `localhost` and unix
+                sockets never use a proxy.
             credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
-            token: bearer token, sent with every call over TLS.
-            token_file: file with the bearer token. It is read again when it changes.
+            token: bearer token, which is sent with every call over TLS.
+            token_file: file with the bearer token. The client reads the file again when it changes.
             allow_plaintext_token: allows a token without TLS if the target is on this machine.
             metadata: metadata for every call.
-            timeout: default timeout of a call in seconds, including retries. `math.inf`: no timeout.
+            timeout: default timeout of a call in seconds, including retries. `math.inf` means that calls have no
+                timeout.
             inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
                 `transfer` of a call overrides this choice.
-            chunk_bytes: size of a message of a stream.
-            compression: gRPC compression of requests (gzip or deflate). It only helps on slow networks.
-            options: gRPC channel arguments. They override the arguments of the SDK. `grpc.service_config` replaces the
-                SDK's load balancing and health checking.
+            chunk_bytes: size of each message of a stream in bytes.
+            compression: gRPC compression of requests (gzip or deflate). Compression only helps on slow networks.
+            options: gRPC channel arguments. These arguments override the channel arguments of the SDK.
+                The argument `grpc.service_config` replaces the SDK's load balancing and health checking.
             interceptors: gRPC interceptors for unary-unary and stream-stream calls, the outermost first. With
                 interceptors, all calls use grpcio's public API. An `AsyncClient` needs interceptors of grpc.aio.
                 grpc.aio uses each interceptor for only one kind of call, which is the first kind that the interceptor
                 implements.
             tracing: whether each call sends the current OpenTelemetry span as W3C Trace Context. All attempts of a call
                 send the same span. This option needs the extra `tracing`.
-            grpc_api: with "auto", a `Client` makes small calls directly on gRPC's core. This is faster, but needs a
-                grpcio that supports it and no interceptors. With "public", a `Client` uses only grpcio's public API,
-                for example if another library instruments grpcio's objects. Both settings return the same results. An
-                `AsyncClient` always uses the public API.
+            grpc_api: with "auto", a `Client` makes small calls directly on gRPC's core. These calls are faster, but
+                they need a supported release of grpcio, and they do not work with interceptors. With "public", a
+                `Client` uses only grpcio's public API, for example if another library instruments grpcio's objects.
+                Both settings return the same results. An `AsyncClient` always uses the public API.
         """
         target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
@@ -104,7 +105,7 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
         return self._endpoint.describe(type(self).__name__)
 
     def __reduce__(self) -> NoReturn:
-        """Rejects pickling and copying."""
+        """Raises an error, because a client cannot be pickled or copied."""
         raise self._endpoint.reject_pickling(type(self).__name__)
 
     @abstractmethod

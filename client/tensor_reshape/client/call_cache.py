@@ -1,13 +1,16 @@
-"""A cache of requests without their elements. Most reshapes have the types and shapes of an earlier reshape.
+"""A cache of encoded requests, without the elements of their tensors.
 
-A cached call costs one lookup, one join and one comparison. Invariants:
+Most reshape calls have the same types and shapes as an earlier call. A cached call costs only one lookup, one join of
+bytes and one comparison. Invariants:
 
-- Only exactly equal calls share an entry. In Python, True, 1 and 1.0 are equal, and objects of other classes may
-  compare in any way. A call is not cached if `_find_key` does not accept the types of its arguments.
-- An entry is created from the plan of an accepted call, so a rejected call is never cached.
-- A response that differs from the expected bytes is decoded like the response of a call that is not cached.
+- Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
+  other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types
+  of its arguments.
+- A cache entry is created only if the local rules accept the call, so a rejected call is never cached.
+- If a response differs from the expected bytes, it is decoded like the response of a call that is not cached.
 
-Threads may look up and create entries at the same time. Two threads that create the same entry create equal ones.
+Several threads may look up and create cache entries at the same time. If two threads create the same cache entry, both
+entries are equal.
 """
 
 from collections.abc import Callable
@@ -30,22 +33,22 @@ from tensor_reshape.wire.reshapes import encode_response_header
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 """The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # size of each of the cache's two generations, enough for 10,000 entries
+_MAX_CACHE_BYTES = 14 << 20  # the cache has two generations of this size, and each has space for 10,000 entries
 _MAX_ENTRY_BYTES = 8192
-_OBJECT_BYTES = 600  # measured size of the objects of a key and its entry, without the headers
+_OBJECT_BYTES = 600  # this is the measured size of the objects of a key and its entry, without the message headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
 class CachedCall(NamedTuple):
-    """The prepared messages of a reshape, for data of one type and shape.
+    """The prepared messages of a reshape call, for data of one type and shape.
 
     Attributes:
         path: the method path.
-        request_header: the request before the elements.
-        response_header: the expected response before the elements, as this project's server writes it.
-        response_bytes: the length of the expected response, with the elements.
+        request_header: the bytes of the request before the elements.
+        response_header: the expected bytes of the response before the elements, as this project's server writes them.
+        response_bytes: the length of the expected response, including the elements.
         dims: the output shape.
         dtype: the output type.
         question: the query, which is needed to decode a response with another header.
@@ -60,7 +63,10 @@ class CachedCall(NamedTuple):
     question: KnownQuestion
 
     def read(self, raw: bytes) -> Array:
-        """Returns the output. If the response has the expected header, the output is a read-only view of it."""
+        """Returns the output.
+
+        The output is a read-only view of the response if the response has the expected header.
+        """
         if len(raw) == self.response_bytes and raw.startswith(self.response_header):
             return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
         return decode_answer(partial(decode_array, self.question, self.dims), raw)
@@ -75,14 +81,17 @@ class CachedCall(NamedTuple):
         return out
 
     def fits(self, out: object) -> bool:
-        """Whether `out` can hold the output. If not, `transfers` handles the call and raises the error."""
+        """Whether `out` can hold the output.
+
+        If `out` cannot hold the output, `transfers` handles the call and raises the error.
+        """
         if type(out) is not np.ndarray or out.dtype != self.dtype or out.shape != self.dims:
             return False
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# The key of an entry: the operation, the type and shape of the data, the requested shape and its type if it is an
-# array, special_zero, and the expected shape. `_find_key` checks their types. The key is a plain tuple, because
+# A cache key has the operation, the type and shape of the data, the requested shape and its type if it is an array,
+# special_zero, and the expected shape. `_find_key` checks the types of these parts. The key is a plain tuple, because
 # creating a named tuple would take as long as the lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
@@ -91,12 +100,12 @@ _cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
-    """Returns the call of a reshape in one message, or None if the call cannot be cached.
+    """Returns the call that sends a reshape in one message, or None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
         max_bytes: the maximum size of the elements, unless the transfer is "inline".
-        how: the options, with keys of FAST_OPTIONS only.
+        how: the options, which may have only the keys in FAST_OPTIONS.
 
     Raises:
         ReshapeError: the error that the server would return.
@@ -118,13 +127,14 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     decode = None if cached is None else _find_decoder(cached, how)
     if cached is None or decode is None:
         return None
-    # `join` accepts an array of any type. A memoryview cannot be created for the types of ml_dtypes.
+    # `bytes.join` accepts a numpy array of any type. A memoryview cannot be created from an array with a type of
+    # ml_dtypes.
     request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
     return Call(cached.path, request, decode)
 
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
-    """Returns the function that reads the response. None if `out` cannot hold the output."""
+    """Returns the function that reads the response of the call. The result is None if `out` cannot hold the output."""
     if not how:
         return cached.read
     out = how.get("out")
@@ -134,15 +144,15 @@ def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array]
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
-    """Returns the key of a call. None if an argument has a type for which == may not be exact."""
+    """Returns the cache key of a call. The result is None if an argument has a type for which == may not be exact."""
     operation, _, shape, special_zero, expected = arguments
     kind: _DType | None = None
     if type(shape) is np.ndarray and shape.ndim == 1:
         kind, shape = shape.dtype, shape.tolist()
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
         return None
-    # The shape is copied once, because another thread may change the list. The check, the lookup and the plan must use
-    # the same shape.
+    # The shape is copied once, because another thread may change the list. The type check, the cache lookup and the
+    # reshape plan must use the same shape.
     target = tuple(shape)
     if not _TARGET_ITEMS.issuperset(map(type, target)):
         return None
@@ -156,16 +166,19 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
 
 
 def _cache_call(key: _Key, array: Array) -> CachedCall | None:
-    """Creates the entry of a key from the caller's array. None if the array does not match the key."""
+    """Creates the cache entry of a key from the caller's array.
+
+    The result is None if the array does not match the key.
+    """
     operation, dtype, dims, target, kind, special_zero, expected = key
-    data = array.view()  # a new view, because another thread may change the shape of the caller's array
+    data = array.view()  # a new view is created, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
         return None
-    if not data.dtype.isnative:  # the elements are converted before they are sent
+    if not data.dtype.isnative:  # elements in the other byte order are converted before they are sent
         return None
     shape = target if kind is None else np.array(target, kind)
     plan = plan_reshape(Arguments(operation, data, shape, special_zero, expected))
-    if plan.data_type.is_packed:  # the elements are packed before they are sent
+    if plan.data_type.is_packed:  # elements of a packed type are packed before they are sent
         return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
@@ -175,8 +188,8 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # This is the dtype object of a call that is not cached. The caller's dtype may have other metadata or another C
-        # name, although both are equal.
+        # A call that is not cached returns an array with this dtype object. The caller's equal dtype object may have
+        # other metadata or another C name.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )

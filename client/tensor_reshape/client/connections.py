@@ -1,7 +1,8 @@
-"""Adds the state of a channel's connections to errors that do not contain it.
+"""Adds the state of a channel's connections to errors that do not contain this state.
 
-A call that finds no server fails with the cause of the last connection attempt. A call whose timeout passes earlier
-ends with "Deadline Exceeded", which names no cause. Only in this case, the state of the channel is added.
+If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
+earlier, the call ends with "Deadline Exceeded", which names no cause. Only in the second case, this module adds the
+state of the channel to the error.
 """
 
 import re
@@ -41,14 +42,18 @@ FAULT_SECONDS = 0.1
 
 
 def has_failed(state: ChannelConnectivity | None) -> bool:
-    """Whether the last connection attempt failed. Then a call that does not wait reports the cause at once."""
+    """Whether the last connection attempt of the channel failed.
+
+    After a failed attempt, a call that does not wait for a server reports the cause at once.
+    """
     return state is ChannelConnectivity.TRANSIENT_FAILURE
 
 
 def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
-    """Returns the error of a call. If no server could be reached, the error names the target and the cause.
+    """Returns the error to raise for a failed call.
 
-    gRPC's own text is kept as a note of the exception.
+    If no server could be reached, the error names the target and the cause. gRPC's own text is kept as a note of the
+    exception.
     """
     if not isinstance(error, UnavailableError):
         return error
@@ -62,20 +67,26 @@ def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
 
 
 def describe_fault(error: TensorReshapeError) -> str:
-    """Returns the connection error of a call that did not wait for a server. Empty if there was none."""
+    """Returns the connection error of a call that did not wait for a server.
+
+    The text is empty if there was no connection error.
+    """
     is_lost = isinstance(error, ServiceError) and error.code is StatusCode.UNAVAILABLE
     return f"last connection error: {error}" if is_lost else ""
 
 
 def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
-    """Returns the reason why a channel in this state waits. Empty if it is connected or its state is unknown."""
+    """Returns the reason why a call on a channel in this state has to wait.
+
+    The text is empty if the channel is connected or its state is unknown.
+    """
     if state not in (ChannelConnectivity.CONNECTING, ChannelConnectivity.IDLE):
         return ""
     return f"{target} is not connected: its name is not resolved yet, or no server completed a TCP or TLS handshake"
 
 
 def add_fault(error: CallTimeoutError, fault: str) -> CallTimeoutError:
-    """Returns a timeout error with the connection error added."""
+    """Returns a timeout error whose text also contains the connection error."""
     if not fault:
         return error
     extended = CallTimeoutError(f"{error.message}; {fault}", error.code)

@@ -1,6 +1,6 @@
-"""The context of one call: its deadline and its metadata.
+"""The context of a single call: the deadline and the metadata of the call.
 
-Invariants: metadata are checked before anything is sent. All attempts of a call, and all calls of a batch, share one
+Invariants: metadata are checked before a request is sent. All attempts of a call, and all calls of a batch, share one
 context.
 """
 
@@ -28,9 +28,9 @@ class CallOptions(TypedDict, total=False):
     """Options of every call, in addition to its own arguments and its timeout.
 
     Attributes:
-        metadata: metadata of the call, sent after that of the client.
-        request_id: id of the call in the server's log and in the error of the call. At most 128 visible ASCII
-            characters. Default: the server creates an id, which is also in the error.
+        metadata: metadata of the call, which the client sends after its own metadata.
+        request_id: id of the call in the server's log and in the error of the call. The id may have at most 128 visible
+            ASCII characters. By default, the server creates an id, which is also in the error of the call.
 
     >>> client.infer_shape((2, 3), (-1,), special_zero=False, request_id="job-7/3", metadata=[("tenant", "a")])
     InferredShape([6])
@@ -45,10 +45,10 @@ CALL_OPTIONS = CallOptions.__annotations__.keys()
 
 
 class ClientContext:
-    """The context of one call. Use it as a context manager around the call.
+    """The context of a single call. Use the context as a context manager around the call.
 
-    If an error leaves the `with` block, the context sets the request id of the error. This is the server's id if there
-    is one, otherwise the id that was sent.
+    If an error leaves the `with` block, the context sets the request id of the error. This id is the server's id if the
+    server sent one, and otherwise the id that the client sent.
 
     Attributes:
         deadline: the time at which the call must have ended.
@@ -58,7 +58,7 @@ class ClientContext:
     __slots__ = ("deadline", "metadata")
 
     def __init__(self, deadline: Deadline, metadata: CheckedMetadata) -> None:
-        """Keeps the deadline and the metadata."""
+        """Stores the deadline and the metadata."""
         self.deadline = deadline
         self.metadata = metadata
 
@@ -69,7 +69,7 @@ class ClientContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Sets the request id of the error."""
+        """Sets the request id of the error that leaves the block."""
         if isinstance(error, TensorReshapeError):
             self.name_call(error)
 
@@ -106,10 +106,10 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
             not match its key.
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
-        # The message does not show the metadata, because they may be credentials.
+        # The error message does not show the metadata, because metadata may contain credentials.
         message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
         raise TypeError(message)
-    checked = tuple(metadata)  # copied first, because an iterator can be read only once
+    checked = tuple(metadata)  # the pairs are copied before the check, because an iterator can be read only once
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()

@@ -1,4 +1,7 @@
-"""The deadline of a call or a batch. It includes all retries and pauses, and all calls of the batch."""
+"""The deadline of a call or a batch.
+
+The time until the deadline includes all retries and pauses, and all calls of the batch.
+"""
 
 import time
 
@@ -7,16 +10,16 @@ LEAST_TIMEOUT_SECONDS = 1e-3
 
 
 class Deadline:
-    """The time at which a call must have ended, including its retries and pauses."""
+    """The time at which a call must have ended, including its retries and the pauses between them."""
 
     def __init__(self, seconds: float | None) -> None:
-        """Starts the clock. None means no deadline."""
+        """Starts the clock. If `seconds` is None, there is no deadline."""
         # The clock is monotonic, so a change of the system time has no effect.
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @property
     def remaining_seconds(self) -> float | None:
-        """The remaining seconds for grpc's `timeout` argument. None without a deadline."""
+        """The remaining seconds, as the `timeout` argument of grpc. None without a deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
 
     def is_within(self, seconds: float) -> bool:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tensor_reshape.rules.errors import TensorReshapeError
 
-if TYPE_CHECKING:  # importing an exception must not import gRPC
+if TYPE_CHECKING:  # this import is only for type checkers, because importing an exception must not import gRPC
     from grpc import StatusCode
 
 
@@ -22,13 +22,13 @@ class ServiceError(TensorReshapeError):
     """
 
     def __init__(self, message: str, code: "StatusCode") -> None:
-        """Keeps the message and the status code."""
-        super().__init__(message, code)  # unpickling passes the two arguments of this call to `__init__`
+        """Stores the message and the status code."""
+        super().__init__(message, code)  # when the error is unpickled, these two arguments are passed to `__init__`
         self.message = message
         self.code = code
 
     def __str__(self) -> str:
-        """The status in one line."""
+        """Returns the status code and the message in one line."""
         return f"{self.code.name}: {self.message}"
 
 
@@ -58,7 +58,7 @@ class CallTimeoutError(ServiceError, TimeoutError):
 
 
 class InternalServerError(ServiceError):
-    """The server failed because of a bug. The server's log has the traceback.
+    """The server failed because of a bug in the server. The server's log contains the traceback.
 
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()

@@ -2,10 +2,12 @@
 
 Invariants:
 
-- This module imports no framework. `like` is an array or a module of a framework that the caller has imported.
-- The element type of the data is checked before the call. The framework must be able to hold it exactly.
+- This module imports no framework. The argument `like` is an array or a module of a framework that the caller has
+  imported.
+- Before the call is made, the element type of the data is checked. The framework must have an element type that
+  represents every element exactly.
 - Read-only memory is never passed to a framework that could write to it. For example, torch has no read-only tensors.
-- Memory that the caller can still write to is never passed to a framework with immutable arrays.
+- Memory that the caller can still write to is never passed to a framework whose arrays are immutable.
 """
 
 import sys
@@ -30,13 +32,14 @@ Output: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """How a framework takes over a numpy array.
+    """The way in which a framework takes over a numpy array.
 
     Attributes:
-        name: the name for messages.
+        name: the name of the framework for error messages.
         present: returns an array of the framework over the memory of a numpy array.
         takes_read_only: whether the memory of the numpy array may be read-only.
-        is_immutable: whether arrays of the framework are immutable. If so, no other array may write to their memory.
+        is_immutable: whether arrays of the framework are immutable. If they are immutable, no other array may write to
+            their memory.
     """
 
     name: str
@@ -61,7 +64,8 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """
     if like is None:
         return NUMPY
-    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype is rejected, as outputs are not converted
+    # `like` must not be a dtype, because outputs are not converted.
+    if not _is_array(like) and not isinstance(like, ModuleType):
         raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
@@ -74,7 +78,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
 def _find_torch(data_type: DataType) -> Framework:
     torch = sys.modules["torch"]
     dtype = getattr(torch, data_type.numpy_name, None)
-    if dtype is None or data_type.is_packed:  # torch has names such as int4, but no operations for them
+    if dtype is None or data_type.is_packed:  # torch has type names such as int4, but no operations for these types
         raise _reject(data_type, by="torch")
     if data_type.numpy_name not in VIEWED_DTYPES:
         return Framework("torch", torch.from_numpy, takes_read_only=False)
@@ -83,9 +87,10 @@ def _find_torch(data_type: DataType) -> Framework:
 
 
 def _find_jax(data_type: DataType) -> Framework:
-    put = sys.modules["jax"].device_put  # `asarray` is not used, because it always copies
-    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion, because
-    # the setting can be changed in many scopes.
+    # `device_put` is used instead of jax's `asarray`, because `asarray` always copies.
+    put = sys.modules["jax"].device_put
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion instead of
+    # reading the setting, because the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
         message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)
@@ -99,13 +104,14 @@ def _find_pyarrow(data_type: DataType) -> Framework:
 
 
 def _find_namespace(like: object, data_type: DataType) -> Framework:
-    """Returns any other framework that implements the array API standard."""
+    """Returns a framework that implements the array API standard but has no function of its own in this module."""
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
         raise _reject_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
         raise _reject(data_type, by=f"{namespace.__name__} (by DLPack from numpy)")
-    # Read-only memory is not passed, because only DLPack 1.0 and newer marks it, and consumers may ignore the mark.
+    # Read-only memory is not passed, because only DLPack 1.0 and newer marks memory as read-only, and consumers may
+    # ignore the mark.
     return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
 
 
@@ -120,7 +126,7 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
 
 
 def _is_array(like: object) -> bool:
-    is_class = isinstance(like, type)  # a class has the same attributes as its arrays
+    is_class = isinstance(like, type)  # a class is excluded, because it has the same attributes as its arrays
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 

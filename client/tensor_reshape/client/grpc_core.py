@@ -1,17 +1,19 @@
-"""Unary calls on gRPC's core. Only this module of the client uses private names of grpcio.
+"""Makes unary calls directly on gRPC's core. Only this module of the client uses private names of grpcio.
 
-For each blocking call, grpcio's public API keeps a state, a lock and a set of pending operations. Only callbacks and
-futures need these objects, but they take more than a quarter of a client's processor time for a small call.
-`CoreTransport` instead makes a unary call with one batch of operations and one event.
+For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations. Only callbacks
+and futures need these objects, but the objects take more than a quarter of a client's processor time for a small call.
+The class `CoreTransport` instead makes a unary call with one batch of core operations and one event.
 
-- `is_supported` makes a test call before any client relies on a private name. If grpcio has changed, or if the channel
-  is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed, a timeout error does
-  not include the state of the connection, because grpcio shows it only through a private name or an extra thread.
-- The calling thread waits in the core, which checks for signals five times a second. An exception in a signal handler,
-  such as KeyboardInterrupt, leaves `send` and cancels the call. During two steps of some microseconds, an exception has
-  other effects. If the call is just beginning, it continues on the server until its deadline. If grpcio is releasing
-  its channel lock, the lock stays held, and no other thread can use the channel.
-- Closing a channel ends its running calls and rejects new ones.
+- `is_supported` makes a test call before any client relies on a private name. If grpcio has changed its private names,
+  or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed its
+  private names, a timeout error does not include the connection state, because grpcio shows this state only through a
+  private name or an extra thread.
+- The calling thread waits in gRPC's core, which checks for signals five times a second. If a signal handler raises an
+  exception such as KeyboardInterrupt, `send` raises it and cancels the call. During two steps that take some
+  microseconds, such an exception has other effects. If the exception arrives while the call is being started, the call
+  continues on the server until its deadline. If the exception arrives while grpcio releases its channel lock, the lock
+  stays locked, and no other thread can use the channel.
+- Closing a channel ends its running calls and rejects new calls.
 """
 
 import time
@@ -38,7 +40,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNAVAILABLE,
-)  # the test call may end with either status
+)  # the test call of the probe may end with either of these statuses
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
@@ -58,20 +60,23 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
     """Returns the object that makes the calls of a channel and closes it.
 
     Args:
-        channel: the channel. Nothing else may use it afterwards.
+        channel: the channel. After this call, no other code may use the channel.
         grpc_api: "auto" for calls on gRPC's core if possible; "public" for grpcio's public API.
         interceptors: gRPC interceptors. With interceptors, the public API is used.
     """
     core = channel._channel if is_supported() and _is_plain(channel) else None  # type: ignore[attr-defined] # private
     find_state = partial(_find_state, core)
     if core is None or interceptors or grpc_api == "public":
-        # Without interceptors, this returns the channel itself.
+        # Without interceptors, `intercept_channel` returns the channel itself.
         return Transport(grpc.intercept_channel(channel, *interceptors), find_state)
     return CoreTransport(channel, find_state, core)
 
 
 def is_tls(credentials: grpc.ChannelCredentials) -> bool:
-    """Whether `credentials` are plain TLS credentials. False if the installed grpcio does not expose their kind."""
+    """Whether `credentials` are plain TLS credentials.
+
+    The result is False if the installed grpcio does not expose the kind of the credentials.
+    """
     known = getattr(cygrpc, "SSLChannelCredentials", None)
     return known is not None and isinstance(getattr(credentials, "_credentials", None), known)
 
@@ -80,8 +85,8 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 def is_supported() -> bool:
     """Whether the installed grpcio has the private names of this module, and a test call works.
 
-    The test call goes to an address without a server, with a deadline that has passed. It is made only once and takes
-    about a millisecond.
+    The test call uses an address without a server, and a deadline that has already passed. The test call is made only
+    once per process and takes about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
@@ -96,32 +101,37 @@ def is_supported() -> bool:
 
 
 class CoreTransport(Transport):
-    """The calls of one channel, with unary calls on gRPC's core. Threads may share it."""
+    """Makes the calls of one channel, with unary calls directly on gRPC's core. Threads may share this object."""
 
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None], core: Any
     ) -> None:
-        """Keeps the arguments. `core` is grpcio's object for the channel in gRPC's core."""
+        """Keeps the arguments. The argument `core` is grpcio's object for the channel in gRPC's core."""
         super().__init__(channel, find_state)
-        self._core = core  # unlike the channel, it has no finalizer, so it may live until Python exits
+        # Unlike the public channel, the core channel has no finalizer, so it may live until Python exits.
+        self._core = core
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
         """Makes a unary call and returns its response, with the same errors as `Transport.send`."""
         status, message = _call(self._core, path, request, timeout, metadata)
         if code := status.code():
             details, trailing_metadata = status.details(), status.trailing_metadata()
-            # An unknown status code becomes UNKNOWN, as in the core itself.
+            # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
             raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
         return check_answer(message.message())
 
 
 def _is_plain(channel: grpc.Channel) -> bool:
-    """Whether a channel is grpcio's own. An interceptor, for example of an instrumentation, must see every call."""
+    """Whether a channel object is grpcio's own.
+
+    If an instrumentation, for example, has wrapped the channel with an interceptor, the interceptor must see every
+    call.
+    """
     return type(channel) is _channel.Channel
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
-    """Returns the state of a channel. None if the state is unknown or the channel is closed."""
+    """Returns the state of a channel. The result is None if the state is unknown or the channel is closed."""
     try:
         return None if core is None else _STATES.get(core.check_connectivity_state(False))
     except ValueError:
@@ -143,10 +153,12 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
         message,
         status,
     )
-    deadline = None if timeout is None else time.time() + timeout  # the core needs seconds since the epoch
+    # The core of gRPC needs the deadline in seconds since the epoch.
+    deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
     # The call has no host, no call credentials, and no registered method. A registered method had no effect when it was
-    # tried. grpcio uses the metadata argument only in errors. The metadata that are sent are in the operations.
+    # measured. grpcio uses the metadata argument only in errors. The metadata that the call sends are in the
+    # operations.
     context, batches = cygrpc.build_census_context(), ((operations, None),)
     core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()
     return status, message

@@ -7,17 +7,19 @@ from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 
-# Only messages of these methods can be made smaller.
+# The SDK can send smaller messages only for the reshape methods.
 _UNARY_ADVICE = 'use transfer="stream", or a client with a smaller inline_max_bytes'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
-_SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")  # the text of gRPC's core
+# This is the text of gRPC's core for a message that is too large.
+_SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 
 def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
-    """Returns the error of a call to `path`. If a message was too large, the error contains advice.
+    """Returns the error to raise for a call to `path`. If a message was too large, the returned error contains advice.
 
-    gRPC's error has no details, so the sizes are read from its text. A proxy's error with another text is unchanged.
+    gRPC's error has no details, so the sizes are read from the text of the error. If a proxy reports the error with
+    another text, the error is returned unchanged.
     """
     if not isinstance(error, LimitError) or error.reason is not Reason.MESSAGE_TOO_LARGE:
         return error
@@ -26,7 +28,7 @@ def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
         return error
     size, limit = map(int, sizes.groups())
     texts = round_size(size), round_size(limit)
-    if texts[0] == texts[1]:  # both sizes are rounded to the same text
+    if texts[0] == texts[1]:  # both sizes were rounded to the same text, so the exact bytes are shown
         texts = f"{size} bytes", f"{limit} bytes"
     advised = copy(error)
     advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}: {advice}"

@@ -1,4 +1,4 @@
-"""The settings of a client's connections, which both clients share."""
+"""The connection settings that the blocking client and the asyncio client share."""
 
 import json
 import os
@@ -28,45 +28,46 @@ from tensor_reshape.wire.methods import SERVICE
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
 # The configuration has no retryPolicy, because `retries` plans all retries. gRPC's own retries would keep each request
-# in memory until its call ends, and would use a stopped server as often as a running server. They cannot restart a
-# stream.
+# in memory until its call ends, and would use a stopped server as often as a running server. Moreover, gRPC's own
+# retries cannot restart a stream.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
-# A draining server reports NOT_SERVING. round_robin then uses the other servers before this server stops.
+# A server that is shutting down reports NOT_SERVING. The round_robin policy then uses the other servers before this
+# server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
-_FOREVER_SECONDS = 10**9  # grpc treats larger values as a deadline that has passed
-# Flow control window of a stream, in bytes that a server may send before the client reads them. The window is fixed,
-# because a window that follows the bandwidth has no useful limit and does not make streams on one machine faster.
-# Windows of 256 KiB and 512 KiB were slower by a fifth. Windows of 4 MiB and 16 MiB are equally fast. HAProxy 2.6 stops
-# a stream in both directions if this window is used up while the client sends. On a busy machine, HAProxy stopped 4 of
-# 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
+_FOREVER_SECONDS = 10**9  # gRPC treats larger timeouts as a deadline that has passed
+# The flow control window of a stream is the number of bytes that a server may send before the client reads them. The
+# window has a fixed size, because a window that follows the bandwidth has no useful limit and does not make streams on
+# one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally fast.
+# HAProxy 2.6 stops a stream in both directions if the window is used up while the client sends. On a busy machine,
+# HAProxy stopped 4 of 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
 _WINDOW_BYTES = 16 * 1024 * 1024
-# If a host acknowledges no data for this time, the host is gone and its calls are lost. A host that loses its network
-# closes no connection. The kernel of a running host acknowledges data even if its server is busy. gRPC sets this value
-# as TCP_USER_TIMEOUT together with keepalive (gRFC A18). The value is above 5 s, because an idle client reads ping
-# replies only every 5 s.
+# If a host does not acknowledge sent data for this time, gRPC treats the host as lost and its calls fail. A host that
+# loses its network cannot close its connections. The kernel of a running host acknowledges data even if its server is
+# busy. gRPC sets this value as TCP_USER_TIMEOUT together with keepalive (gRFC A18). The timeout is above 5 s, because
+# an idle client reads ping replies only every 5 s.
 _HOST_TIMEOUT_MS = 8_000
-# Time without traffic before a keepalive ping. It is the shortest time that gRPC's own clients use, and our servers
-# allow twice as many pings. Pings are sent only while a call is running. The health watch is such a call, so an idle
-# client does not ping servers without health service.
+# After this time without traffic, the client sends a keepalive ping. This is the shortest interval that gRPC's own
+# clients allow, and our servers accept twice as many pings. Pings are sent only while a call is running. A health watch
+# counts as a running call, so an idle client does not ping servers without a health service.
 _PING_AFTER_MS = 10_000
-# If a host acknowledges a ping but its server does not reply within this time, the server hangs. The time before the
-# ping and this time together are shorter than the default timeout of a call, so the call can still be sent to another
-# server.
+# If a host acknowledges a ping but its server does not reply within this time, the server hangs. The interval before
+# the ping and this timeout together are shorter than the default timeout of a call, so the call can still be sent to
+# another server.
 _PING_TIMEOUT_MS = 15_000
-# Shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are replaced one
-# after another, calls would stop waiting before the new servers are found.
+# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. With the default,
+# if servers are replaced one after another, calls would fail before the client finds the new servers.
 _LOOKUP_INTERVAL_MS = 2_000
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # the default limit of servers
+_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 
 
 class Endpoint:
-    """The settings and the state of one client, for both kinds of clients.
+    """The settings and the state of a client, for the blocking client and the asyncio client.
 
     Attributes:
         target: the target, as for `Client`.
-        credentials: TLS credentials. None means plain text.
+        credentials: TLS credentials. None means a connection in plain text.
         is_foreign: whether this process was forked from the process that created the client.
-        budget: the retry budget, shared by all calls.
+        budget: the retry budget, which all calls share.
     """
 
     def __init__(
@@ -77,35 +78,36 @@ class Endpoint:
         timeout: float,
         token: Token | None = None,
     ) -> None:
-        """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of them."""
+        """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self._timeout = choose_timeout(timeout)  # the timeout of calls without their own timeout
+        self._timeout = choose_timeout(timeout)  # this timeout applies to calls without their own timeout
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None if tracing is off
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # the value is None if tracing is off
         _endpoints.add(self)
 
     @property
     def metadata(self) -> CheckedMetadata:
-        """The metadata of a call that begins now."""
+        """Returns the metadata of a call that begins now."""
         return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
 
     def close(self) -> None:
-        """Prevents new calls and retries."""
+        """Closes the client for new calls and retries."""
         self.budget.close()
 
     def require_open(self) -> None:
-        """Checks that calls may begin.
+        """Checks that the client may begin calls.
 
         Raises:
             RuntimeError: the client was created before a fork, so its connections belong to the parent process.
             ValueError: the client is closed.
         """
-        if not self.budget.is_closed:  # one check for both causes, because it runs for every call
+        # This attribute covers both causes of a closed client, because the check runs for every call.
+        if not self.budget.is_closed:
             return
         if self.is_foreign:
             message = f"the client of {self.target} was created before this process forked: create one in each process"
@@ -119,15 +121,18 @@ class Endpoint:
         self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
-        """Returns the timeout of a call in seconds, None for no timeout. `timeout` None means the client's default."""
+        """Returns the timeout of a call in seconds, or None for no timeout.
+
+        If `timeout` is None, the client's default applies.
+        """
         return self._timeout if timeout is None else choose_timeout(timeout)
 
     def start_call(self, timeout: float | None, options: CallOptions) -> ClientContext:
-        """Starts the clock of a call and returns its context.
+        """Starts the timeout of a call and returns its context.
 
         Args:
-            timeout: seconds. None: the client's default.
-            options: the options of the call. Other keys are ignored.
+            timeout: seconds. None means the client's default.
+            options: the options of the call. Keys that are not options of a call are ignored.
 
         Raises:
             ValueError: the timeout, the metadata or the request id is invalid.
@@ -138,7 +143,7 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def pass_traces_on(self) -> None:
-        """Makes each call send the current trace.
+        """Makes each call send the current trace of the caller.
 
         Raises:
             ImportError: OpenTelemetry is not installed.
@@ -172,12 +177,12 @@ def _close_all_after_fork() -> None:
         endpoint.close_after_fork()
 
 
-if hasattr(os, "register_at_fork"):  # not available on Windows
+if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
     os.register_at_fork(after_in_child=_close_all_after_fork)
 
 
 class ChannelSettings(NamedTuple):
-    """The caller's settings for channels.
+    """The settings that the caller has chosen for channels.
 
     Attributes:
         options: channel arguments, which override those of this module.
@@ -191,25 +196,27 @@ class ChannelSettings(NamedTuple):
 
 
 def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unhealthy: bool) -> ChannelOptions:
-    """Returns channel options for load balancing and reconnection, and without a message size limit of the client.
+    """Returns channel options for load balancing and reconnection, without a message size limit.
 
     Args:
         target: the target, as for `Client`.
-        own: the caller's options, which override the others.
-        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot request the
-            health of these servers.
+        own: the caller's options, which override the options of this module.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot be used to
+            request the health of these servers.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
         ("grpc.service_config", json.dumps(config)),
-        # A server that restarts is found this soon. Each failed attempt costs one SYN packet.
+        # The client retries a lost connection after this time, so it soon finds a server that restarts. Each failed
+        # connection attempt costs one SYN packet.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 300),
         ("grpc.dns_min_time_between_resolutions_ms", _LOOKUP_INTERVAL_MS),
         ("grpc.keepalive_time_ms", _PING_AFTER_MS),
         ("grpc.keepalive_timeout_ms", _HOST_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
-        ("grpc.http2.max_pings_without_data", 0),  # by default the core sends two pings, then one a minute
+        # By default, gRPC's core sends two pings without data, and then one a minute.
+        ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.max_send_message_length", -1),
@@ -218,7 +225,7 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
         # addresses.
         *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
     ]
-    # Each option is passed only once, because gRPC does not define which of two values it uses.
+    # Each channel option is passed only once, because gRPC does not define which of two values it uses.
     return list({**dict(ours), **dict(own)}.items())
 
 
@@ -231,10 +238,10 @@ def check_settings(
         TypeError: an option name is not text, its value is not an integer, text or bytes, or the compression is
             unknown.
     """
-    checked = tuple(options)  # copied first, because an iterator can be read only once
+    checked = tuple(options)  # the options are copied before the check, because an iterator can be read only once
     for name, value in checked:
-        # Other types with `__int__`, such as floats and numpy's integers, must not reach grpcio. It would use their
-        # number as the address of a C object, and the core would read that memory.
+        # Only ints are accepted as numbers. Values with `__int__`, such as floats and numpy's integers, must not reach
+        # grpcio. grpcio would use their number as the address of a C object, and gRPC's core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
             message = f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}"
             raise TypeError(message)
@@ -259,7 +266,7 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` if it is an integer number of bytes.
+    """Returns `size` if it is an integer, as a number of bytes must be.
 
     Raises:
         TypeError: `size` is not an integer.
@@ -268,7 +275,7 @@ def check_inline_max_bytes(size: int) -> int:
 
 
 def check_chunk_bytes(size: int) -> int:
-    """Returns `size` if a message can contain that many bytes.
+    """Returns `size` if a gRPC message can contain that many bytes.
 
     Raises:
         TypeError: `size` is not an integer.

@@ -1,8 +1,8 @@
-"""Tensors as packed bytes, for element types with less than one byte.
+"""Tensors whose elements have less than one byte, as packed bytes.
 
-Use them for types that no array library has, or to avoid unpacking.
+Use these tensors for types that no array library has, or to avoid unpacking.
 
-The bytes have the layout of `docs/concepts/element-types.md`. A reshape does not change them.
+`docs/concepts/element-types.md` describes the layout of the bytes. A reshape does not change the bytes.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
 from tensor_reshape.rules.dtypes import DataType
 
-_BUFFERS_PROTOCOL = 5  # the first pickle protocol with out-of-band buffers (PEP 574)
+_BUFFERS_PROTOCOL = 5  # this is the first pickle protocol with out-of-band buffers (PEP 574)
 _Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
@@ -28,7 +28,7 @@ class PackedTensor:
     Attributes:
         data_type: the element type.
         dims: the shape.
-        data: a read-only view of the packed bytes.
+        data: a read-only view of the bytes with the packed elements.
 
     >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
     >>> client.reshape(tensor, [-1], special_zero=False).dims
@@ -40,10 +40,10 @@ class PackedTensor:
     data: memoryview
 
     def __init__(self, data_type: DataTypeLike, dims: Sequence[int], data: _Buffer) -> None:
-        """Takes any contiguous buffer.
+        """Creates a tensor from packed bytes. The data may be any contiguous buffer.
 
         Raises:
-            ValueError: elements of this type have whole bytes. Use an array instead.
+            ValueError: the elements of this type have whole bytes. Use an array for such a type.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
@@ -52,10 +52,10 @@ class PackedTensor:
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
         object.__setattr__(self, "dims", read_integers(dims, "dims"))
-        # An empty view is replaced, because it cannot be cast.
+        # An empty view is replaced by empty bytes, because an empty memoryview cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        """Supports pickling. From protocol 5 on, the bytes need not be copied."""
+        """Supports pickling. From pickle protocol 5 on, the bytes need not be copied."""
         data = PickleBuffer(self.data) if index(protocol) >= _BUFFERS_PROTOCOL else bytes(self.data)
         return type(self), (self.data_type, self.dims, data)

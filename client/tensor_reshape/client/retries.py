@@ -1,19 +1,20 @@
 """Plans when a failed call is sent again, and how often.
 
-Every method is pure, so a repeated attempt does no harm. Three limits apply:
+Every method of the service is pure, so sending a call again does no harm. Three limits apply:
 
-- The `Deadline` of the call, which includes all pauses.
-- The `RetryBudget` of the client, because retries are additional work for a server. When a call loses its server for
-  the first time, the retry does not use the budget. A server that stops loses all running calls at once, so otherwise
-  every restart would use up the budgets of the busiest clients. If the call loses a server again, the retry uses the
-  budget.
-- The patience of the call: the total time that it waits for unavailable servers.
+- The `Deadline` of the call. The time until the deadline includes all pauses.
+- The `RetryBudget` of the client. The budget limits retries, because they are additional work for a server. When a call
+  loses its server for the first time, the retry does not use the budget. When a server stops, all its running calls
+  fail at once, so otherwise every restart would use up the budgets of the busiest clients. If the call loses a server
+  again, the retry uses the budget.
+- The patience of the call, which is the total time that it waits for unavailable servers.
 
-An overloaded server returns a RetryInfo. The call is retried after that delay plus a random back-off. If the server was
-lost, the call waits until a server is connected, and sends nothing until then. A server is lost if the status of the
-call is UNAVAILABLE, CANCELLED (a stopping server received the call), or missing (a proxy ended the call).
+An overloaded server returns a RetryInfo with a delay. The call is retried after that delay plus a random back-off. If
+the server was lost, the call waits until a server is connected, and sends nothing until then. A call has lost its
+server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
+the call.
 
-This module only plans retries. `sync_calls` and `aio_calls` send and wait.
+This module only plans retries. The modules `sync_calls` and `aio_calls` send the calls and wait.
 """
 
 import random
@@ -39,49 +40,51 @@ _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
 _RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
 _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
-_MAX_DOUBLINGS = 6  # enough doublings to reach the maximum
-_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values of the examples in gRFC A6
+_MAX_DOUBLINGS = 6  # with six doublings, the pause reaches its maximum
+_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these are the values of the examples in gRFC A6
 
 
 class RetryBudget:
-    """The token bucket of gRPC's retry throttling (gRFC A6). Each client has one, which threads may share.
+    """A token bucket that limits retries, as in gRPC's retry throttling (gRFC A6).
 
-    A failure takes a token, and a successful call returns a tenth of a token. If half of the tokens or fewer are left,
-    no call is retried. An overloaded server therefore receives few retries.
+    Each client has one budget, which its threads share. A failed attempt takes a token, and a successful call returns a
+    tenth of a token. If half of the tokens or fewer are left, no call of the client is retried. An overloaded server
+    therefore receives few retries.
 
     Attributes:
         is_closed: whether the client is closed. A closed client retries no call.
     """
 
     def __init__(self) -> None:
-        """Starts with all tokens."""
-        self.is_closed = False  # set once by `close`; read without the lock
+        """Creates a budget with all tokens."""
+        self.is_closed = False  # the flag is set once by `close` and is read without the lock
         self._tokens = _MAX_TOKENS
         self._lock = Lock()  # guards the tokens
 
     def close(self) -> None:
-        """Ends all retries, so that no call outlives its client."""
+        """Ends all retries, so that no call continues after its client is closed."""
         self.is_closed = True
 
     def record_success(self) -> None:
         """Returns a tenth of a token after a successful call."""
-        if self._tokens < _MAX_TOKENS:  # checked without the lock, so that a client without failures pays nothing
+        # This check does not take the lock, so that a client without failures has no cost.
+        if self._tokens < _MAX_TOKENS:
             with self._lock:
                 self._tokens = min(self._tokens + _TOKEN_RATIO, _MAX_TOKENS)
 
     def take(self) -> bool:
-        """Takes a token for a failure. Returns whether the call may be retried."""
+        """Takes a token for a failed attempt. Returns whether the call may be retried."""
         with self._lock:
             self._tokens = max(self._tokens - 1, 0.0)
             return self._tokens > _MAX_TOKENS / 2
 
 
 class Pause(NamedTuple):
-    """The pause before the next attempt.
+    """The pause before the next attempt of a call.
 
     Attributes:
-        seconds: the time that the call always waits.
-        is_for_server: whether the call then waits for a connected server.
+        seconds: the time that the call waits in any case.
+        is_for_server: whether the call then waits until a server is connected.
     """
 
     seconds: float
@@ -89,21 +92,22 @@ class Pause(NamedTuple):
 
 
 class Attempts:
-    """The attempts of one message or stream. Only one thread or task uses this object at a time.
+    """The attempts to send one message or stream. At any time, only one thread or task uses this object.
 
     Attributes:
-        deadline: the deadline of the call, which all calls of a batch share.
+        deadline: the deadline of the call, which is the same for all calls of a batch.
     """
 
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
-        """Starts without failures. Create the object before the first attempt."""
+        """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
-        self._budget = budget  # shared by all calls of the client
-        self._failures = 0  # number of all failures, with which the back-off grows
-        self._losses = 0  # number of lost servers; the first loss does not use the budget
+        self._budget = budget  # all calls of the client share this budget
+        self._failures = 0  # this is the number of all failures, and the back-off grows with this number
+        # This is the number of times that a server was lost, and the first loss does not use the budget.
+        self._losses = 0
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
-        # The error of the previous attempt if the server was overloaded. It is a copy without a traceback, because the
-        # frames of a traceback would keep the caller's array in memory.
+        # If the server was overloaded, this is the error of the previous attempt. The stored error is a copy without a
+        # traceback, because the frames of a traceback would keep the caller's array in memory.
         self._rejection: LimitError | None = None
 
     def record_success(self) -> None:
@@ -112,18 +116,22 @@ class Attempts:
         self._budget.record_success()
 
     def record_progress(self) -> None:
-        """Records that a server has accepted the stream. After a later loss, the call has its full patience again."""
+        """Records that a server has accepted the stream.
+
+        If the server is lost later, the call again waits as long as a new call.
+        """
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
-        """Returns the pause before the next attempt. None if the call has no next attempt."""
+        """Returns the pause before the next attempt. The result is None if the call has no next attempt."""
         if isinstance(error, CallTimeoutError):
-            return None  # `choose_end` may prefer the error of the previous attempt
+            # If the result is None, the caller calls `choose_end`, which may prefer the error of the previous attempt.
+            return None
         self._rejection = None
         if self._budget.is_closed:
             return None
-        # An error with a RetryInfo is retried, even if this client does not know its reason.
+        # An error with a RetryInfo is retried, even if this client does not know the reason of the error.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
             self._rejection = copy(error)
             pause = self._plan_busy(error.retry_seconds)
@@ -136,16 +144,20 @@ class Attempts:
     def choose_end(self, error: TensorReshapeError) -> TensorReshapeError:
         """Returns the error of a call whose last attempt ended with `error`.
 
-        If the server was overloaded until the deadline, the overload error is returned instead of the timeout error. It
-        is more helpful, and the result must not depend on whether the deadline passes during an attempt or during a
-        pause.
+        If the server was overloaded until the deadline, the overload error is returned instead of the timeout error.
+        The overload error is more helpful, and the result must not depend on whether the deadline passes during an
+        attempt or during a pause.
         """
         rejection, self._rejection = self._rejection, None
         return rejection if rejection is not None and isinstance(error, CallTimeoutError) else error
 
     @contextmanager
     def wait_for_server(self) -> Iterator[float]:
-        """Yields the seconds that the call may wait. The time of the `with` block reduces the patience of the call."""
+        """Yields the number of seconds that the call may wait.
+
+        The time that the `with` block takes is subtracted from the patience of the call, which is the total time that
+        the call waits for servers.
+        """
         start = time.monotonic()
         remaining = self.deadline.remaining_seconds
         patience = max(self._patience_seconds, LEAST_TIMEOUT_SECONDS)
@@ -168,13 +180,16 @@ class Attempts:
         return pause
 
     def _draw_backoff(self) -> float:
-        """Returns a random back-off whose mean doubles, so that many clients do not retry at the same time."""
+        """Returns a random back-off whose mean doubles with each failure.
+
+        Because the back-off is random, many clients do not retry at the same time.
+        """
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
         return random.uniform(limit / 2, limit)  # noqa: S311 - not a secret
 
 
 def _is_lost(error: ServiceError) -> bool:
-    """Whether a call has lost its server. Then the status is not from the server."""
+    """Whether a call has lost its server. If so, the status of the call is not from the server."""
     is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
     return is_reset or error.code in _LOST

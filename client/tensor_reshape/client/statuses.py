@@ -1,4 +1,4 @@
-"""Conversion of a call's status to an exception."""
+"""Converts the gRPC status of a call to an exception."""
 
 from collections.abc import Collection
 
@@ -19,7 +19,7 @@ _KINDS: dict[StatusCode, type[ServiceError]] = {
 def build_error(
     code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    """Returns the exception for a status."""
+    """Returns the exception for the gRPC status of a call."""
     error = _choose_error(code, details or "", trailing_metadata)
     error.request_id = find_request_id(trailing_metadata)
     return error
@@ -28,11 +28,12 @@ def build_error(
 def _choose_error(
     code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    # The error details are decoded first, because transports and proxies send the same status codes without details.
+    # The error details are decoded before the status code, because transports and proxies send the same status codes
+    # without details.
     rejection = decode_rejection(code, trailing_metadata)
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # gRPC's own code rejects a message of this size before the server can report its limit.
+        # gRPC's own code rejects such a large message before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _KINDS.get(code, ServiceError)(text, code)

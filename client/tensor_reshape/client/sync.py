@@ -1,4 +1,4 @@
-"""The blocking client with its public methods. The module `sync_calls` makes the calls."""
+"""The blocking client and its public methods. The module `sync_calls` makes the calls of this client."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -47,7 +47,7 @@ Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamCli
 
 
 class Client(BaseClient[SyncCalls, Interceptor]):
-    """A blocking client that reshapes arrays on a server. Threads may share it.
+    """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
     `like=torch`. A method raises a `ReshapeError` if the request is rejected, `CallTimeoutError` after its timeout,
@@ -72,7 +72,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """Closes the channel."""
         self.close()
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which report the missing method themselves
+    if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept `async with`
 
         async def __aenter__(self) -> NoReturn:
             """Rejects `async with`."""
@@ -90,7 +90,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """
         self._calls.close()
         # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
-        # code that waits for it. Instead, they start and fail, because the client is closed.
+        # code that waits for it. Instead, these calls start and fail, because the client is closed.
         self._pool.shutdown(wait=False)
 
     @overload
@@ -118,12 +118,12 @@ class Client(BaseClient[SyncCalls, Interceptor]):
 
         Args:
             array: an array of numpy, torch, jax or PyArrow, or any object with DLPack, `__array_interface__`,
-                `__array__` or a buffer. It may have strides.
-            shape: the requested shape. One item may be -1, and its value is then computed.
-            special_zero: whether a 0 in `shape` copies the input dimension at its index. If False, a 0 is a dimension
-                of size 0.
+                `__array__` or a buffer. The array may have strides.
+            shape: the requested shape. One item may be -1, and the server then computes its value.
+            special_zero: whether a 0 in `shape` copies the input dimension at the same index. If False, a 0 is a
+                dimension of size 0.
             expected_shape: the output shape that you rely on, with None for a dimension of any size.
-            timeout: seconds. Default: the timeout of the client.
+            timeout: seconds. By default, the timeout of the client applies.
             **how: `like` is an array or the namespace of the framework for the output. The other options are those of
                 `Transfer`.
 
@@ -158,9 +158,10 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes DynamicReshape-1 (oneAPI Graph): like `static_reshape`, but the requested shape is an i32 array.
+        """Executes DynamicReshape-1 (oneAPI Graph).
 
-        A sequence of integers is sent as i32. An array keeps its type.
+        This is like `static_reshape`, but the requested shape is an i32 array. A sequence of integers is sent as an i32
+        array. If the requested shape is an array, its type is not changed.
 
         >>> shape = np.array([3, 2], np.int32)  # known at run time
         >>> client.dynamic_reshape(np.zeros((2, 3), np.float32), shape, special_zero=False).shape
@@ -189,12 +190,13 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes Reshape-1 (OpenVINO). The data may have any type, and the requested shape any integer type.
+        """Executes Reshape-1 (OpenVINO).
 
-        Copied dimensions are removed from both shapes before -1 is computed. For example, (4, 0, 2) with [-1, 0] and
-        special_zero=True becomes (8, 0). A sequence of integers is sent as i64. Arrays of ml_dtypes' types with less
-        than one byte are packed when they are sent and unpacked when they arrive. If you pass a `PackedTensor`, the
-        output is a `PackedTensor`.
+        The data may have any element type, and the requested shape may have any integer type. Copied dimensions are
+        removed from the input shape and the requested shape before the -1 is computed. For example, (4, 0, 2) with [-1,
+        0] and special_zero=True becomes (8, 0). A sequence of integers is sent as an i64 array. Arrays of ml_dtypes'
+        types with less than one byte are packed when they are sent and unpacked when they arrive. If you pass a
+        `PackedTensor`, the output is a `PackedTensor`.
 
         >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
         (8, 0)
@@ -216,10 +218,10 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         If both shapes are fully known, the result is exactly that of the operation.
 
         Args:
-            data_shape: the known part of the input shape. None: nothing is known.
-            shape: the known part of the requested shape. None: nothing is known.
-            special_zero: whether a 0 in `shape` copies the input dimension at its index.
-            timeout: seconds. Default: the timeout of the client.
+            data_shape: the known part of the input shape. None means that nothing is known about the input shape.
+            shape: the known part of the requested shape. None means that nothing is known about the requested shape.
+            special_zero: whether a 0 in `shape` copies the input dimension at the same index.
+            timeout: seconds. By default, the timeout of the client applies.
             **more: see `ShapeOptions` and `CallOptions`.
 
         >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
@@ -278,9 +280,9 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """Calls a method of the client on a thread: `client.submit(client.reshape, array, shape, ...)`.
 
         The returned future works with `concurrent.futures.as_completed` and similar functions. If you cancel a future
-        before a thread is free, its call is never sent. A running call ends by its own timeout, or when the client is
-        closed. The number of threads is the default of Python's executors. The timeout of a call begins when a thread
-        starts the call.
+        before a thread is free, its call is never sent. A running call ends when its own timeout passes, or when the
+        client is closed. The number of threads is the default number of Python's executors. The timeout of a call
+        begins when a thread starts the call.
 
         >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
         >>> future.result()

@@ -1,6 +1,7 @@
 """Makes the calls of the blocking client, with retries and explanations of errors.
 
-Any thread may make calls. Threads share the channel, which grpc allows, and the `RetryBudget`, which has a lock.
+Any thread may make calls with the same client. Threads share the channel, which grpc allows, and the `RetryBudget`,
+which a lock protects.
 """
 
 import time
@@ -36,7 +37,7 @@ from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
-_PAUSE_SECONDS = 0.05  # pause before the next readiness check if the server was lost during the last one
+_PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
 class _Started(NamedTuple):
@@ -48,7 +49,7 @@ class SyncCalls:
     """The calls of one client over one channel.
 
     Attributes:
-        transport: the object that makes the calls. It applies the caller's interceptors.
+        transport: the object that makes the calls. This object also applies the caller's interceptors.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings, grpc_api: GrpcApi) -> None:
@@ -60,14 +61,16 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # disables retries before the channel closes
-        # After a fork, the channel belongs to the parent process. This process has no gRPC threads that could close it.
+        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
+        # has no gRPC threads that could close the channel.
         if not self._endpoint.is_foreign:
             self.transport.close()
 
     def run(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its response, with retries."""
-        # `with context` is used only after an error, because it would cost every call a part of a microsecond.
+        # The error context is entered only after an error, because entering it would cost every call a part of a
+        # microsecond.
         try:
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
@@ -105,7 +108,7 @@ class SyncCalls:
             return self._repeat(attempt, attempts)
 
     def call_once(self, call: Call[Answer], context: ClientContext) -> Answer:
-        """Makes a call without retries. The server may have any health status."""
+        """Makes a call without retries. The server may have any health status, even NOT_SERVING."""
         # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
         with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
             try:
@@ -130,11 +133,11 @@ class SyncCalls:
     def _is_ready(self, deadline: Deadline) -> bool:
         """Waits for a server that reports SERVING.
 
-        Returns False if the deadline passed, or if the server was lost during the check.
+        The method returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
-            # This channel sends no call before a server reports SERVING, so a server that rejects the call is ready
-            # too.
+            # The channel sends no call before a server reports SERVING, so a server that rejects the health call is
+            # ready too.
             self._check_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
@@ -167,21 +170,21 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The call does not wait for a connection. If no server is connected, the call fails at once, and `retries`
-        # plans how long to wait.
+        # The attempt does not wait for a connection. If no server is connected, the attempt fails at once, and
+        # `retries` plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
     def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
-        # The call is started but not awaited, so several calls of a batch run at the same time without a thread for
-        # each.
+        # The call is started without waiting for its response, so several calls of a batch run at the same time without
+        # a thread for each.
         start, metadata = self.transport.start, self._endpoint.metadata + context.metadata
         return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
-        # The first attempt awaits the started call. Later attempts send the call again.
+        # The first attempt waits for the call that has been started. Later attempts send the request again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:
@@ -201,7 +204,10 @@ class SyncCalls:
                 return result
 
     def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt after `error`. After the last attempt, raises the error of the call."""
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
         pause = attempts.plan_pause(error)
         if pause is None:
             raise self._explain(attempts.choose_end(error)) from None
@@ -209,10 +215,11 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            raise explain_loss(error, self._endpoint.target)  # this error is more helpful than "deadline exceeded"
+            # The error of the lost server is more helpful than "deadline exceeded".
+            raise explain_loss(error, self._endpoint.target)
 
     def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server is connected. If none connects in time, the next attempt reports the cause."""
+        """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             self._check_health(seconds, wait_for_ready=True)
 
@@ -229,7 +236,10 @@ class SyncCalls:
         return explain_loss(error, self._endpoint.target)
 
     def _find_fault(self) -> str:
-        """Returns why no server is connected. Empty if a server is connected or the client was closed."""
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
         if self._endpoint.budget.is_closed:
             return ""
         state = self.transport.find_state()

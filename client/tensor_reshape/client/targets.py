@@ -1,7 +1,8 @@
-"""Targets of clients: server addresses in gRPC's notation.
+"""A target is a server address in gRPC's notation that is given to a client.
 
-Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if there is none, and
-treats `http://host:1` as a host name. Both mistakes would only appear later, when a call finds no server.
+Invariant: a target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if the address has no
+port, and treats `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call
+finds no server.
 """
 
 import re
@@ -31,7 +32,7 @@ def check_target(target: object) -> str:
 
 
 def _explain(target: str) -> str:
-    """Returns what is wrong with an address, and what to write."""
+    """Returns a text that says what is wrong with an address, and what to write instead."""
     url = _URL.fullmatch(target)
     if url is not None:
         return f"write {url[1]!r} without the scheme; for TLS, pass credentials=grpc.ssl_channel_credentials()"

@@ -1,14 +1,15 @@
 """Reads the bearer token of a client, and decides over which connections the token is sent.
 
-- A token is sent over TLS. Without TLS, a token is sent only to this machine, and only if the caller allows it. In all
-  other cases, an error is raised before a channel is created.
-- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, starts a Python
+- The client sends a token over any TLS connection. Without TLS, the client sends a token only to this machine, and only
+  if the caller allows it. In all other cases, the client raises an error before it creates a channel.
+- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, would start a Python
   thread for every call, so a small call took four times as long. Call credentials are used only if this module does not
   recognize the kind of the channel credentials. gRPC's core then sends the token over connections that it considers
   private, and fails a call over any other connection.
 - The client checks before every call whether the token file has changed, because tokens are rotated by replacing the
-  file. The check is one system call. If the file is missing or empty for a moment, the previous token stays valid.
-- A token never appears in an error or a representation.
+  file. This check of the file costs one system call. If the file is missing or empty for a moment, the previous token
+  stays valid.
+- A token never appears in the text of an error or in a `repr`.
 """
 
 import os
@@ -25,23 +26,23 @@ from tensor_reshape.runtime.addresses import is_local
 AUTHORIZATION_KEY = "authorization"
 """The metadata key of the token."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the syntax of RFC 6750
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax of a token
 
 
 class Token:
-    """A token as metadata of calls. Threads may share it."""
+    """A bearer token in the form of call metadata. Threads may share this object."""
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError if the text is not a token."""
+        """Raises ValueError if the text is not a valid token."""
         self._pair = _build_pair(text)
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata for a new call."""
+        """Returns the metadata with the token for a new call."""
         return self._pair
 
 
 class FileToken(Token):
-    """A token that is read again whenever its file has changed."""
+    """A token from a file, which is read again whenever the file has changed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads the file.
@@ -55,23 +56,26 @@ class FileToken(Token):
         super().__init__(self._read())
 
     def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata for a new call."""
-        with suppress(OSError, ValueError):  # while the file is being replaced, the previous token stays valid
+        """Returns the metadata with the token for a new call."""
+        with suppress(OSError, ValueError):  # while the token file is being replaced, the previous token stays valid
             version = self._find_version()
             if version != self._version:
-                # If the file changes between the check and the read, the stored version is too old. Then the next call
-                # reads the file again.
+                # If the token file changes between the version check and the read, the stored version is too old. In
+                # that case, the next call reads the token file again.
                 self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 
     def _read(self) -> str:
-        # Invalid bytes are replaced, because the text of a decoding error would contain the token.
+        # Invalid bytes in the token file are replaced, because the text of a decoding error would contain the token.
         return self._path.read_text("ascii", "replace")
 
     def _find_version(self) -> tuple[int, ...]:
-        """Returns a value that changes when the file is written or replaced, or a symbolic link points elsewhere."""
+        """Returns a value that changes when the file is written or replaced.
+
+        The value also changes when a symbolic link is changed to another file.
+        """
         found = self._path.stat()
-        # The value includes the time of the inode change, because a program that copies the file may keep the
+        # The file version includes the time of the inode change, because a program that copies the file may keep the
         # modification time.
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
@@ -80,9 +84,9 @@ class Authorization(NamedTuple):
     """How a client authenticates.
 
     Attributes:
-        credentials: the channel credentials. None means plain text.
-        token: the token for the metadata of each call. None if the client has no token, or if gRPC's core adds the
-            token.
+        credentials: the channel credentials. None means a connection in plain text.
+        token: the token for the metadata of each call. The value is None if the client has no token, or if gRPC's core
+            adds the token.
     """
 
     credentials: grpc.ChannelCredentials | None
@@ -97,18 +101,19 @@ def authorize(
     *,
     allow_plaintext: bool,
 ) -> Authorization:
-    """Returns how a client of `target` authenticates.
+    """Returns the credentials and the token with which a client of `target` authenticates.
 
     Args:
         target: the target, as for `Client`.
-        credentials: channel credentials. None means plain text.
+        credentials: channel credentials. None means a connection in plain text.
         token: the token.
         token_file: the file with the token.
         allow_plaintext: whether the token may be sent in plain text to this machine.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the token is invalid, both a token and a file are given, or the token would be sent in plain text.
+        ValueError: the token is invalid, the caller has passed both a token and a file, or the token would be sent in
+            plain text.
     """
     given = _read_token(token, token_file)
     if given is None or (credentials is None and allow_plaintext and is_local(target)):
@@ -135,19 +140,19 @@ def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) ->
 
 
 class _TokenPlugin(grpc.AuthMetadataPlugin):
-    """Passes the token to gRPC for each call."""
+    """A plugin that passes the token to gRPC for each call."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
-        """Called by grpcio, on a new thread for each call."""
+        """Passes the token to gRPC; grpcio calls this method on a new thread for each call."""
         del context
         callback((self._token.read_pair(),), None)
 
 
 def _build_pair(text: str) -> tuple[str, str]:
-    token = text.strip()  # removes the line end of a file
+    token = text.strip()  # `strip` removes the line break at the end of a token file
     if not _TOKEN.fullmatch(token):
         message = "not a valid token: use letters, digits and -._~+/, optionally with = at the end"
         raise ValueError(message)

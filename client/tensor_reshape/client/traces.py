@@ -1,6 +1,6 @@
 """Reads the current OpenTelemetry span as W3C Trace Context.
 
-A call belongs to the trace of its caller. If there is no current trace, the call sends no trace.
+A call belongs to the trace of its caller. If there is no current span, the call sends no trace.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         ImportError: OpenTelemetry is not installed.
     """
     try:
-        # OpenTelemetry is imported here, because it is optional and slow to import.
+        # OpenTelemetry is imported only when it is used, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
         message = "tracing=True needs OpenTelemetry: install tensor-reshape[tracing]"

@@ -1,10 +1,11 @@
-"""Transfers the elements of one call inline, as a stream or as a view, and provides the output array.
+"""Transfers the elements of a call in one message, as a stream or as a view, and provides the output array.
 
 Invariants:
 
-- An output is read-only for any size and transfer, unless the caller requests a writable output. The caller does this
-  with `writable`, with `out`, or with `like` for a framework whose arrays are always writable.
-- An output shares no memory with the caller's arrays, except with `out` and with the transfer "view".
+- For any size and transfer mode, an output array is read-only unless the caller requests a writable output. A caller
+  requests a writable output with `writable`, with `out`, or with `like` for a framework whose arrays are always
+  writable.
+- An output shares memory with the caller's arrays only with `out` and with the transfer mode "view".
 - Contradictory options are rejected before anything is sent.
 """
 
@@ -46,8 +47,8 @@ Way = Literal["auto", "inline", "stream", "view"]
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
-_ALIGNMENT_BYTES = 64  # the size of a cache line, and the alignment that jax needs to use memory without a copy
-# the arguments of the operations, which are not options
+_ALIGNMENT_BYTES = 64  # a cache line has this size, and jax needs this alignment to use memory without a copy
+# These keywords are arguments of the operations, so they are not client options.
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
 
@@ -55,18 +56,20 @@ class Transfer(CallOptions, total=False):
     """Options of every operation in addition to its own arguments: the transfer of the elements, and all `CallOptions`.
 
     Attributes:
-        transfer: "inline": one message in each direction. "stream": chunks in both directions at the same time, for any
-            size. "view": no elements are sent; the server infers the shape, and the SDK applies it to your own array.
-            "auto" (default): inline up to the client's `inline_max_bytes`, otherwise a stream.
-        copy: decides what the transfer "view" does if the strides of the array do not allow a view. "if_needed"
+        transfer: "inline" sends one message in each direction. "stream" sends chunks in both directions at the same
+            time, for tensors of any size. "view" sends no elements; the server infers the shape, and the SDK applies it
+            to your own array. "auto" (default) means "inline" up to the client's `inline_max_bytes`, and "stream"
+            above.
+        copy: decides what the transfer mode "view" does if the strides of the array do not allow a view. "if_needed"
             (default) copies the array, and "never" raises VIEW_IMPOSSIBLE.
         out: the array for the output, which is also returned: a numpy array or torch tensor that is writable,
-            row-major, and has the type and shape of the output. Not available with a `PackedTensor`.
-        writable: whether the output must be writable. Default: read-only. This copies an inline output, but not the
-            output of a stream. With "view", the output shares the memory of your own array.
-        progress: a function that gets the number of bytes that have arrived, and the total. After a lost stream, the
-            number starts from 0 again. An exception in the function ends the call. Elements with less than one byte
-            count with their packed size.
+            row-major, and has the type and shape of the output. This option is not available with a `PackedTensor`.
+        writable: whether the output must be writable. Default: read-only. With this option, the SDK copies an inline
+            output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
+            own array.
+        progress: a function that is called with the number of bytes that have arrived, and the total. If a stream is
+            lost and sent again, the number starts from 0 again. An exception in the function ends the call. Elements of
+            a packed type count with their packed size.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -81,7 +84,7 @@ class Transfer(CallOptions, total=False):
 
 
 class Handover(Transfer, total=False):
-    """All options of `Transfer`, and the framework of the output.
+    """All options of `Transfer`, and the option that selects the framework of the output.
 
     Attributes:
         like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
@@ -96,10 +99,10 @@ class ReshapeOptions(Transfer, total=False):
     """All keyword options of an operation except `like`, which decides the type of the output.
 
     Attributes:
-        special_zero: whether a 0 in the requested shape copies the input dimension at its index. If False, a 0 is a
-            dimension of size 0.
+        special_zero: whether a 0 in the requested shape copies the input dimension at the same index. If False, a 0 is
+            a dimension of size 0.
         expected_shape: the output shape that you rely on, with None for a dimension of any size.
-        timeout: seconds. Default: the timeout of the client.
+        timeout: seconds. By default, the timeout of the client applies.
     """
 
     special_zero: Required[bool]
@@ -115,7 +118,7 @@ class Delivery:
     """
 
     def __init__(self, plan: Plan, how: Handover, inline_max_bytes: int) -> None:
-        """Decides how the elements of `plan` are transferred.
+        """Decides how the elements of the planned call are transferred.
 
         Raises:
             TypeError: `how` has an unknown key, or the framework of `like` does not have the element type.
@@ -137,14 +140,14 @@ class Delivery:
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Output:
-        """Returns the caller's result for an output that arrived in one message."""
+        """Converts an output that arrived in one message to the result for the caller."""
         if self._out is not None:
             self._out[...] = output  # only an inline output is copied, because a stream writes into `out` directly
         self.report(self._plan.dense_bytes, self._plan.dense_bytes)
         return self.hand_over(output)
 
     def hand_over(self, output: Array) -> Output:
-        """Returns the caller's result for a complete output.
+        """Converts a complete output to the result for the caller.
 
         Raises:
             ValueError: the output must be a view, but would need a copy.
@@ -154,19 +157,21 @@ class Delivery:
         if self._needs_copy(output):
             output = self._copy_output(output)
         if not self._is_writable:
-            # This changes only this array object. If it is a view of the caller's array, that array stays writable.
+            # Only this array object becomes read-only. If it is a view of the caller's array, the caller's array stays
+            # writable.
             output.flags.writeable = False
         return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
 
     def view(self, dims: InferredShape) -> Output:
-        """Returns the caller's array with the shape that the server inferred. The bytes are unchanged.
+        """Returns the caller's array with the shape that the server has inferred. The bytes of the array are unchanged.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
-            ValueError: the same without a reason code, if a copy would be needed for another cause than the strides.
-            ResponseError: the server's shape differs from that of the rules, or numpy cannot represent it.
+            ValueError: a copy would be needed, although the strides would allow a view, and `copy` is "never".
+            ResponseError: the server's shape differs from the shape that the local rules infer, or numpy cannot
+                represent it.
         """
-        if dims != self._plan.dims:  # for example because a server of another version has other rules
+        if dims != self._plan.dims:  # the dims differ, for example, if a server of another version has other rules
             message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
@@ -178,7 +183,7 @@ class Delivery:
         return self.hand_over(viewed)
 
     def make_output(self) -> Array:
-        """Returns the array that a stream fills.
+        """Returns the array that the chunks of a stream fill.
 
         Raises:
             ResponseError: numpy cannot represent the output.
@@ -215,9 +220,9 @@ class Delivery:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # With the transfer "view", the output shares the memory of the caller's array. This array may have another byte
-        # order, negative strides, or gaps that are not whole elements. The caller may also write to it while jax uses
-        # it.
+        # With the transfer mode "view", the output shares the memory of the caller's array. The caller's array may have
+        # another byte order, negative strides, or gaps that are not whole elements. The caller may also write to the
+        # array while jax uses it.
         is_plain = output.dtype.isnative and all(
             stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
         )
@@ -231,7 +236,7 @@ class Delivery:
         return output.astype(dtype, order="C")
 
     def _find_contradiction(self, how: Handover) -> str:
-        """Returns a message about contradictory options. Empty if the options are consistent."""
+        """Returns a message if options contradict each other. The message is empty if the options are consistent."""
         framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
         if self.way not in _WAYS or self._copy not in _COPIES:
             return f"transfer must be one of {', '.join(_WAYS)}, and copy must be one of {', '.join(_COPIES)}"
@@ -261,27 +266,28 @@ class Delivery:
         if out is None:
             return True
         right = out.dtype == self._dtype and out.shape == self._plan.dims
-        return right and out.flags.c_contiguous and out.flags.writeable  # only contiguous memory can be filled as bytes
+        # The output must be contiguous, because only contiguous memory can be filled as bytes.
+        return right and out.flags.c_contiguous and out.flags.writeable
 
 
 class StreamTransfer:
     """The state of one StreamReshape call, which transfers one tensor. It does no I/O.
 
     Attributes:
-        begin: the first message. The chunks follow when the server has accepted it.
+        begin: the first message. The chunks are sent after the server has accepted the first message.
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
-        """Prepares the call. A strided array is copied into contiguous memory once."""
+        """Prepares the call. If the array has strides, its elements are copied into contiguous memory once."""
         self._plan = plan
         self._delivery = delivery
         self._chunk_bytes = chunk_bytes
         self.output = delivery.make_output()
         self.accepted = False
-        # Arriving output must not overwrite input that is not sent yet. If both arrays begin at the same address, each
-        # output chunk overwrites only its own input, which has been sent.
+        # Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and
+        # output arrays begin at the same address, each output chunk overwrites only its own input, which has been sent.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
@@ -291,8 +297,9 @@ class StreamTransfer:
         self._arrived = 0
 
     def build_chunks(self) -> Iterator[bytes]:
-        """Yields the messages with the elements."""
-        # The messages are created one at a time, because all of them together would need as much memory as the tensor.
+        """Yields the stream messages with the elements."""
+        # The chunk messages are created one at a time, because all of them together would need as much memory as the
+        # tensor.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
@@ -301,7 +308,7 @@ class StreamTransfer:
         """Processes a response message.
 
         Raises:
-            ResponseError: the message is not the expected message.
+            ResponseError: the received message is not the expected message.
         """
         message = decode_answer(decode_stream_response, raw)
         if isinstance(message, Chunk):
@@ -328,21 +335,21 @@ class StreamTransfer:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        # The elements are copied only here.
+        # No other step copies the elements.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 
     def _find_place(self, offset: int) -> int:
-        """Converts a byte offset in the transferred elements to an offset in memory."""
-        # In memory, numpy uses a whole byte for each element of a packed type. A transferred byte has `group_items`
-        # elements.
+        """Converts a byte offset in the message to an offset in memory."""
+        # In memory, numpy uses a whole byte for each element of a packed type such as int4. A byte of the message
+        # contains `group_items` packed elements.
         return offset * self._plan.memory_type.group_items
 
 
 def _read_out(out: object) -> Array | None:
     if out is None:
         return None
-    # Other objects are rejected, because their conversion might copy them.
+    # `out` must be a numpy array or a torch tensor, because the conversion of other objects might copy them.
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
         message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
         raise ValueError(message)
@@ -350,7 +357,7 @@ def _read_out(out: object) -> Array | None:
 
 
 def _is_frozen(array: Array) -> bool:
-    """Whether the memory of an array is read-only, also through every other array."""
+    """Whether the memory of an array is read-only, even through every other array with this memory."""
     root: object = array
     while isinstance(root, np.ndarray) and not root.flags.writeable:
         root = root.base
@@ -359,7 +366,9 @@ def _is_frozen(array: Array) -> bool:
 
 
 def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Returns an uninitialised array with an alignment that frameworks accept. The caller must write every byte.
+    """Returns an uninitialised array with an alignment that frameworks accept.
+
+    The caller must write to every byte of the array.
 
     Raises:
         ValueError: numpy cannot represent the shape.

@@ -1,15 +1,14 @@
-"""The calls of one channel through grpcio's public API, with errors of this package.
+"""Makes the calls of a channel through grpcio's public API, and raises the errors of this package.
 
-Invariant: when a process exits, the main thread finalizes no object of grpcio. Such finalizers take locks. grpcio's own
-threads are daemon threads, which Python stops at any point during the exit. A lock that such a thread holds is never
-released, so a finalizer that waits for it would hang the process.
+Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. Such finalizers take locks.
+grpcio's own threads are daemon threads, which Python stops at any point during the exit. If Python stops such a thread
+while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
-- `_close_all` closes all open channels while all threads still run, and `close` drops the channel.
-- A call object is dropped when the call is over. No error refers to a call object, neither by its context nor by the
-  frames of its traceback. An error and its traceback often form a cycle, which the garbage collector may free on the
-  main thread.
-- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends a fifth of a
-  second late.
+- At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
+- The client drops a grpcio call object when the call is over. No error refers to a grpcio call object, neither by its
+  context nor by the frames of its traceback. An error and its traceback often form a reference cycle, which the garbage
+  collector may free on the main thread.
+- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends 0.2 s late.
 """
 
 import atexit
@@ -36,11 +35,11 @@ _Begun = TypeVar("_Begun")
 
 
 def _do_nothing() -> None:
-    """Replaces `close` and `find_state` of a closed channel."""
+    """Replaces the methods `close` and `find_state` of a closed channel."""
 
 
 class Transport:
-    """The calls of one channel. Threads may share it.
+    """Makes the calls of one channel. Threads may share this object.
 
     Attributes:
         find_state: a function that returns the state of the channel, or None if the state is unknown.
@@ -49,10 +48,10 @@ class Transport:
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None] = _do_nothing
     ) -> None:
-        """Keeps the channel. When it is closed, no other object may refer to it, including `find_state`."""
+        """Keeps the channel. When the channel is closed, no other object may refer to it, including `find_state`."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
-            channel.unary_unary  # creating a method takes several microseconds
+            channel.unary_unary  # creating a method object takes several microseconds, so `cache` keeps the objects
         )
         self._find_stream: Callable[[str], grpc.StreamStreamMultiCallable[bytes, bytes]] = channel.stream_stream
         self._close_channel: Callable[[], None] = channel.close
@@ -87,8 +86,8 @@ class Transport:
         """Starts a unary call.
 
         Raises:
-            ServiceError: no thread could be created. The call was not started on the main thread instead, because a
-                signal could interrupt it halfway.
+            ServiceError: no thread could be created. In this case, the call is not started on the main thread, because
+                a signal could interrupt the start halfway.
             ValueError: the channel is closed.
         """
         return StartedCall(_begin(partial(self._find_unary(path).future, request, timeout, metadata)))
@@ -101,8 +100,8 @@ class Transport:
         Closing the generator cancels the call if it is still running.
 
         Args:
-            transfer: the transfer. The caller must pass each yielded message to it at once, because the elements are
-                sent only if `transfer.accepted` is set.
+            transfer: the transfer. The caller must pass each yielded message to `transfer` at once, because the
+                elements are sent only if `transfer.accepted` is set.
             timeout: seconds. None: no timeout.
             metadata: metadata of the call.
 
@@ -110,8 +109,8 @@ class Transport:
             TensorReshapeError: the call failed, or could not be started as in `start`.
             ValueError: the channel is closed.
         """
-        # The queue gets an item when the first response arrives, which accepts the elements. It is not an Event,
-        # because a signal handler that raises could leave the lock of an Event held.
+        # The queue gets an item when the first response arrives, because this response accepts the elements. A queue is
+        # used instead of an Event, because a signal handler that raises could leave the lock of an Event locked.
         answered = SimpleQueue[None]()
         try:
             requests = _build_requests(transfer, answered)
@@ -123,21 +122,21 @@ class Transport:
                     yield raw
                     answered.put(None)
             finally:
-                call.cancel()  # no effect if the call has ended
+                call.cancel()  # `cancel` has no effect if the call has ended
                 del call
         finally:
-            answered.put(None)  # otherwise grpcio's sending thread would wait forever
+            answered.put(None)  # without this item, grpcio's sending thread would wait forever
 
 
 class StartedCall:
     """A running unary call."""
 
     def __init__(self, future: "grpc.Future[bytes]") -> None:
-        """Keeps the call until it is over."""
+        """Stores the call until it is over."""
         self._futures = [future]
 
     def finish(self) -> bytes:
-        """Waits for the end of the call and returns its response. It can be called only once.
+        """Waits for the end of the call and returns its response. This method can be called only once.
 
         Raises:
             TensorReshapeError: the call failed.
@@ -160,7 +159,10 @@ def _explain_one(send: Callable[[], bytes]) -> bytes:
 
 
 def _explain_error(error: grpc.RpcError) -> TensorReshapeError:
-    """Returns this package's exception for grpcio's. It has no traceback, because that could refer to the call."""
+    """Converts an exception of grpcio to an exception of this package.
+
+    The returned exception has no traceback, because a traceback could refer to the call.
+    """
     metadata = error.with_traceback(None).trailing_metadata() or ()
     return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # these are pairs
 
@@ -169,7 +171,7 @@ def check_answer(raw: bytes | None) -> bytes:
     """Returns the response message of a call.
 
     Raises:
-        ResponseError: the call succeeded without a message. grpcio does not check that.
+        ResponseError: the call succeeded without a message. grpcio does not check whether there is a message.
     """
     if raw is None:
         message = "the server ended the call without a response"
@@ -178,19 +180,21 @@ def check_answer(raw: bytes | None) -> bytes:
 
 
 def _begin(begin: Callable[[], _Begun]) -> _Begun:
-    """Begins a call on a thread that no signal handler interrupts.
+    """Begins a call on a separate thread, which no signal handler interrupts.
 
     A thread of grpcio waits for the events of the call. Python runs signal handlers on the main thread, between any two
-    steps. If a handler raised while the call begins, no thread would wait for its events, and closing the channel would
-    hang. The call therefore begins on another thread. If the main thread is interrupted during this time, the call runs
-    until its deadline or until the channel is closed.
+    steps. If a signal handler raised an exception while the call begins, no thread would wait for its events, and
+    closing the channel would hang. The call therefore begins on another thread. If the main thread is interrupted while
+    the other thread begins the call, the call runs until its deadline or until the channel is closed.
     """
     if threading.current_thread() is not threading.main_thread():
         return begin()
-    # A new thread takes 0.1 ms. This is short, because these calls transfer thousands of queries or megabytes.
+    # Starting a thread takes 0.1 ms. This time does not matter, because these calls transfer thousands of queries or
+    # megabytes.
     with ThreadPoolExecutor(1) as other:
         try:
-            begun = other.submit(copy_context().run, begin)  # a tracer may need the caller's context
+            # The thread runs in a copy of the caller's context, because a tracer may need it.
+            begun = other.submit(copy_context().run, begin)
         except RuntimeError as error:
             message = f"the call could not start: {error}"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
@@ -201,12 +205,15 @@ def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> It
     """Yields the messages to send. A thread of grpcio runs this generator."""
     yield transfer.begin
     answered.get()
-    if transfer.accepted:  # the queue also gets an item when the call ends
+    if transfer.accepted:  # the queue also gets an item when the call ends, so acceptance is checked separately
         yield from transfer.build_chunks()
 
 
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields the received messages. Errors of gRPC become errors of this package; other exceptions are unchanged."""
+    """Yields the received messages.
+
+    Errors of gRPC are converted to errors of this package; other exceptions are unchanged.
+    """
     try:
         yield from call
     except grpc.RpcError as error:
@@ -226,7 +233,7 @@ def _reject(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    for _ in range(len(_open)):  # a fixed number, because other threads may still open clients
+    for _ in range(len(_open)):  # the number of iterations is fixed, because other threads may still open clients
         try:
             transport = _open.pop()
         except KeyError:
@@ -235,6 +242,6 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):  # not available on Windows
-    # A child process has the parent's channels, but not the threads that could close them.
+if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
+    # A forked child process has the parent's channels, but not the threads that could close them.
     os.register_at_fork(after_in_child=_open.clear)

@@ -1,9 +1,12 @@
-"""Batches of queries. An item is independent, or uses the output of an earlier item as its data.
+"""Batches of queries.
 
-A batch has one step budget, and each item adds the same number of steps to the budget. If a batch contains many hard
-items, later results may have wider ranges, but are never wrong. If an item uses an earlier output, the copied shape
-costs additional steps. Such a reference takes only a few bytes of the request, so the size of the request does not
-limit the copied shapes. The item is rejected if too few steps are left.
+An item of a batch is an independent query, or a query whose data is the output of an earlier item.
+
+All items of a batch share one step budget, and each item adds the same number of steps to the budget. If a batch
+contains many hard items, later results may have wider ranges than necessary, but are never wrong. If an item uses an
+earlier output as its data, the copied shape costs additional steps. A reference to an earlier output takes only a few
+bytes of the request, so the size of the request does not limit the copied shapes. The item is rejected if too few steps
+are left for the copied shape.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,16 +29,18 @@ ITEM_STEPS = 64
 RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
 
-_LINK_STEPS = 8  # the cost of a linked dim that is not a number, and of each symbol in such a dim
+# If an item uses an earlier output, each dim that is not a number costs this many steps, and so does each of its
+# symbols.
+_LINK_STEPS = 8
 
 
 class BatchItem(NamedTuple):
-    """One query of a batch.
+    """One item of a batch, which is a query.
 
     Attributes:
         request: the query.
-        data_from: the index of the earlier item whose output is the data of this query. None: the query has data of its
-            own.
+        data_from: the index of the earlier item whose output is the data of this query. None means that the query
+            contains its own data shape.
     """
 
     request: ShapeRequest
@@ -50,16 +55,17 @@ def answer_batch(
     Args:
         items: the items of the batch. An item that could not be read is already an error.
         limits: the limits of the server.
-        report: the function that handles a bug in an item. None: the exception of the bug is raised.
+        report: the function that handles a bug in an item. None means that the exception of the bug is raised.
     """
     outputs: list[_Output | None] = []
     budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
-        # An item may not spend more steps than a single query, even if earlier items did not use all their steps.
+        # An item of a batch may not use more steps than a single query, even if earlier items did not use all their
+        # steps.
         budget.left = granted = min(steps, MAX_STEPS)
         answer, output = _answer_item(item, outputs, limits, budget, report)
-        steps -= granted - budget.left  # `budget.left` is negative if the last step exceeded the budget
+        steps -= granted - budget.left  # the value of `budget.left` is negative if the last step exceeded the budget
         outputs.append(output)
         yield answer
 
@@ -90,7 +96,7 @@ def answer_light_batch(
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
-    """Returns the error for an item whose query met a bug. The error contains no details of the bug.
+    """Returns the error for an item whose query met a bug in the rules. The error contains no details of the bug.
 
     Raises:
         Exception: the exception of the bug, if `report` is None.
@@ -102,7 +108,7 @@ def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
 
 
 class _Output(NamedTuple):
-    """The part of a result that a later item can use as its data."""
+    """The parts of a result that a later item can use as its data."""
 
     dims: Sequence[AnyDim] | None
     data_type: DataType | None
@@ -145,12 +151,12 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
-    # A reference to an earlier output takes only a few bytes. If such a reference cost no steps, thousands of short
-    # items could each request the largest shape.
+    # In a message, a reference to the output of an earlier item takes only a few bytes. If such a reference cost no
+    # steps, thousands of short items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
-    # If the item has its own data type, that type is used, because the caller wants the server to check it.
+    # If the item has its own data type, that type is used, because the server must check it for the caller.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

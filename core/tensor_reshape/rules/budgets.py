@@ -1,8 +1,8 @@
-"""Step budgets: limits of the work of a search, in steps instead of seconds.
+"""A step budget limits the work of a search. The limit is a number of steps, not of seconds.
 
-A search that has used all its steps returns the ranges that it has found so far. These ranges may be wider than
-necessary, but they are never wrong. Steps are the same on every machine, so results do not depend on the speed of the
-machine.
+If a search has used all its steps, it returns the ranges that it has found so far. These ranges may be wider than
+necessary, but they are never wrong. The number of steps is the same on every machine, so results do not depend on the
+speed of the machine.
 """
 
 from collections.abc import Iterator
@@ -13,24 +13,26 @@ MAX_STEPS = 4000
 
 
 class StepBudget:
-    """The remaining steps of one query, or of the items of a batch one after another. Only one thread uses a budget.
+    """The remaining steps for one query, or for the items of a batch one after another.
+
+    Only one thread uses a given budget.
 
     Attributes:
-        left: the remaining steps; negative if the last `spend` needed more steps than remained.
+        left: the remaining steps; negative if the last call of `spend` needed more steps than remained.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Creates a budget of `steps` steps."""
+        """Creates a budget with the given number of steps."""
         self.left = steps
 
     def spend(self, steps: int) -> bool:
-        """Subtracts `steps` from the remaining steps. Returns whether enough steps remained."""
+        """Subtracts `steps` from the remaining steps. Returns whether the remaining steps were sufficient."""
         self.left -= steps
         return self.left >= 0
 
     @contextmanager
     def hold(self, others: int) -> Iterator[None]:
-        """Keeps steps for later users of the budget during the `with` block.
+        """During the `with` block, keeps some of the steps for later users of the budget.
 
         The remaining steps are divided equally between the block and the `others` later users.
         """
@@ -38,5 +40,6 @@ class StepBudget:
         self.left -= held
         try:
             yield
-        finally:  # after a bug, a batch continues with the next query and the same budget
+        # After an unexpected exception in one query, the batch continues with the next query and the same budget.
+        finally:
             self.left += held

@@ -1,6 +1,6 @@
-"""Dims that may be partially known: an interval, a symbol, an expression of symbols, or unknown.
+"""A dim may be partially known: it may be an interval, a symbol, an expression of symbols, or unknown.
 
-A dim is an `int`, a `Dim`, or None if nothing is known.
+In Python, a dim is an `int`, a `Dim`, or None if nothing is known.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
     Attributes:
         min: the lower end, at least 0.
-        max: the upper end. None: the range has no upper end.
+        max: the upper end. None means that the range has no upper end.
 
     >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
     (True, Interval(min=4, max=8))
@@ -66,7 +66,7 @@ class Symbol(NamedTuple):
     """A named dim. If two dims of a query have the same name, they have the same value.
 
     Attributes:
-        name: the name, as the caller wrote it.
+        name: the name in the spelling of the caller.
         bounds: the range of the symbol.
 
     >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
@@ -78,13 +78,13 @@ class Symbol(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """The symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
+    """A symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
 
     Attributes:
         coefficient: the numeric factor, at least 1.
-        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power.
+        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power of it.
         divisor: the numeric divisor, at least 1.
-        divisors: the symbols that are divided by, in the same form as `factors`. The values of these symbols are not 0.
+        divisors: the symbols in the divisor, in the same form as `factors`. The values of these symbols are never 0.
 
     >>> str(Expression(4, (Symbol("C"),), 2))
     '4*C/2'
@@ -96,7 +96,7 @@ class Expression(NamedTuple):
     divisors: tuple[Symbol, ...] = ()
 
     def __str__(self) -> str:
-        """The expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
+        """Returns the expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
         if self.symbol is not None:
             return write_name(self.symbol.name)
         above, below = _list_parts(self.coefficient, self.factors), _list_parts(self.divisor, self.divisors)
@@ -106,7 +106,7 @@ class Expression(NamedTuple):
 
     @property
     def symbol(self) -> Symbol | None:
-        """The symbol, if the expression consists of one symbol only; otherwise None."""
+        """The only symbol of the expression, if the expression consists of a single symbol; otherwise None."""
         is_single = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
         return self.factors[0] if is_single else None
 
@@ -116,7 +116,7 @@ class Dim(NamedTuple):
 
     Attributes:
         bounds: the range of the dim.
-        expression: the symbolic expression of the dim. None: the dim has no name.
+        expression: the symbolic expression of the dim. None means that the dim has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
     >>> dim.bounds, str(dim)
@@ -127,7 +127,7 @@ class Dim(NamedTuple):
     expression: Expression | None = None
 
     def __str__(self) -> str:
-        """The dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
+        """Returns the dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
         if self.expression is not None:
             return str(self.expression)
         return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
@@ -137,15 +137,15 @@ AnyDim: TypeAlias = int | Dim | None
 
 
 def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
-    """Returns a dim with a name and with bounds."""
+    """Returns a dim that has both a name and bounds."""
     bounds = Interval(low, high)
     return Dim(bounds, Expression(1, (Symbol(name, bounds),)))
 
 
 def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
     """Returns the simplest dim with these bounds: a number if the bounds allow only one value."""
-    # No dim exceeds MAX_DIM, so an upper bound of MAX_DIM adds no information and is always written as None. If both
-    # bounds are MAX_DIM, the dim is a number like any other.
+    # No dim exceeds MAX_DIM, so an upper bound of MAX_DIM adds no information and is always stored as None. If the
+    # lower and the upper bound are both MAX_DIM, the dim is a number like any other.
     low, high = bounds
     if high is not None and high >= MAX_DIM:
         high = high if low == high else None
@@ -158,8 +158,9 @@ def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
 
 def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
     """Returns a dim with these bounds. If the expression is a single symbol, the symbol gets the same bounds."""
-    # Such a dim and its symbol have the same value, and a message has only one field for the bounds of both. If their
-    # bounds differed, the encoder would send the intersection, and the decoded dim would differ from the sent dim.
+    # A dim that is a single symbol has the same value as the symbol, and a message has only one field for the bounds of
+    # both. If the bounds of the dim and its symbol differed, the encoder would send the intersection, and the decoded
+    # dim would differ from the sent dim.
     symbol = None if expression is None else expression.symbol
     if symbol is not None and symbol.bounds != bounds:
         expression = Expression(1, (Symbol(symbol.name, bounds),))
@@ -169,7 +170,7 @@ def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
 def make_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression:
-    """Returns an expression and orders its symbols by name. The caller must have cancelled common factors."""
+    """Returns an expression and orders its symbols by name. The caller must already have cancelled common factors."""
     return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
@@ -183,8 +184,8 @@ def make_legal_expression(
 
 
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
-    # The order depends on the names only. If it depended on bounds as well, narrowed bounds would change the order in
-    # the result.
+    # The order of the symbols depends only on their names. If the order depended on bounds as well, narrowed bounds
+    # would change the order in the result.
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
@@ -196,9 +197,9 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
-    """Whether every dim is a number."""
-    # Only the exact type int is accepted. A bool is not a dim, and a subclass of int may define comparisons
-    # differently. Every query calls this function, so it uses no Python loop, which would be slower.
+    """Whether every dim of a shape is a number."""
+    # Only dims of the exact type int are accepted. A bool is not a dim, and a subclass of int may define comparisons
+    # differently. Every query calls this function, so the function uses no Python loop, which would be slower.
     return dims is not None and _INT.issuperset(map(type, dims))
 
 
@@ -209,7 +210,7 @@ def find_name(dim: AnyDim) -> str | None:
 
 
 def format_dims(dims: Sequence[AnyDim] | None) -> str:
-    """Returns a shape in the usual notation: `[N, 4*C, 2..8, ?]`; `[...]` if its rank is unknown."""
+    """Returns a shape in the usual notation: `[N, 4*C, 2..8, ?]`, or `[...]` if its rank is unknown."""
     if dims is None:
         return "[...]"
     return format_value([format_dim(dim) for dim in dims])
@@ -228,7 +229,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
             known *= dim
         else:
             name = find_name(dim)
-            # A dim is enclosed in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
+            # A dim is written in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
             text = "?" if dim is None else f"({dim})"
             others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
@@ -255,13 +256,13 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        # Most dims are valid numbers or None. Such dims are checked here, without a function call.
+        # Most dims are valid numbers or None. Such simple dims are checked here, without a function call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 
 
 def check_symbols(dims: Iterable[AnyDim]) -> None:
-    """Checks the number of symbols of a query.
+    """Checks that a query does not have too many symbols.
 
     Raises:
         InvalidRequestError: EXPRESSION_INVALID.
@@ -298,8 +299,8 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 def hint_unknown(dim: object) -> str:
     """Returns the part of an error message that says how to write an unknown dim; empty unless `dim` is -1."""
-    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a requested shape is
-    # the item that the server computes.
+    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a
+    # requested shape is the item that the server computes.
     return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
 
 

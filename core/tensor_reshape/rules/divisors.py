@@ -1,8 +1,11 @@
-"""Divisors of a volume that are close to a number. If a -1 leaves a remainder, the error suggests such divisors.
+"""Finds divisors of a volume that are close to a given number.
 
-Invariants: each returned number divides the volume, and the quotient is a valid dim. A call takes at most some tenths
-of a millisecond for any input. To stay within that time, a call may leave large factors undivided, or examine only some
-of the divisors. In that case, the result does not claim to contain the nearest divisors.
+If the volume is not divisible by the product of the other items, the error for the -1 suggests such divisors.
+
+Invariants: each returned number divides the volume, and the quotient of the volume and this number is a valid dim. For
+any input, a call takes at most some tenths of a millisecond. To stay within that time, the search may leave large
+factors undivided, or examine only some of the divisors. In that case, the result does not claim to contain the nearest
+divisors.
 """
 
 from bisect import bisect_right
@@ -25,12 +28,12 @@ one half may have. The volumes of tensors rarely have more than 1,000 divisors.
 
 
 class NearDivisors(NamedTuple):
-    """Some divisors of a volume.
+    """Some divisors of a volume, which are close to a given number.
 
     Attributes:
-        values: the largest divisor below a number and the smallest divisor above that number, in ascending order. A
-            divisor that does not exist is left out.
-        are_nearest: whether the volume certainly has no divisors that are nearer.
+        values: the largest divisor below the given number and the smallest divisor above it, in ascending order. If one
+            of the two divisors does not exist, it is left out.
+        are_nearest: whether the volume certainly has no divisors that are closer to the number.
     """
 
     values: list[int]
@@ -38,21 +41,21 @@ class NearDivisors(NamedTuple):
 
 
 def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivisors:
-    """Returns the divisors of a volume that are next to a number.
+    """Returns divisors of a volume that are close to a number.
 
     Args:
         volume: the volume, at least 1.
         near: the number, which does not divide the volume.
-        dims: the dims of the volume, which help to find its large factors.
+        dims: the dims whose product is the volume, which help to find its large factors.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
-    least = -(-volume // MAX_DIM)  # the quotient by a smaller divisor would exceed MAX_DIM
+    least = -(-volume // MAX_DIM)  # with a divisor below `least`, the quotient would exceed MAX_DIM
     start = max(near, least - 1)
-    above, below = volume, 0  # the volume itself is always a divisor
+    above, below = volume, 0  # the search starts with the volume, because the volume is a divisor of itself
     for divisor in low:
-        # Each divisor is the product of an element of `low` and an element of `high`. For each element of `low`, the
-        # code finds the largest such product below `near` and the smallest above `near`.
+        # Each divisor of the volume is the product of an element of `low` and an element of `high`. For each element of
+        # `low`, the loop finds the largest such product below `near` and the smallest above `near`.
         at = bisect_right(high, start // divisor)
         above = min(above, divisor * high[at]) if at < len(high) else above
         at = bisect_right(high, near // divisor)
@@ -64,11 +67,12 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 def list_divisors(number: int, most: int) -> list[int] | None:
     """Returns all divisors of a number, in any order; None if they cannot be listed.
 
-    The divisors cannot be listed if there are more than `most`, or if one of the known factors may not be prime.
+    The divisors cannot be listed if there are more than `most`, or if one of the factors that were found may not be
+    prime.
 
     Args:
         number: the number, at least 1.
-        most: the largest number of divisors.
+        most: the largest number of divisors to list.
     """
     factors, are_primes = _find_factors(number, ())
     if not are_primes or prod(power + 1 for power in factors.values()) > most:
@@ -95,15 +99,15 @@ def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]
         factors[part] += part > 1
     factors[rest] += rest > 1
     # A number without prime factors below 1,000 is certainly prime if it is less than the square of the largest
-    # candidate.
+    # candidate factor.
     return +factors, all(factor < _CANDIDATES[-1] ** 2 for factor in +factors)
 
 
 def _multiply(factors: Counter[int]) -> tuple[list[int], list[int], bool]:
-    """Returns two ascending lists of numbers, and whether the lists give all divisors.
+    """Returns two ascending lists of numbers, and whether the products of these numbers include all divisors.
 
-    The product of a number of the first list and a number of the second list is a divisor. The lists do not give all
-    divisors if a list would become too long.
+    The product of a number from the first list and a number from the second list is always a divisor. Some divisors are
+    missing if a list would become too long.
     """
     low, high = [1], [1]
     are_all = True

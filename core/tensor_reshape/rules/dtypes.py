@@ -1,11 +1,13 @@
-"""The supported data types. Their names are those of the specifications.
+"""The supported data types. The data types have the names of the specifications.
 
-The table `DataType` contains every OpenVINO element type of a fixed size. The numbers are those of the protobuf enum
-`DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code uses the table.
+The table `DataType` contains every OpenVINO element type of a fixed size. The numbers of the data types are those of
+the protobuf enum `DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code
+reads the properties of data types from the table.
 
-Elements that do not fill whole bytes are packed as in OpenVINO. Figures in `docs/concepts/element-types.md` show the
-bits of each packed type. The bits of all elements of a packed tensor follow each other without gaps, and the last byte
-is filled up with spare bits. A group is the smallest number of elements that fills whole bytes.
+Elements that do not fill whole bytes are packed in the same way as in OpenVINO. The figures in
+`docs/concepts/element-types.md` show the bits of each packed type. In a packed tensor, the elements follow each other
+without gaps, and spare bits fill the last byte. A group is the smallest number of packed elements that fills whole
+bytes.
 """
 
 from enum import Enum, IntEnum, auto
@@ -14,7 +16,7 @@ from typing import Self
 
 
 class ElementKind(Enum):
-    """The interpretation of the bits of an element."""
+    """The way in which the bits of an element are interpreted."""
 
     BOOLEAN = auto()
     SIGNED = auto()
@@ -23,13 +25,13 @@ class ElementKind(Enum):
 
 
 class DataType(IntEnum):
-    """The type of a tensor's elements. The value is the number in the protobuf API.
+    """The type of a tensor's elements. The value of a member is the number of the type in the protobuf API.
 
     Attributes:
         bits: the number of bits of one element.
-        kind: the interpretation of these bits.
+        kind: the way in which these bits are interpreted.
         numpy_name: the name in numpy, or in ml_dtypes if numpy does not have the type; empty if neither has it.
-        group_items: the number of elements in a group; 1 unless the type is packed.
+        group_items: the number of elements in a group, which is 1 unless the type is packed.
         group_bytes: the number of bytes of a group.
 
     >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
@@ -42,10 +44,10 @@ class DataType(IntEnum):
     group_items: int
     group_bytes: int
 
-    # All rows below have a number, bits and a kind. The defaults are only for type checkers, which treat the lookup
-    # `DataType(number)` as a call of this method.
+    # Every member of this enum is defined with a number, bits and a kind. The defaults are only for type checkers,
+    # which treat the lookup `DataType(number)` as a call of this method.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
-        """Creates a member from a row of the table."""
+        """Creates a member of the enum from a row of the table."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.bits, member.kind, member.numpy_name = bits, kind, numpy_name

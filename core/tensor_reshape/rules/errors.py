@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
-# The names of gRPC status codes. The rules do not import gRPC, so `wire.status` converts the names to codes.
+# These constants are the names of gRPC status codes. The package `rules` does not import gRPC, so `wire.status`
+# converts the names to codes.
 INVALID_ARGUMENT = "INVALID_ARGUMENT"
 NOT_FOUND = "NOT_FOUND"
 UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -30,14 +31,15 @@ _SHOWN_BITS = 256
 
 
 class Reason(StrEnum):
-    """The reasons of rejected requests. A row contains the status code, the rule and the retry behaviour of a reason.
+    """The reasons for which a request is rejected.
 
-    The value is sent in `google.rpc.ErrorInfo.reason` and is equal to the name.
+    Each row contains the status code, the rule and the retry behaviour of a reason. The value of a member is sent in
+    `google.rpc.ErrorInfo.reason` and is equal to the name of the member.
 
     Attributes:
         code_name: the name of the gRPC status code.
-        rule: the number of the broken rule, as in `tensor_reshape.rules`. None: the request breaks none of the five
-            rules.
+        rule: the number of the broken rule, as in `tensor_reshape.rules`. None means that the request breaks none of
+            the five rules.
         is_retryable: whether the same server may accept the same request a moment later.
 
     >>> Reason.NOT_DIVISIBLE.rule, Reason.NOT_DIVISIBLE.code_name, Reason.SERVER_BUSY.is_retryable
@@ -48,23 +50,23 @@ class Reason(StrEnum):
     rule: int | None
     is_retryable: bool
 
-    # Every row below has a code. The default is only for type checkers, which treat the lookup `Reason(text)` as a call
-    # of this method.
+    # Every member of this enum is defined with a status code. The default is only for type checkers, which treat the
+    # lookup `Reason(text)` as a call of this method.
     def __new__(cls, name: str, code_name: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column of the table
-        """Creates a member from a row of the table."""
+        """Creates a member of the enum from a row of the table."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.code_name, member.rule, member.is_retryable = code_name, rule, is_retryable
         return member
 
-    # Errors of the operation and the data.
+    # The next errors are about the operation and the data.
     DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
     SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID", INVALID_ARGUMENT, 1
     SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING", INVALID_ARGUMENT, 1
     RANK_UNSUPPORTED = "RANK_UNSUPPORTED", INVALID_ARGUMENT, 1
     DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE", INVALID_ARGUMENT, 1
-    # Errors of the requested shape.
+    # The next errors are about the requested shape.
     INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE", INVALID_ARGUMENT, 2
     COPY_INDEX_OUT_OF_RANGE = "COPY_INDEX_OUT_OF_RANGE", INVALID_ARGUMENT, 2
     MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE", INVALID_ARGUMENT, 2
@@ -73,18 +75,18 @@ class Reason(StrEnum):
     DIM_OVERFLOW = "DIM_OVERFLOW", INVALID_ARGUMENT, 3
     VOLUME_MISMATCH = "VOLUME_MISMATCH", INVALID_ARGUMENT, 4
     EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH", INVALID_ARGUMENT, 5
-    # Errors of the layout and the bytes of the data.
+    # The next errors are about the layout and the bytes of the data.
     STRIDES_UNSUPPORTED = "STRIDES_UNSUPPORTED", INVALID_ARGUMENT
     STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH", INVALID_ARGUMENT
     STRIDE_NEGATIVE = "STRIDE_NEGATIVE", INVALID_ARGUMENT
     STRIDES_OVERLAP = "STRIDES_OVERLAP", INVALID_ARGUMENT
     DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH", INVALID_ARGUMENT
-    # Errors of the message.
+    # The next errors are about the message.
     MESSAGE_MALFORMED = "MESSAGE_MALFORMED", INVALID_ARGUMENT
     FIELD_MISSING = "FIELD_MISSING", INVALID_ARGUMENT
     OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED", INVALID_ARGUMENT
     DIM_UNKNOWN = "DIM_UNKNOWN", INVALID_ARGUMENT
-    # Errors of partially known dims. Rule 1 also covers these dims.
+    # The next errors are about partially known dims. Rule 1 also covers partially known dims.
     INTERVAL_EMPTY = "INTERVAL_EMPTY", INVALID_ARGUMENT, 1
     EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
     DIM_SYNTAX_INVALID = "DIM_SYNTAX_INVALID", INVALID_ARGUMENT
@@ -93,22 +95,23 @@ class Reason(StrEnum):
     BATCH_REFERENCE_INVALID = "BATCH_REFERENCE_INVALID", INVALID_ARGUMENT
     BATCH_DEPENDENCY_FAILED = "BATCH_DEPENDENCY_FAILED", INVALID_ARGUMENT
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
-    # Errors of the Open Inference Protocol.
+    # The next errors belong to the Open Inference Protocol.
     MODEL_UNKNOWN = "MODEL_UNKNOWN", NOT_FOUND
     INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
     OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
     PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
-    # Errors of shared memory in the Open Inference Protocol.
+    # The next errors are about shared memory in the Open Inference Protocol.
     SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
     REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
     REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
     REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
     REGION_FILE_INVALID = "REGION_FILE_INVALID", INVALID_ARGUMENT
     REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
-    # Errors in the order of messages of a stream.
+    # The next errors are about the order of messages in a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
-    # Limits of a server. The retryable limits depend on other calls, and become free when these calls end.
+    # Limits of a server. Some limits can be retried, because they depend on other calls and become free when these
+    # calls end.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
     HEADER_TOO_LARGE = "HEADER_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -118,10 +121,11 @@ class Reason(StrEnum):
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
     STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
-    # Errors of authentication and permissions. They do not say what is wrong with a token, or which names exist.
+    # The next errors are about authentication and permissions. Authentication errors do not reveal what is wrong with a
+    # token, or which names exist.
     UNAUTHENTICATED = "UNAUTHENTICATED", UNAUTHENTICATED
     PERMISSION_DENIED = "PERMISSION_DENIED", PERMISSION_DENIED
-    # This error is raised only in the caller's process, never by a server.
+    # VIEW_IMPOSSIBLE is raised only in the caller's process, never by a server.
     VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE", INVALID_ARGUMENT
 
 
@@ -129,7 +133,7 @@ class TensorReshapeError(Exception):
     """The base class of the exceptions that this project raises deliberately.
 
     Attributes:
-        request_id: the id of the failed call, which is also in the server's log. None if no call was made.
+        request_id: the id of the failed call, which is also in the server's log. The value is None if no call was made.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -142,14 +146,15 @@ class TensorReshapeError(Exception):
 
 
 class ReshapeError(TensorReshapeError):
-    """A rejected request, detected by this process or by the server.
+    """A rejection of a request, by this process or by the server.
 
     Attributes:
         code_name: the name of the gRPC status code of this class.
-        message: one sentence that describes the error to people.
-        reason: a `Reason`; a text if a newer server returns a reason that this version does not know.
-        field: the path of the field at fault, with the index of the item (`shape[1]`). Empty if no field is at fault.
-        metadata: the index and the values at fault, as texts. Their keys never change.
+        message: a sentence that describes the error to people.
+        reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
+        field: the path of the field at fault, with the index of the item (`shape[1]`). The text is empty if no field is
+            at fault.
+        metadata: the index and the values at fault, as texts. The keys never change.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
@@ -178,7 +183,7 @@ class ReshapeError(TensorReshapeError):
 
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
-        """Returns an error with `values` as its metadata. The message and each value are cut at their length limits."""
+        """Creates an error with `values` as its metadata. The message and each value are cut at their length limits."""
         metadata = {key: clip_text(format_value(value), MAX_VALUE_CHARACTERS) for key, value in values.items()}
         return cls(clip_text(message, MAX_MESSAGE_CHARACTERS), reason=reason, field=field, metadata=metadata)
 
@@ -238,7 +243,8 @@ class LimitError(ReshapeError):
     """The request exceeds a limit of the server.
 
     Attributes:
-        retry_seconds: the delay in seconds after which the server suggests to retry. None: do not retry.
+        retry_seconds: the delay in seconds after which the server suggests to retry. None means that the client should
+            not retry.
 
     >>> try:
     ...     client.reshape(np.zeros(20 * 2**20, np.uint8), [-1], special_zero=False, transfer="inline")
@@ -252,7 +258,10 @@ class LimitError(ReshapeError):
 
 
 def format_value(value: object) -> str:
-    """Returns a value as text. A long sequence is cut, and a huge integer is shown as a power of two."""
+    """Returns a value in the form of a short text.
+
+    A long sequence is cut, and a huge integer is shown as a power of two.
+    """
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1} or beyond"
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -264,7 +273,7 @@ def format_value(value: object) -> str:
 
 
 def clip_text(text: str, limit: int) -> str:
-    """Returns `text` in at most `limit` ASCII characters.
+    """Returns `text`, cut to at most `limit` ASCII characters.
 
     Characters outside of ASCII would take three times as many bytes in metadata, so they are replaced by escapes.
     """
@@ -289,4 +298,4 @@ def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
-    return kind.__new__(kind, message)  # pickle and copy set the attributes after this call
+    return kind.__new__(kind, message)  # pickle and copy set the attributes of the error after this call

@@ -1,7 +1,7 @@
-"""Explanations: the origins of output dims, and the values that would be accepted instead of rejected values.
+"""Explanations of a result: the origins of output dims, and for a rejected value, the values that would be accepted.
 
-Invariants: an explanation never changes a result. Explanations use the items that `targets` has read. No text of an
-explanation is longer than MAX_VALUE_CHARACTERS.
+Invariants: an explanation never changes a result. An explanation uses the items that the module `targets` has read. No
+text of an explanation is longer than MAX_VALUE_CHARACTERS.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
 
 
 def _limit(origin: Origin) -> Origin:
-    """Returns an origin whose texts are cut at the length limit."""
+    """Returns the origin of a dim, with texts that are cut at the length limit."""
     return origin._replace(
         text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
         dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
@@ -51,9 +51,10 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the error with two more values in its metadata.
+    """Returns the error with two additional values in its metadata.
 
-    `rule` is the number of the broken rule. `accepted` describes the values that would be accepted.
+    The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
+    accepted.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -68,7 +69,7 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeErro
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the error, with the accepted values in its message if these values depend on the query.
+    """Returns the error with the accepted values in its message, if these values depend on the query.
 
     Callers use this function only for single local queries, because the search for accepted values may take longer than
     the query.
@@ -80,7 +81,7 @@ def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
 
 
 def _add_hint(error: ReshapeError, accepted: str) -> str:
-    """Returns the message of the error, followed by the accepted values if these depend on the query."""
+    """Returns the message of the error, followed by the accepted values if these values depend on the query."""
     if error.reason not in _HINTED:
         return error.message
     return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
@@ -112,7 +113,7 @@ def _explain_inferred(question: AnyQuestion, target: Target[AnyDim], index: int,
 
 
 def _show(dim: AnyDim) -> str:
-    """Returns a dim as text, with its bounds if it has a name."""
+    """Returns a dim as text, including the bounds if the dim has a name."""
     if isinstance(dim, Dim) and dim.expression is not None and dim.bounds != (0, None):
         return f"{dim} ({Dim(dim.bounds)})"
     return format_dim(dim)
@@ -136,8 +137,8 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
-    # The error does not contain the target, so the target is read again. The query broke rule 4, so it has passed rule
-    # 2, and each item can be read.
+    # The error does not contain the parsed target shape, so the target is read again. The query broke rule 4 and
+    # therefore satisfies rule 2, so each item of the target can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
@@ -163,7 +164,8 @@ def _say(text: str) -> _Describe:
     return lambda _question, _error: text
 
 
-# The functions that describe the accepted values for each reason. `Reason.rule` is the number of the broken rule.
+# For each reason of a rejection, this mapping has a function that describes the accepted values. `Reason.rule` is the
+# number of the broken rule.
 _ACCEPTED: dict[Reason, _Describe] = {
     Reason.DATA_TYPE_UNSUPPORTED: lambda _question, error: error.metadata.get("admitted", "a data type"),
     Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),

@@ -1,9 +1,10 @@
-"""Layouts: the positions of a tensor's elements in its bytes.
+"""A layout is the positions of a tensor's elements in the bytes of the tensor.
 
-Strides count elements, not bytes. Tensors of packed types have no strides and are always dense. Before a view of the
-received bytes is created, the layout is compared with the number of bytes in exact integers, because numpy's own bounds
-check overflows. For every layout, a reshape reads its input in the row-major order of the indices. The oneDNN Graph
-developer guide says so, and all 341 compared executions agreed.
+Strides are measured in elements, not in bytes. Tensors of packed types have no strides and are always dense. Before a
+view of the received bytes is created, the layout is compared with the number of bytes. This check uses exact integers,
+because numpy's own bounds check overflows. For every layout, a reshape reads its input in the row-major order of the
+indices. The oneDNN Graph developer guide specifies this order, and all 341 executions that were compared with it
+agreed.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,10 @@ def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Returns the number of bytes from the first to the last element. If `strides` is None, the tensor is dense."""
+    """Returns the number of bytes from the first to the last element, both included.
+
+    If `strides` is None, the tensor is dense.
+    """
     return data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
 
 
@@ -42,17 +46,18 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # This check follows the size check, so that the received bytes limit the number of positions to examine.
+    # The overlap check follows the size check, so that the number of received bytes limits the number of positions to
+    # examine.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)
 
 
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that there are enough positions for all elements. Repeated elements (stride 0) do not count.
+    """Checks that there are enough positions for all elements of a tensor.
 
-    This check takes almost no time, so a server makes it before the bytes arrive. The full check in `check_layout`
-    takes as long as reading each byte.
+    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server makes it
+    before the bytes arrive. In contrast, the full check in `check_layout` takes as long as reading each byte.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -83,8 +88,8 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED.
     """
-    # Packed elements share bytes, so a packed element has no address. OpenVINO's tensors of packed types have no
-    # strides either.
+    # Elements of a packed type share bytes, so such an element has no address. OpenVINO's tensors of packed types have
+    # no strides either.
     if data_type.is_packed:
         message = f"{field} has strides; elements of type {data_type} share bytes and must be dense"
         raise InvalidRequestError.of(
@@ -123,8 +128,9 @@ def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[
     """Returns the axes whose elements may overlap, as pairs of stride and dim, the shortest stride first.
 
     The elements of an axis cannot overlap if its stride is longer than the distance that all axes with shorter strides
-    span together. Most layouts have only such axes, and the result is empty. The strides are divided by their common
-    factor. The division does not change which elements overlap, but makes the bit mask of `_mark_places` shorter.
+    span together. In most layouts, no elements can overlap, so the result is empty. The strides are divided by their
+    common factor. This division does not change which elements overlap, but makes the bit mask of `_mark_places`
+    shorter.
     """
     if 0 in dims:
         return []
@@ -149,15 +155,16 @@ def _fits(axes: list[tuple[int, int]]) -> bool:
 
 
 def _mark_places(axes: list[tuple[int, int]]) -> int:
-    """Returns an integer whose bit i is set if the position i has an element.
+    """Returns an integer whose bit i is set if an element is at the position i.
 
-    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient. The
-    operands are integers with one bit for each position.
+    Marking the positions takes no longer than moving the elements, because about thirty operations are sufficient.
+    These operations use integers with one bit for each position.
     """
     places = 1
     for stride, dim in axes:
         repeats = 1
-        while repeats < dim:  # each step doubles the marked positions, so dims of millions need about twenty steps
+        # Each step doubles the marked positions, so a dim of a million needs only about twenty steps.
+        while repeats < dim:
             step = min(repeats, dim - repeats)
             places |= places << (step * stride)
             repeats += step

@@ -1,4 +1,4 @@
-"""Limits from the specifications, and limits that a server may set."""
+"""Limits from the specifications, and further limits that a server may set."""
 
 from dataclasses import dataclass
 
@@ -39,14 +39,14 @@ MAX_TENSOR_BYTES = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one server.
+    """The limits that one server has set.
 
     Attributes:
-        max_rank: the largest rank of data and target of Reshape-1. The specifications of the other operations have
-            limits of their own.
-        max_output_bytes: the size of the largest output. A limit is necessary, because a stride of 0 can turn one byte
-            of input into a terabyte of output. The limit also applies to a tensor with strides on a stream.
-        max_tensor_bytes: the size of the largest dense tensor on a stream. The server does not keep such a tensor in
+        max_rank: the largest rank of data and target of Reshape-1. The specifications of the other operations define
+            the limits of these operations.
+        max_output_bytes: the largest size of an output. This limit is necessary, because a stride of 0 can turn one
+            byte of input into a terabyte of output. The limit also applies to tensors with strides on a stream.
+        max_tensor_bytes: the largest size of a dense tensor on a stream. The server does not keep the whole tensor in
             memory.
     """
 

@@ -1,13 +1,13 @@
-"""Names of dims: which names are valid, how a name is written, and how a product of names is read.
+"""This module decides which names of dims are valid, writes names, and parses products of names.
 
 Invariants:
 
-- Every valid name has a text, and parsing that text returns the same name. Words, and formulas that are not products,
-  are written without quotes. All other names are written in quotes.
+- Every valid name can be written as text, and parsing that text returns the same name. A name is written without quotes
+  if it is a word, or if it is a formula that is not a product. All other names are written in quotes.
 - A text is rejected unless all of it can be parsed.
-- A formula that is not a product, such as `seq + past` or `floor(height/8)`, is one name. The rules do not interpret
-  the formula. They only treat dims with equal formulas as equal.
-- Writing a name takes a limited number of steps, because servers write the names that untrusted clients send.
+- A formula that is not a product, such as `seq + past` or `floor(height/8)`, counts as a single name. The rules do not
+  calculate with such a formula. The rules only know that dims with equal formulas are equal.
+- Writing a name takes a limited number of steps, because a server also writes names from untrusted clients.
 """
 
 import re
@@ -23,9 +23,9 @@ _NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?![\w.])"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<word>{_WORD.pattern})|(?P<number>{_NUMBER})|'(?P<quoted>(?:[^']|'')+)'|(?P<sign>\*\*|//|[-+*/%^(),]))"
 )
-# A minus may precede an operand. A slash may precede a name, because names from ONNX exporters may begin with a slash:
-# /model/Reshape_output_0_dim_1. `//` is always one operator and never two slashes, so that a text matches in one way
-# only. If a text matched in several ways, untrusted text could cause exponential backtracking.
+# An operand may begin with a minus sign. A name may begin with a slash, as in names from ONNX exporters:
+# /model/Reshape_output_0_dim_1. Two slashes are always read as one operator, so that a text matches in one way only. If
+# a text matched in several ways, untrusted text could cause exponential backtracking.
 _OPERAND = rf"\s*(?:-|/(?!/))?\s*(?:{_WORD.pattern}|{_NUMBER})\s*"
 _FLAT_FORMULA = rf"{_OPERAND}(?:(?:\*\*|//|/(?!/)|[-+*%]){_OPERAND})*"
 _SUM = re.compile(_FLAT_FORMULA)
@@ -33,14 +33,17 @@ _GROUP = re.compile(rf"(?:{_WORD.pattern})\s*\({_FLAT_FORMULA}(?:,{_FLAT_FORMULA
 _POWER = r"(?:\s*\*\*\s*[1-9][0-9]?(?!\w))?"
 _FLAT_FACTOR = rf"\s*(?:{_WORD.pattern}|[0-9]+(?![\w.])){_POWER}\s*"
 _FLAT_PRODUCT = re.compile(rf"{_FLAT_FACTOR}(?:[*/]{_FLAT_FACTOR})*")
-_GROUP_READ = " 0 "  # this text replaces a call or parentheses that have been matched
-_MAX_NESTING = 16  # the deepest nesting of parentheses; a limit, because the reader is recursive
+_GROUP_READ = " 0 "  # this text replaces a function call or a pair of parentheses that has been matched
+_MAX_NESTING = 16  # the nesting of parentheses is limited, because the parser is recursive
 _POWER_TOKENS = 2
-_NO_NAMES = ("None", "unknown")  # texts that other tools write for an unknown dim
+_NO_NAMES = ("None", "unknown")  # other tools write these texts for an unknown dim
 
 
 class Product(NamedTuple):
-    """The product `coefficient * factors / (divisor * divisors)`, like `rules.dims.Expression`, but with names only."""
+    """A product `coefficient * factors / (divisor * divisors)` of names.
+
+    The product is like `rules.dims.Expression`, but has names instead of symbols.
+    """
 
     coefficient: int = 1
     factors: tuple[str, ...] = ()
@@ -48,7 +51,7 @@ class Product(NamedTuple):
     divisors: tuple[str, ...] = ()
 
     def multiply(self, other: "Product") -> "Product":
-        """Returns the product of this product and another one."""
+        """Returns the product of this product and another product."""
         return Product(
             self.coefficient * other.coefficient,
             self.factors + other.factors,
@@ -57,7 +60,7 @@ class Product(NamedTuple):
         )
 
     def invert(self) -> "Product":
-        """Returns the reciprocal of the product."""
+        """Returns the reciprocal of this product."""
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
@@ -65,8 +68,8 @@ class _Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-        kind: the name of the group of `_TOKEN` that matched.
-        text: the token. For a quoted name, this is the content of the quotes.
+        kind: the name of the group of the expression `_TOKEN` that matched.
+        text: the token. For a quoted name, the text is the content of the quotes.
         start: the position of the first character of the token.
         end: the position after the last character of the token.
     """
@@ -78,15 +81,15 @@ class _Token(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Whether a text is a valid name of a symbol."""
+    """Whether a text is valid as the name of a symbol."""
     return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
 
 
 def read_product(text: str) -> Product | None:
-    """Reads a product of names and numbers from left to right; None if the text is not a product.
+    """Reads a product of names and numbers from left to right. The result is None if the text is not a product.
 
-    A formula that is not a product of names and numbers is one name. In `4*(seq + past)`, the formula in parentheses is
-    one factor.
+    A formula that is not a product of names and numbers counts as a single name. In `4*(seq + past)`, the formula in
+    parentheses is one factor.
     """
     tokens = _split(text)
     return None if not tokens else _read_product(text, tokens) or _read_formula(text, tokens)
@@ -107,14 +110,14 @@ def _write(name: str) -> tuple[str, bool]:
     """Returns the text of a name, and whether the text can be a factor without parentheses."""
     if _is_word(name):
         return name, True
-    if len(name) > MAX_SYMBOL_CHARACTERS:  # the name is not valid, and an error shows it unchanged
+    if len(name) > MAX_SYMBOL_CHARACTERS:  # such a long name is not valid, and an error shows it unchanged
         return name, name.startswith("'")
     return _write_formula(name)
 
 
 @lru_cache(1024)
 def _write_formula(name: str) -> tuple[str, bool]:
-    """Returns the result of `_write` for a name that is not a word and not too long."""
+    """Returns the result of `_write` for a name that is not a word and that is not too long."""
     flat = _flatten(name)
     is_call = flat == _GROUP_READ and _WORD.match(name) is not None
     if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):
@@ -171,10 +174,11 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    # The kind is checked as well, because `^` may also be a quoted name.
+    # The token kind is checked in addition to its text, because a quoted name may also have the text `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # Only a single name may have a power. Powers of powers would allow a short text to have many more factors.
+    # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more
+    # factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(factors=factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None
@@ -188,14 +192,14 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
             return Product(int(piece)) if piece.isdecimal() else None
         return None if kind == "sign" else Product(factors=(piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
-        return _read_formula(text, tokens)  # a call, such as `floor(height)`
+        return _read_formula(text, tokens)  # the formula is a function call, such as `floor(height)`
     if not _is_enclosed(tokens):
         return None
     return _read_product(text, tokens[1:-1]) or _read_formula(text, tokens[1:-1])
 
 
 def _is_enclosed(tokens: Sequence[_Token]) -> bool:
-    """Whether the first token is a parenthesis that the last token closes."""
+    """Whether the first token is an opening parenthesis that the last token closes."""
     depth = 0
     for place, token in enumerate(tokens):
         depth += _nest(token)
@@ -205,7 +209,7 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
 
 
 def _read_formula(text: str, tokens: Sequence[_Token]) -> Product | None:
-    """Returns the tokens as a product with one name; None if their text is not a formula."""
+    """Returns the tokens as a product that is a single name; None if their text is not a formula."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]

@@ -1,19 +1,17 @@
-"""The notation of dims. `rules.shape_parser` parses whole shapes.
+"""This module defines the text notation of dims. The module `rules.shape_parser` parses whole shapes.
 
-dim       "?" | number | bounds | product | product ":" bounds
-bounds    number ".." [number]
-product   factors with "*" and "/" between them, from left to right; it contains a name
-factor    number | name | call | "(" product ")" | "(" formula ")"; after a name "^" power or "**" power
-name      word | "'" any text, with each quote in it doubled "'"
-call      word "(" formulas with commas between them ")": a name, kept as it is
-word      letters, digits and underscores, not beginning with a digit; "." and "::" between two of them
-formula   words, numbers, calls and parentheses, with + - * / // % ** between them: a name, kept as it is
+dim       "?" | number | bounds | product | product ":" bounds bounds    number ".." [number] product   factors with "*"
+and "/" between them, from left to right; it contains a name factor    number | name | call | "(" product ")" | "("
+formula ")"; after a name "^" power or "**" power name      word | "'" any text, with each quote in it doubled "'" call
+word "(" formulas with commas between them ")": a name, kept as it is word      letters, digits and underscores, not
+beginning with a digit; "." and "::" between two of them formula   words, numbers, calls and parentheses, with + - * /
+// % ** between them: a name, kept as it is
 
-`4*C` and `N^2/(2*M)` are products of dims, and the rules calculate with them. `seq + past`, `floor(height/8)` and
-`Max(1, N)` are names, like `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the whole dim needs
-no parentheses. A formula in a product needs parentheses: `4*(seq + past)`.
+`4*C` and `N^2/(2*M)` are products of dims, so the rules can calculate with them. `seq + past`, `floor(height/8)` and
+`Max(1, N)` are treated as names, like `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the
+whole dim needs no parentheses. A formula in a product needs parentheses: `4*(seq + past)`.
 
-Invariants: for all names, parsing the text that `rules.dims` writes for a dim returns the same dim. Text that is not a
+Invariants: for any names, parsing the text that `rules.dims` writes for a dim returns the same dim. Text that is not a
 dim is rejected.
 """
 

@@ -1,4 +1,4 @@
-"""The three operations, as a table of the properties in which they differ."""
+"""A table of the three operations, with the properties in which they differ."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
 
-# Operations are compared by identity (`eq=False`). They are parts of the keys of caches, and hashing their fields would
-# slow down each lookup.
+# Operations are compared by identity (`eq=False`). Operations are parts of cache keys, and hashing all their fields
+# would slow down each cache lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """The properties of one operation. The three instances are defined below.
+    """The properties of an operation. The three operations are defined below.
 
     Attributes:
         name: the name in the SDK and on the command line.
@@ -75,7 +75,7 @@ def find_operation(name: str) -> Operation | None:
 
 
 def check_data_type(operation: Operation, data_type: DataType) -> DataType:
-    """Returns `data_type` if the operation accepts it for the data.
+    """Returns `data_type` if the operation accepts this type for the data.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
@@ -91,7 +91,7 @@ def check_data_type(operation: Operation, data_type: DataType) -> DataType:
 
 
 def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType:
-    """Returns `data_type` if the operation accepts it for the shape tensor.
+    """Returns `data_type` if the operation accepts this type for the shape tensor.
 
     Raises:
         InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED.

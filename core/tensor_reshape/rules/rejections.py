@@ -1,4 +1,7 @@
-"""The errors of a requested shape. An error names the wrong item, the whole target and the data."""
+"""Creates the errors for an invalid requested shape.
+
+Each error contains the wrong item, the whole target and the data shape.
+"""
 
 from collections.abc import Sequence
 
@@ -16,8 +19,9 @@ def reject_value(question: AnyQuestion, index: int) -> InvalidRequestError:
 
 
 def reject_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """Returns the error of a 0 that copies a data dim that does not exist."""
-    rank = len(question.data or ())  # `or ()` is only for type checkers, because the data is known here and below
+    """Returns the error of a 0 that would copy a data dim which does not exist."""
+    # The expression `or ()` is only for type checkers, because the data shape is known in this function.
+    rank = len(question.data or ())
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _reject(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
@@ -29,13 +33,13 @@ def reject_second_minus_one(question: AnyQuestion, first: int, index: int) -> In
 
 
 def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """Returns the error of a -1 next to items whose product is 0."""
+    """Returns the error of a -1 in a target whose other items have the product 0."""
     text = "it cannot be computed, because the product of the other items is 0"
     return _reject(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
 def reject_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
-    """Returns the error of a -1 whose division leaves a remainder for all values of the unknown dims."""
+    """Returns the error of a -1 if, for all values of the unknown dims, the division leaves a remainder."""
     shown = format_value(dividend), format_value(divisor)
     text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
     return _reject(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
@@ -48,7 +52,10 @@ def reject_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidReque
 
 
 def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
-    """Returns the error of an expression that is too large or outside its own bounds for all values of its symbols."""
+    """Returns the error of an expression that has no valid value.
+
+    For all values of its symbols, such an expression is too large or outside its own bounds.
+    """
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
         message = f"{field} is {format_dim(dim)}, at least {low}; a dim must be from 0 to 2^63 - 1"

@@ -1,10 +1,11 @@
-"""Parser for shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
+"""Parses shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
 
-A shape is a list of dims in the notation of `rules.notation`, separated by commas. Empty text is the shape of a scalar.
-`...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or parentheses.
+A shape is a list of dims in the notation of `rules.notation`, separated by commas. An empty text is the shape of a
+scalar. The texts `...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or
+parentheses.
 
-Invariants: each item has the positions `start` and `end` of its text in the input. The text has no blanks at its ends.
-A comma in parentheses or quotes does not separate items.
+Invariants: for each item, the parser returns the positions `start` and `end` of the item's text in the input. The text
+of an item neither begins nor ends with a space. A comma in parentheses or quotes does not separate items.
 """
 
 import re
@@ -25,12 +26,12 @@ _STRIDE = re.compile(r"-?[0-9]{1,40}")
 
 
 class ShapeItem(NamedTuple):
-    """One item of a shape.
+    """One item in the text of a shape.
 
     Attributes:
-        text: the text of the item, without blanks at its ends.
-        start: the position of its first character in the input.
-        end: the position after its last character.
+        text: the text of the item, without spaces at its ends.
+        start: the position of the item's first character in the input.
+        end: the position after the item's last character.
     """
 
     text: str
@@ -39,11 +40,11 @@ class ShapeItem(NamedTuple):
 
 
 def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
-    """Returns a shape; None if not even the rank is known.
+    """Parses a shape. The result is None if not even the rank is known.
 
     Args:
         text: the text of the shape.
-        field: the name of the shape in errors. Errors call an item `field[index]`.
+        field: the name of the shape in errors. In errors, an item is called `field[index]`.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid dim.
@@ -53,13 +54,14 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
 
 
 def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Reads strides, which must be numbers.
+    """Parses strides, which must be numbers.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. The error calls it `field[index]`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. In the error, the stride is called
+            `field[index]`.
     """
     items = split_items(text)
-    # `...` is a valid shape, but is not a valid list of strides.
+    # The text `...` is valid as a shape, but not as a list of strides.
     return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
@@ -69,10 +71,10 @@ def split_items(text: str) -> tuple[ShapeItem, ...] | None:
     inner = _open_brackets(text, whole)
     if inner.text in _UNKNOWN:
         return None
-    # Empty text is the shape of a scalar and has no items. `_split` would return one empty item for it.
+    # An empty text is the shape of a scalar and has no items. For an empty text, `_split` would return one empty item.
     items = tuple(_split(text, inner)) if inner.text else ()
     # Python writes a tuple of one item as `(3,)`. If a text without parentheses ends with a comma, the text is
-    # incomplete.
+    # incomplete and therefore rejected.
     return items[:-1] if len(items) == 2 and not items[1].text and whole.text.startswith("(") else items  # noqa: PLR2004 - the item and an empty one
 
 
@@ -89,8 +91,8 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
     if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
-    # Parentheses may also belong to a dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses around a shape contain a comma
-    # or no text.
+    # Parentheses may also belong to a single dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses that enclose a whole
+    # shape contain a comma, or no text.
     depths = [depth for _, depth in _find_depths(inner.text)]
     is_shape = "," in inner.text and min(depths) >= 0
     return inner if opening == "[" or not inner.text or is_shape else whole
@@ -99,7 +101,7 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
 def _find_depths(text: str) -> Iterator[tuple[int, int]]:
     """Yields the position of each comma and parenthesis, and the depth of parentheses after it.
 
-    Text in quotes is skipped, because quoted text is a name.
+    Quoted text is skipped, because it is a name.
     """
     depth = 0
     for match in _PIECE.finditer(text):

@@ -1,11 +1,11 @@
-"""Rule 2 of `tensor_reshape.rules`: reads the items of a requested shape once, from left to right.
+"""Applies rule 2 of `tensor_reshape.rules`: it reads the items of a requested shape once, from left to right.
 
-A number above 0 is a dim. If `special_zero` is false, a 0 is also a dim. A partially known item is a *length*, which is
-a dim even if its value is 0. An unknown item may be a length, a copy or the -1.
+An item above 0 is an output dim. If `special_zero` is false, a 0 is also an output dim. A partially known item is
+called a *length*, and it is an output dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
 Only this module decides the meaning of a 0 or a -1. Solvers, explanations and views use the `Target` that `read_target`
-returns. Outside of this module, `special_zero` is only checked for presence (rule 1). `Target.cancelled` describes the
-difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
+returns. Outside of this module, code only checks whether `special_zero` is set (rule 1). `Target.cancelled` describes
+the difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,8 +17,8 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
 from tensor_reshape.rules.rejections import reject_copy, reject_second_minus_one, reject_value
 
-# Every query uses these members. They have global names, because looking up a member of an enum takes several times as
-# long.
+# Every query uses these members of the enum `Kind`. The members have global names, because looking up a member of an
+# enum takes several times as long.
 _LITERAL, _COPIED, _INFERRED, _LENGTH, _UNKNOWN = Kind
 
 AnyItem = TypeVar("AnyItem", bound=AnyDim)
@@ -29,13 +29,13 @@ class Target(NamedTuple, Generic[Item_co]):
     """The items of a requested shape, after they have been read.
 
     Attributes:
-        kinds: the kind of each item. If the target is rejected, the list ends before the wrong item.
-        dims: the output dims as far as the items determine them. A copy is replaced by its data dim, or by None if the
-            rank of the data is unknown. Every other item is unchanged, including the -1.
+        kinds: the kind of each item. If the target is rejected, the list ends before the invalid item.
+        dims: the output dims, as far as the items determine them. A copy is replaced by its data dim, or by None if the
+            rank of the data is unknown. Every item that is not a copy is unchanged, including the -1.
         copied: the indices of the copies, in ascending order.
-        inferred: the index of the -1; None if no item is -1.
+        inferred: the index of the -1, or None if no item is -1.
         cancelled: the indices of the dims that rule 3 removes from both sides of its equation; see `_find_cancelled`.
-        product: the product of the literals.
+        product: the product of the literal items.
         may_copy: the indices of the unknown items that would copy if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
         copies_cancel: the value of `Operation.copies_cancel`.
@@ -73,11 +73,11 @@ class Target(NamedTuple, Generic[Item_co]):
 
 
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
-    """Returns the indices of the dims that rule 3 removes from both sides: the copies, in Reshape-1 with a -1.
+    """Returns the indices of the dims that rule 3 removes from both sides.
 
-    Reshape-1 computes the -1 after removing the copies, so a copied 0 does not make the divisor 0. For example, data
-    (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide the whole volume by the product of all other
-    items, so they reject this query.
+    In Reshape-1 with a -1, these are the copies. Reshape-1 computes the -1 after removing the copies, so a copied 0
+    does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide
+    the whole volume by the product of all other items, so they reject this query.
 
     Lemma: copies-leave.
     """
@@ -85,10 +85,9 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
 
 def balance(target: Target[AnyItem], data: Sequence[AnyItem]) -> tuple[Sequence[AnyItem], Sequence[AnyItem]]:
-    """Returns the dims of both sides of the equation: those of the data, and those of the output without the -1.
+    """Returns the dims on both sides of the equation, which are the data dims and the output dims without the -1.
 
-    Explanations show these dims. The solvers multiply the same dims in a form of their own, without creating these
-    lists.
+    Explanations show these dims. The solvers multiply the same dims in another form, without creating these lists.
     """
     if target.inferred is None:
         return data, target.dims
@@ -113,20 +112,20 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     inferred = rejection = None
     product, is_plain = 1, True
     for index, item in enumerate(items):
-        # Most items are numbers above 0. `kinds` already contains the kind of such items, so they need no function
-        # call.
+        # Most items of a requested shape are numbers above 0. The list `kinds` already contains the right kind for such
+        # items, so they need no function call.
         if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
-        # The error is stored instead of raised, as `Target.rejection` explains. Items after the wrong item are not
-        # read.
+        # The error is stored instead of raised, for the reason that `Target.rejection` explains. Items after the
+        # invalid item are not read.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
             rejection, is_plain = error, False
             del kinds[index:]
             break
-        # The only literal that can reach the last branch is a 0 without special_zero.
+        # In this last branch, the only possible literal is a 0 without special_zero.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -159,8 +158,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # If the rank of the data is unknown, the data may have a dim at this index. Instances without such a dim are
-    # rejected and do not matter for the result.
+    # If the rank of the data is unknown, the data may have a dim at the index of the copied item. Data shapes without
+    # such a dim are rejected, so they do not matter for the result.
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED

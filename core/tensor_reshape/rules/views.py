@@ -1,12 +1,12 @@
-"""Views: whether the output of a reshape can use the bytes of the data without a copy.
+"""Finds out whether a reshape's output can be a view, which uses the bytes of the data without a copy.
 
-The data has strides, and a view of the data has the same bytes with dims and strides of its own. If the first dims of
-data and output have the same product for all values of the unknown dims, these first dims and the remaining dims are
-two parts that can be examined separately. The output can be a view if each of its parts can be a view.
+The data has strides, and a view has the same bytes as the data, but its own dims and strides. If the first dims of data
+and output have the same product for all values of the unknown dims, these first dims and the remaining dims are two
+parts that can be examined separately. The output can be a view if each of its parts can be a view.
 
-In a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output can be
-a view if the elements of each output dim lie in one run. If a part has unknown dims other than its outermost dim, the
-result is usually UNKNOWN.
+In such a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output
+can be a view if, for each output dim, all elements along this dim lie in one run. If a part has unknown dims besides
+its outermost dim, the result is usually UNKNOWN.
 """
 
 from collections import Counter
@@ -52,14 +52,17 @@ class View(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """A dim as a product of a number and powers of names. An unnamed dim has an integer as its name."""
+    """A dim in the form of a product of a number and powers of names.
+
+    A dim without a name has an integer as its name.
+    """
 
     number: Fraction
     powers: Mapping[int | str, int]
 
 
 class _Run(NamedTuple):
-    """Elements at equal distances in memory.
+    """A run: elements at equal distances in memory.
 
     Attributes:
         least: the smallest possible number of elements.
@@ -87,9 +90,9 @@ def infer_view(
     output can be a view.
 
     Args:
-        data: the input dims. None: not even the rank is known.
+        data: the input dims. None means that not even the rank is known.
         strides: the strides of the data, in elements.
-        output: the output dims. None: not even the rank is known.
+        output: the output dims. None means that not even the rank is known.
         copied: the indices of the output dims that are copied.
 
     Raises:
@@ -98,8 +101,8 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied output dim equals its data dim. The output dim replaces the data dim, because the solver may have
-    # narrowed its range.
+    # A copied output dim equals its data dim. The output dim is used instead of the data dim, because the solver may
+    # have narrowed the range of the output dim.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
@@ -109,19 +112,19 @@ def infer_view(
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
-    # The output of an instance without elements can be a view. If there may be such instances, the result is UNKNOWN
-    # instead of IMPOSSIBLE.
+    # If the tensor is empty, its output can always be a view. If the tensor may be empty, the result is therefore
+    # UNKNOWN instead of IMPOSSIBLE.
     if _IMPOSSIBLE in views:
         return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
-    # In no memory can two elements be farther apart than the largest s64.
+    # If a stride exceeds the largest s64, the result is UNKNOWN, because no memory is large enough for such a stride.
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
         return _UNKNOWN
     return View(ViewPossibility.POSSIBLE, tuple(found))
 
 
 class _Part(NamedTuple):
-    """Some data dims with their strides, and the output dims with the same product in a tensor with elements."""
+    """Some data dims with their strides, and the output dims that have the same product if the tensor has elements."""
 
     dims: Sequence[AnyDim]
     strides: Sequence[int]
@@ -129,7 +132,7 @@ class _Part(NamedTuple):
 
 
 def _find_number(dim: AnyDim) -> AnyDim:
-    """Returns a dim as a number if its value is known for tensors with elements; otherwise the dim.
+    """Returns a dim as a number if the dim has only one possible value in tensors with elements; otherwise the dim.
 
     A dim from 0 to 1 is always 1 in a tensor with elements.
     """
@@ -142,7 +145,7 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 
 
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
-    """Yields the parts, outermost first.
+    """Yields the parts of a reshape that can be examined separately, outermost first.
 
     The first parts end where the outer dims of data and output have equal products. The last parts begin where the
     inner dims have equal products.
@@ -172,7 +175,7 @@ def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # The counts of both sides must ascend, because each part follows the previous part on both sides.
+        # Each part begins after the previous part in both shapes, so the numbers of dims must ascend on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -188,15 +191,15 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
         return _Factor(Fraction(dim), {})
     if dim is None or dim.expression is None:
         return _Factor(Fraction(1), {key: 1})
-    # Names are compared without their bounds, because equal names are equal dims. Fractions are exact, so 3/2 * 2/3 is
-    # 1.
+    # Names are compared without their bounds, because dims with equal names have equal values. Fractions are exact, so
+    # the product of 3/2 and 2/3 is exactly 1.
     powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
     powers.subtract(symbol.name for symbol in dim.expression.divisors)
     return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
 
 
 def _list_products(factors: Sequence[_Factor]) -> Iterator[_Product]:
-    """Yields the product of the first factor, the product of the first two factors, and so on."""
+    """Yields the product of the first factor, then the product of the first two factors, and so on."""
     number, powers = Fraction(1), Counter[int | str]()
     for factor in factors:
         number *= factor.number
@@ -211,7 +214,8 @@ def _infer_part(part: _Part) -> View:
     axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
     others = [dim for dim in output if dim != 1]
     if not axes or not others or not any(stride for _, stride in axes):
-        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # all elements of the part have the same position
+        # All elements of this part have the same memory position.
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
 
 
@@ -238,9 +242,9 @@ def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]
 
 
 def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim]) -> View:
-    """Fits the output dims into the runs of the data, the innermost dim first.
+    """Fits the output dims into the runs of the data, beginning with the innermost dim.
 
-    The outermost dim of each side may be unknown.
+    On each side, the outermost dim may be unknown.
     """
     runs, found = _list_runs(dims, strides), list[int]()
     rest: int | None = 1
@@ -249,12 +253,12 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
         if dim != 1 and rest == 1 and runs:
             _, rest, step = runs.pop()
         found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 does not matter
-        if not isinstance(dim, int):  # an unknown dim is the outermost one and spans all remaining elements
+        if not isinstance(dim, int):  # only the outermost dim can be unknown, and it spans all remaining elements
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
             continue
-        # `rest` is the number of elements of the run that are left for this dim and the outer dims. If the dim does not
-        # divide `rest`, the elements of a dim would lie in two runs.
+        # `rest` is the number of elements of the current run that are left for this output dim and the outer dims. If
+        # the output dim does not divide `rest`, the elements along this dim would lie in two runs.
         if rest is not None:
             if rest % dim:
                 return _IMPOSSIBLE
@@ -264,7 +268,7 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
 
 
 def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
-    """Returns the runs, outermost first.
+    """Returns the runs of the data, outermost first.
 
     Lemma: runs-of-elements.
     """
@@ -273,7 +277,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
         if dim == 1:  # the stride of a dim of 1 does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
-        if runs and runs[-1].step == least * stride:  # all inner dims are known, so `least` is exact
+        if runs and runs[-1].step == least * stride:  # all inner dims of the run are known, so `least` is exact
             outer = runs.pop()
             least, size = outer.least * least, None if outer.size is None else outer.size * least
         runs.append(_Run(least, size, stride))

@@ -1,6 +1,6 @@
 """Finds out whether an address in gRPC's notation is local.
 
-The module resolves no names. The only local host names are the well-known names of the loopback interface.
+The module does not resolve host names. Only the well-known names of the loopback interface count as local host names.
 """
 
 import ipaddress
@@ -22,7 +22,8 @@ def is_local(target: str) -> bool:
     scheme, separator, rest = target.partition(":")
     if separator and scheme in _LOCAL_SCHEMES:
         return True
-    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without a scheme, gRPC reads the whole text as a host
+    # If the text has no scheme, gRPC reads the whole text as a host.
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES
     addresses = unquote(_read_path(rest)).split(",") if has_scheme else [target]
     return all(_is_loopback(_read_host(address)) for address in addresses)
 
@@ -34,7 +35,7 @@ def _read_path(rest: str) -> str:
 
 
 def _read_host(address: str) -> str:
-    """Returns the host in `host:port` or `[v6]:port`. The address may have no port."""
+    """Returns the host of an address such as `host:port` or `[v6]:port`. The address may have no port."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address if address.count(":") > 1 else address.partition(":")[0]

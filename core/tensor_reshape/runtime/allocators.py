@@ -1,15 +1,16 @@
-"""Settings of the C library's memory allocator, for processes that send or receive large messages."""
+"""Changes settings of the C library's memory allocator in processes that send or receive large messages."""
 
 import ctypes
 import threading
 from contextlib import suppress
 
-# These numbers are from glibc's malloc.h.
+# These option numbers are from glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-_MMAP_THRESHOLD = 32 * 1024 * 1024  # the maximum that glibc accepts
+_MMAP_THRESHOLD = 32 * 1024 * 1024  # glibc accepts no larger threshold
 _TRIM_THRESHOLD = 2**31 - 1
 _TOP_PAD = 64 * 1024 * 1024
-_ARENAS = 2  # a small number, because each arena keeps free memory of its own, and buffers move between threads
+# The number of arenas is small, because each arena keeps its own free memory, and buffers move between threads.
+_ARENAS = 2
 _KEEPING = {
     _M_MMAP_THRESHOLD: _MMAP_THRESHOLD,
     _M_TRIM_THRESHOLD: _TRIM_THRESHOLD,
@@ -17,18 +18,19 @@ _KEEPING = {
     _M_ARENA_MAX: _ARENAS,
 }
 _RELEASING = {_M_TRIM_THRESHOLD: 0, _M_TOP_PAD: 0}
-_BLOCK_BYTES = 128 * 1024  # above 64 KiB, because glibc then trims the end of the arena when the block is freed
+# The block is larger than 64 KiB, because glibc then trims the end of the arena when the block is freed.
+_BLOCK_BYTES = 128 * 1024
 
 
 def keep_freed_memory() -> bool:
     """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing such a buffer again
-    takes longer than using it. This function raises the thresholds (`mallopt`) and lets threads share arenas.
-    `release_freed_memory` returns the memory to the system.
+    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing a new buffer takes
+    longer than using it. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas.
+    The function `release_freed_memory` returns the memory to the system.
 
     Returns:
-        Whether the settings were changed. With a C library other than glibc, the result is False.
+        True if the settings were changed. With a C library other than glibc, the result is False.
 
     >>> was_changed = keep_freed_memory()
     """
@@ -40,7 +42,7 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """Returns unused memory to the system, after `keep_freed_memory`; False if the C library cannot do so.
+    """After `keep_freed_memory`, returns unused memory to the system; False if the C library cannot do so.
 
     `malloc_trim` returns the free memory at the end of the main arena. At the end of each other arena, it keeps up to
     64 MiB. glibc returns that memory if a thread of the arena frees a large block while the thresholds are low. This
@@ -56,9 +58,9 @@ def release_freed_memory() -> bool:
 
     def release_arena() -> None:
         free(malloc(_BLOCK_BYTES))
-        # If a block of this thread lies after the free memory, that memory is not at the end of the arena until the
-        # thread has ended. In that case, `free` did not return the memory, and a `malloc_trim` after the end of the
-        # thread would keep it.
+        # If a block of this thread lies after the free memory, the free memory is not at the end of the arena, and
+        # `free` did not return it to the system. `malloc_trim` returns such memory now, but would keep it after the
+        # thread has ended, because the memory would then be at the end of the arena.
         trim(0)
 
     for option, value in _RELEASING.items():

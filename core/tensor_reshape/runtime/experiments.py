@@ -1,8 +1,8 @@
-"""Experiments of gRPC's core, and the releases of grpcio with which a server may change experiments.
+"""gRPC's core has experiments, and a server changes them only with certain releases of grpcio.
 
-- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import grpc, so that a server can
-  set the variable first.
-- gRPC may remove an experiment in any release, so a server changes experiments only for tested releases.
+- gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import
+  grpc, so that a server can set the variable first.
+- gRPC may remove an experiment in any release, so a server changes experiments only for tested releases of grpcio.
 """
 
 import re
@@ -12,13 +12,13 @@ VARIABLE = "GRPC_EXPERIMENTS"
 experiment.
 """
 
-# The oldest and the newest supported release. The end-to-end tests run with both releases, but not with the releases
-# between them.
+# These are the oldest and the newest supported release of grpcio. The end-to-end tests run with both of these releases,
+# but not with the releases between them.
 _TRIED = frozenset({(1, 80), (1, 85)})
 
 
 def are_known() -> bool:
-    """Whether the experiments were tested with the installed release of grpcio."""
+    """Whether a server may change experiments, because they were tested with the installed release of grpcio."""
     return find_release() in _TRIED
 
 

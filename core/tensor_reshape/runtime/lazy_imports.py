@@ -1,6 +1,7 @@
-"""Lazy imports: a package imports names at their first use (PEP 562), because their modules load slowly.
+"""Lazy imports: a package imports a name only when the name is first used (PEP 562).
 
-The package also imports these names under `TYPE_CHECKING`, so that type checkers find them.
+The modules of these names load slowly. The package also imports these names under `TYPE_CHECKING`, so that type
+checkers find them.
 """
 
 import sys
@@ -21,7 +22,8 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # later uses of the name do not call this function
+        # The value becomes an attribute of the package, so later uses of the name do not call this function.
+        setattr(sys.modules[package], name, value)
         return value
 
     def list_names() -> list[str]:

@@ -1,12 +1,13 @@
-"""Encoders and decoders of all messages. Client and server use the same functions.
+"""The encoders and decoders of all protobuf messages. The client and the server use the same functions.
 
 Invariants:
 
 - The package opens no file or socket, starts no thread, and reads no clock.
-- No result depends on earlier calls. The caches hold results of pure functions and have a bounded size
-  (`batch_fast_path`).
-- A decoder does not copy the bytes of a tensor if these bytes are at the end of the message. This project's clients and
-  all generated classes write them at the end. An encoder copies the bytes once, into the message.
-- A fast reader recognizes only one encoding of a message. The generated classes read all other encodings. Both give the
-  same result.
+- No result of a function depends on earlier calls. The caches of the package hold results of pure functions and have a
+  bounded size (`batch_fast_path`).
+- A decoder does not copy the bytes of a tensor if these bytes are at the end of the message. The clients of this
+  project and all generated protobuf classes write these bytes at the end. An encoder copies the bytes of a tensor once,
+  into the message.
+- For some messages, a fast reader recognizes only one encoding. The generated protobuf classes read all other
+  encodings. Both readers return the same result.
 """

@@ -1,7 +1,7 @@
 """Conversion between tensors and numpy arrays.
 
-Conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
-memory. Arrays of packed types have one element per byte, so `packed_elements` packs and unpacks their elements.
+The conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
+memory. An array of a packed type has one element per byte, so `packed_elements` packs and unpacks the elements.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    # This look-up is unambiguous, because no name exists in both numpy and ml_dtypes.
+    # Looking up a type name is unambiguous, because no name exists in both numpy and ml_dtypes.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
     if data_type.numpy_name
@@ -33,12 +33,14 @@ _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 
 
 def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
-    """Returns the data type of a numpy type, which may have any byte order. An error names `field`.
+    """Returns the data type of a numpy type, which may have any byte order.
+
+    In error messages, the array is called `field`.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
-    # Numpy types of a single byte have the byte order "|".
+    # Numpy types of a single byte have the byte order "|" and need no conversion.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
         message = f"{field} is an array of numpy type {dtype}, which is not supported"
@@ -57,7 +59,7 @@ def view_array(array: Array, field: str) -> TensorView:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)  # this copies only big-endian arrays
+    array = array.astype(DTYPES[data_type], copy=False)  # this line copies only big-endian arrays
     if data_type.is_packed:
         packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)
@@ -78,10 +80,10 @@ def build_array(tensor: TensorView) -> Array:
     if tensor.data_type.is_packed:
         array = np.empty(tensor.dims, dtype)
         unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), view_bytes(array))
-        array.flags.writeable = False  # all results are read-only
+        array.flags.writeable = False  # all returned arrays are read-only
         return array
-    # `np.frombuffer` accepts neither strides nor empty buffers. The array is read-only, because its buffer is
-    # read-only.
+    # `np.frombuffer` accepts neither strides nor empty buffers. The array is read-only, because the bytes of the
+    # message are read-only.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
@@ -90,7 +92,7 @@ def gather(tensor: TensorView) -> memoryview:
 
     Check the layout of the tensor before you call this function.
 
-    The elements are copied as integers of the same size, which preserves NaN payloads and unusual booleans.
+    The elements are copied as integers of the same size, which preserves NaN payloads and booleans other than 0 and 1.
     """
     strides = _compute_byte_strides(tensor)
     if strides is None:
@@ -101,7 +103,7 @@ def gather(tensor: TensorView) -> memoryview:
 
 def view_bytes(array: Array) -> Bytes:
     """Returns a view of the bytes of a row-major array."""
-    # The array is viewed as bytes, because numpy cannot create a memoryview of the types of ml_dtypes.
+    # The array is viewed as bytes, because numpy cannot create a memoryview of an array with a type of ml_dtypes.
     return array.reshape(-1).view(np.uint8)
 
 
@@ -114,14 +116,17 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
-    """Returns the elements in the order of memory, and their strides. None: the elements are in row-major order."""
+    """Returns the elements in their order in memory, and their strides.
+
+    None means that the elements are in row-major order.
+    """
     if not array.flags.c_contiguous:
-        # If a stride of 0 repeats an element, the element is sent once, with a stride of 0.
+        # If a stride of 0 repeats an element in memory, the element is sent only once, with a stride of 0.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
         unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
-        # Axes are sorted from the longest stride to the shortest. If there are no gaps, this is the order of memory. An
-        # array with a negative stride is never contiguous in this order, so it becomes dense. The protobuf API has no
-        # negative strides.
+        # The axes are sorted from the longest stride to the shortest. In an array without gaps, this is the order of
+        # the axes in memory. An array with a negative stride is never contiguous in this order, so it is copied into
+        # dense memory. The protobuf messages cannot represent negative strides.
         order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:

@@ -1,11 +1,11 @@
-"""Encoding and decoding of batches, item by item.
+"""Encodes and decodes batches of shape queries, one item at a time.
 
 Invariants:
 
 - If an item cannot be read or its result cannot be written, only that item is rejected.
 - A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
-- `batch_fast_path` reads and writes the compact form. The generated classes read and write all other forms. Both give
-  the same result.
+- The module `batch_fast_path` reads and writes the compact form of an item. The generated protobuf classes read and
+  write all other forms. Both ways give the same result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 _BATCHES = {
     "items": BATCH_INFER_SHAPE.request,
     "results": BATCH_INFER_SHAPE.response,
-}  # the key is the name of the only field of the message
+}  # each key is the name of the only field of the message
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -76,7 +76,10 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
-    """Yields each decoded item, or its error. `report` handles bugs, as in `answer_batch`."""
+    """Yields each item of a batch, or the error if the item cannot be read.
+
+    The function `report` handles bugs, as in `answer_batch`.
+    """
     for item in items:
         try:
             read: BatchItem | ReshapeError = _decode_item(item)
@@ -90,7 +93,7 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
 def encode_batch_response(
     results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
 ) -> bytes:
-    """Returns the response of a batch; see `write_batch_results`."""
+    """Returns the response of a batch, as described in `write_batch_results`."""
     return join_items(write_batch_results(results, encode_batch_result, max_bytes, report))
 
 
@@ -100,7 +103,9 @@ def write_batch_results(
     max_bytes: int,
     report: ReportBug | None = None,
 ) -> list[bytes]:
-    """Returns the encoded results. If a result would make the total exceed `max_bytes`, an error replaces the result.
+    """Returns the encoded results of a batch.
+
+    If a result would make the total exceed `max_bytes`, an error replaces the result.
 
     Args:
         results: the results of a batch.
@@ -115,7 +120,7 @@ def write_batch_results(
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = write(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
-            # The error is encoded only once, because tens of thousands of items may have this error.
+            # The error is encoded only once, because tens of thousands of items of a batch may have this error.
             piece = too_much = too_much or write(_reject_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
@@ -128,7 +133,7 @@ def _reject_size(max_bytes: int) -> LimitError:
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    """Encodes one result of a response, which is an output shape or an error."""
+    """Encodes one result of a batch, which is an output shape or an error."""
     if isinstance(result, ShapeAnswer):
         compact = encode_compact_answer(result)
         if compact is not None:
@@ -145,12 +150,12 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
-    """Reads the results of a response.
+    """Reads the results of a batch from a response.
 
     Raises:
         ReshapeError: the response is invalid.
     """
-    # `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
+    # The operator `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
@@ -158,7 +163,8 @@ def _decode_item(item: bytes) -> BatchItem:
     compact = _try_compact(item)
     if compact is not None:
         return BatchItem(compact)
-    check_header_size(len(item))  # this check follows the compact form, because an item in that form is always short
+    # The header size is checked after the compact form, because an item in compact form always has a short header.
+    check_header_size(len(item))
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
@@ -174,7 +180,7 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
         return read_compact_item(item)
     except ReshapeError:
-        return None  # the generated class reads the item again and raises the error
+        return None  # the caller then parses the item with the generated class, which raises the error
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
@@ -192,7 +198,10 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
 
 
 def _find_kind(rejection: reshape_pb2.Rejection) -> type[ReshapeError]:
-    """Returns the exception class of an error. If the server met a bug, the class is ReshapeError itself."""
+    """Returns the exception class for an error in a batch.
+
+    If the server met a bug, the class is the base class ReshapeError.
+    """
     if rejection.reason == Reason.INTERNAL_ERROR:
         return ReshapeError
     return LimitError if rejection.limit_exceeded else InvalidRequestError
@@ -205,7 +214,8 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         InvalidRequestError: MESSAGE_MALFORMED.
         LimitError: BATCH_TOO_LARGE, if more than `max_items` fields are not items.
     """
-    # Fields that are not items are counted as well, because skipping two million small fields would take seconds.
+    # Unknown fields of the batch message are limited to `max_items` as well, because reading past two million small
+    # fields would take seconds.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
@@ -223,7 +233,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Splits a message that contains a group or is malformed, with the generated class."""
+    """Splits a message that contains a protobuf group or is malformed, with the generated class."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)

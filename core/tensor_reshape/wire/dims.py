@@ -1,7 +1,7 @@
-"""Conversion of dims and shapes from messages to values and back.
+"""Converts dims and shapes between protobuf messages and Python values.
 
-A dim of an unknown kind is rejected and never ignored. Shapes and expressions that exceed their limits are rejected
-before they are read, because reading them would take long. Numbers and names are checked later, by the rules.
+A dim of a kind that this version does not know is rejected and never ignored. Shapes and expressions that exceed their
+limits are rejected before they are read, because reading them would take long. The rules check numbers and names later.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
     Raises:
         InvalidRequestError: DIM_UNKNOWN, if a dim is of an unknown kind.
     """
-    # Most dims are numbers other than 0, which need no call of `_decode_dim`.
+    # Most dims are numbers above 0, which need no call of `_decode_dim`.
     return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
 
 
@@ -74,7 +74,8 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
-        # The message has only one field for bounds, so the bounds of the dim and of its symbol are intersected.
+        # The message has only one field for bounds, so the encoder sends the intersection of the bounds of the dim and
+        # of its symbol.
         return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
 
@@ -84,7 +85,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
     message = tensor_pb2.Expression(
         factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
     )
-    # Default values are omitted, so that equal expressions have equal bytes.
+    # Default values are omitted, so that equal expressions have equal encoded bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:
@@ -115,11 +116,13 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
         return Dim(symbol.bounds, Expression(1, (symbol,)))
     if kind == "expression":
         count = len(dim.expression.factors) + len(dim.expression.divisors)
-        if count > MAX_FACTORS:  # the expression is rejected before it is read, because reading it would take long
+        # Such a long expression is rejected before it is read, because reading it would take long.
+        if count > MAX_FACTORS:
             raise reject_factors(count, f"{path}[{index}]", index)
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
-    # The dim is of an unknown kind. Ignoring the dim would check less than the client requested.
+    # The message contains a kind of dim that this version does not know. If the server ignored such a dim, it would
+    # check less than the client requested.
     if dim.ByteSize():
         text = f"{path}[{index}] has a kind that this server does not know"
         raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)

@@ -1,6 +1,7 @@
-"""Messages of the method `grpc.health.v1.Health/Check`, so that clients do not need the package grpcio-health-checking.
+"""Encodes the messages of `grpc.health.v1.Health/Check`.
 
-The messages of the method are encoded like protobuf's wrapper messages, in which field 1 is a string or a varint.
+Clients therefore do not need the package grpcio-health-checking. These messages have the encoding of protobuf's wrapper
+messages, in which field 1 is a string or a varint.
 """
 
 from enum import IntEnum
@@ -15,7 +16,7 @@ CHECK_METHOD = "/grpc.health.v1.Health/Check"
 
 
 class HealthStatus(IntEnum):
-    """The health of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+    """The health status of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
 
     >>> client.check_health() is HealthStatus.SERVING
     True
@@ -33,7 +34,9 @@ def encode_check_request(service: str) -> bytes:
 
 
 def decode_check_response(raw: bytes) -> HealthStatus:
-    """Reads a HealthCheckResponse. A status that this version does not know becomes UNKNOWN.
+    """Reads a HealthCheckResponse.
+
+    A status that this version does not know becomes UNKNOWN.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
@@ -43,5 +46,5 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     except DecodeError:
         message = "the message is not a grpc.health.v1.HealthCheckResponse"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
-    # Later versions of the health protocol may have other values.
+    # A later version of the health protocol may have other status numbers.
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

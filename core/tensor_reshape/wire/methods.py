@@ -1,4 +1,4 @@
-"""A table of the service's methods. Clients, servers and encoders use this table.
+"""A table of the methods of the gRPC service. Clients, servers and encoders use this table.
 
 CONTRIBUTING.md explains how to add an operation.
 """
@@ -27,7 +27,7 @@ ReshapeResponse: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of the service.
+    """A method of the gRPC service.
 
     Attributes:
         name: the name of the method within the service.
@@ -50,12 +50,13 @@ class OperationMethod(Method):
     """The method that executes an operation.
 
     Attributes:
-        operation: the operation. Its name is also the name of the field that begins a tensor in StreamReshape.
+        operation: the operation. In StreamReshape, the name of the method is also the name of the field that begins a
+            tensor.
         number: the number of the operation in InferShape requests.
     """
 
-    # These types are narrower than Message, so that type checkers find the fields that all requests and all responses
-    # have.
+    # These annotations are narrower than Message, so that type checkers find the fields that all requests and all
+    # responses have.
     request: type[ReshapeRequest]
     response: type[ReshapeResponse]
     operation: Operation

@@ -1,14 +1,15 @@
 """Reads the rank of an output from the first bytes of a response, for tracing.
 
-The functions never raise an error. They return None if the bytes are incomplete or have an unusual encoding.
+The functions of this module never raise an error. These functions return None if the bytes are incomplete or have an
+unusual encoding.
 """
 
 from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field
 
 _PAYLOAD = PAYLOAD_TAG[0]
-_DIMS = 0x12  # field 2 of a Tensor, packed varints
-_OUTPUT = 0x0A  # field 1 of a StreamReshapeResponse, and of an InferShapeResponse
-_DIM = 0x0A  # field 1 of a Shape, which occurs once for each dim
+_DIMS = 0x12  # this tag is for field 2 of a Tensor, which has packed varints
+_OUTPUT = 0x0A  # this tag is for field 1 of a StreamReshapeResponse or of an InferShapeResponse
+_DIM = 0x0A  # this tag is for field 1 of a Shape, which occurs once for each dim
 _CONTINUATION = 0x80
 
 

@@ -1,8 +1,8 @@
-"""Request ids. An id identifies a call in the logs of client and server.
+"""Request ids. A request id identifies a call in the logs of the client and the server.
 
-The client sends an id in the metadata of a call. If the client sends no id, the server creates one. The server returns
-the id in the trailing metadata. Ids appear in logs and error messages, so both sides ignore a value that is not a valid
-id.
+The client sends the request id in the metadata of a call. If the client sends no request id, the server creates one.
+The server returns the request id in the trailing metadata. Request ids appear in logs and error messages, so both sides
+ignore a value that is not a valid id.
 """
 
 import re
@@ -13,11 +13,12 @@ REQUEST_ID_KEY = "x-request-id"
 
 MAX_REQUEST_ID_CHARACTERS = 128
 
-_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")  # visible ASCII, without spaces and line ends
+# A request id has only visible ASCII characters, without spaces and line breaks.
+_REQUEST_ID = re.compile(f"[!-~]{{1,{MAX_REQUEST_ID_CHARACTERS}}}")
 
 
 def is_request_id(value: object) -> bool:
-    """Whether a value is a valid request id."""
+    """Whether a text is a valid request id."""
     return isinstance(value, str) and _REQUEST_ID.fullmatch(value) is not None
 
 

@@ -1,9 +1,9 @@
-"""Encoding and decoding of the methods that execute an operation.
+"""Encodes and decodes the messages of the methods that reshape a tensor.
 
 Invariants:
 
-- The payload is always at the end of its message, so a header can be built and cached without it.
-- The length of a response header is a multiple of 8; see `encode_response_header`.
+- The payload is always at the end of its message, so a header can be built and cached without the payload.
+- The length of a response header is a multiple of 8, as `encode_response_header` explains.
 - The size of a header is checked before a message is parsed, so at most `MAX_HEADER_BYTES` are parsed in addition to
   the payload.
 """
@@ -43,10 +43,10 @@ from tensor_reshape.wire.fields import (
 from tensor_reshape.wire.methods import OPERATION_METHODS, ReshapeRequest
 from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type, encode_tensor
 
-_ALIGNMENT = 8  # the size of the widest element
-_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # see `encode_response_header`
-_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
-_DIMS_TAG = b"\x12"  # field 2 of Tensor, packed varints
+_ALIGNMENT = 8  # the widest element has 8 bytes
+_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # the function `encode_response_header` explains these limits
+_DATA_TYPE_TAG = b"\x08"  # this tag is for field 1 of Tensor, which is a varint
+_DIMS_TAG = b"\x12"  # this tag is for field 2 of Tensor, which has packed varints
 _ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "<H", "<I", "<Q")), strict=True))
 """The struct that reads one element of a shape tensor, for each integer type. The formats are in the order of the
 numbers of the types.
@@ -66,7 +66,7 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 
     Args:
         call: the query and the data.
-        shape: the requested shape as a tensor; None for StaticReshape.
+        shape: the requested shape as a tensor, or None for StaticReshape.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
@@ -80,19 +80,19 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 def encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
-    """Returns an encoded request up to the bytes of its tensor. The query must contain the data type.
+    """Returns the encoded request, without the bytes of its tensor at the end. The query must contain the data type.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
     """
-    # The limit leaves space for the headers of the message and of the tensor.
+    # The limit of the payload leaves space for the headers of the message and of the tensor.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor has {payload_bytes} bytes; a message must be below 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
         message.data_type = encode_data_type(question.data_type)
-    # The encoded lengths include the payload, although the result does not contain the payload.
+    # The encoded lengths include the payload, although the returned header does not contain the payload.
     tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
     header = build_request_header(question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
@@ -113,7 +113,9 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
 
 
 def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
-    """Reads a request of `operation`. The payload is a view of `raw`. The layout is not checked.
+    """Reads a request of `operation`.
+
+    The payload of the result is a view of `raw`. The function does not check the layout of the tensor.
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
@@ -125,7 +127,7 @@ def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DE
 def read_call(
     operation: Operation, header: ReshapeRequest, tensor: tensor_pb2.Tensor, payload: memoryview, limits: Limits
 ) -> ReshapeCall:
-    """Reads a parsed request of `operation`: the header, its tensor, and the tensor's bytes.
+    """Reads a parsed request of `operation`: the message header, the tensor header, and the tensor's bytes.
 
     Raises:
         InvalidRequestError: a required field is absent, or the shape tensor cannot be read.
@@ -166,11 +168,11 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
         text = f"shape has rank {len(shape.dims)}; a requested shape must be a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
-    if shape.dims[0] > MAX_RANK:  # with a stride of 0, one element could become a trillion items
+    if shape.dims[0] > MAX_RANK:  # with a stride of 0, a tensor of one element could claim a trillion items
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
-    # This function does not use numpy. Integers of numpy overflow, and a server imports numpy only for data with
-    # strides.
+    # This function does not use numpy, for two reasons. Numpy integers overflow, and a server imports numpy only for
+    # data with strides.
     item = _ITEMS[shape.data_type]
     if shape.strides is None:
         return [number for (number,) in item.iter_unpack(shape.payload)]
@@ -179,30 +181,35 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns the position of the tensor's bytes at the end of `raw`; None if the header is long or unusual."""
+    """Returns the position of the tensor's bytes at the end of `raw`.
+
+    The result is None if the header is long or has an unusual form.
+    """
     outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
     inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
     return inner[1] if inner else None
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
-    """Returns an encoded response of any operation up to the bytes of its tensor.
+    """Returns the encoded response of any operation, without the bytes of its tensor at the end.
 
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
     are therefore also at an aligned address.
     """
-    # To lengthen the header, the varint of one dim is padded to at most 9 bytes, or the varint of a length to at most 5
-    # bytes. All protobuf readers accept such varints. Longer varints are not safe, because protobufjs misreads a 32-bit
-    # number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative.
+    # To lengthen the header, the encoder pads the varint of one dim to at most 9 bytes, or the varint of a length to at
+    # most 5 bytes. All protobuf readers accept varints with such padding. Longer varints are not safe, because
+    # protobufjs misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as
+    # negative.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
     least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
-    # `width` is computed for the largest padding, so that padding cannot make the length longer.
+    # The width of the length field is computed for the largest padding, so that padding cannot make the length longer.
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail
-    width += missing - (len(tensor) - least)  # the length gets the padding that does not fit into the dims
+    # The varint of the message length takes the padding that does not fit into the field of the dims.
+    width += missing - (len(tensor) - least)
     return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
 
 
@@ -218,7 +225,7 @@ def decode_reshape_response(raw: bytes) -> TensorView:
     Raises:
         ReshapeError: the response is invalid.
     """
-    # The responses of all operations have the same encoding.
+    # The same parser reads the responses of all operations, because they have the same encoding.
     _, tensor, payload = _split(reshape_pb2.StaticReshapeResponse, "output", raw)
     output = decode_tensor(tensor, payload, "output")
     check_dims(output.dims, "output.dims")
@@ -227,9 +234,9 @@ def decode_reshape_response(raw: bytes) -> TensorView:
 
 
 def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
-    """Returns the encoded field of the dims, with up to `padding` more bytes in its varints.
+    """Returns the encoded dims of a tensor, with up to `padding` additional bytes in the varints.
 
-    The varints of the shortest dim and of the length are padded.
+    The function pads the varint of the shortest dim and the varint of the field length.
     """
     if not numbers:
         return b""
@@ -251,13 +258,13 @@ def _widen(varint: bytes, size: int) -> bytes:
 
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
-    """Returns the message without its tensor, the tensor without its bytes, and a view of the bytes."""
+    """Returns three parts: the message without its tensor, the tensor without its bytes, and a view of the bytes."""
     outer = find_payload(raw)
     inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_header_size(inner[1])
-    # The two slices that are copied here contain only headers.
+    # Only the headers are copied here, because the two slices end before the payload.
     header = parse_message(kind, raw[: outer[0]])
     tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
     return header, tensor, memoryview(raw)[inner[1] :]

@@ -1,6 +1,6 @@
-"""Encoding and decoding of ServerInfo.
+"""Encodes and decodes the message ServerInfo.
 
-If a newer server sends operations, data types or features that this version does not know, these are ignored.
+If a newer server lists operations, data types or features that this version does not know, these entries are ignored.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from tensor_reshape.wire.tensors import encode_data_type
 
 
 class Feature(Enum):
-    """Optional features of a server. The value of a member is the name of the protobuf enum value.
+    """The optional features of a server. The value of a member is the name of the feature in the protobuf enum.
 
     >>> Feature.REFLECTION in client.server_info().features
     True
@@ -29,14 +29,14 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """The limits of one server. A limit of 0 is unknown, because the server did not send it.
+    """The limits that one server has set. A limit of 0 means that the server did not send the limit.
 
     Attributes:
-        max_message_bytes: the size of the largest message that the server receives.
-        max_output_bytes: the size of the largest output of a unary method.
-        max_tensor_bytes: the size of the largest dense tensor on a stream.
-        max_header_bytes: the size of the largest request, not counting the bytes of its tensor.
-        max_batch_bytes: the size of the largest batch of queries.
+        max_message_bytes: the largest size of a message that the server receives.
+        max_output_bytes: the largest size of an output of a unary method.
+        max_tensor_bytes: the largest size of a dense tensor on a stream.
+        max_header_bytes: the largest size of a request, not counting the bytes of its tensor.
+        max_batch_bytes: the largest size of a batch of queries.
         max_batch_items: the largest number of queries in a batch.
 
     >>> client.server_info().limits.max_tensor_bytes
@@ -58,7 +58,8 @@ class OperationInfo:
     Attributes:
         max_rank: the largest rank of the input shape and of the requested shape.
         data_types: the element types of the data.
-        shape_data_types: the element types of the requested shape; empty if the requested shape is an attribute.
+        shape_data_types: the element types of the requested shape, or an empty set if the requested shape is an
+            attribute.
 
     >>> sorted(map(str, client.server_info().operations["dynamic_reshape"].shape_data_types))
     ['i32']
@@ -75,9 +76,9 @@ class ServerInfo:
 
     Attributes:
         version: the version of the server's package.
-        grpc_api: the part of grpcio that serves calls, `core` or `public`.
+        grpc_api: the part of grpcio with which the server handles calls, `core` or `public`.
         limits: the limits of requests and responses.
-        operations: the ranks and types that each operation accepts, by the name of the operation.
+        operations: for each operation name, the ranks and types that the operation accepts.
         features: the optional features.
 
     >>> sorted(client.server_info().operations)

@@ -1,7 +1,7 @@
-"""Conversion of errors to the details of a `google.rpc.Status` and back.
+"""Converts errors to the details of a `google.rpc.Status` and back.
 
-All texts are cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the trailing
-metadata exceeds about 9 KB.
+Each text in the details is cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the
+trailing metadata exceeds about 9 KB.
 """
 
 import math
@@ -43,14 +43,14 @@ RETRY_SECONDS = 0.2
 """The delay before a retry if the error does not contain a delay."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
-_MAX_RETRY_SECONDS = 1e9  # thirty years; a Duration can contain longer times
-_MAX_FIELD_CHARACTERS = 128  # with the limits of `rules.errors`, a status is below 7 KiB
+_MAX_RETRY_SECONDS = 1e9  # the limit is about thirty years, although a Duration can contain longer times
+_MAX_FIELD_CHARACTERS = 128  # with this limit and the limits of `rules.errors`, an encoded status is below 7 KiB
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
-    """The status of a call, with the attributes of `grpc.Status`."""
+    """The status of a call, with the same attributes as `grpc.Status`."""
 
     code: StatusCode
     details: str
@@ -58,7 +58,7 @@ class Status(NamedTuple):
 
 
 def encode_rejection(error: ReshapeError) -> Status:
-    """Returns the status for an error. The status has less than 7 KiB."""
+    """Returns the gRPC status for an error. The encoded status has less than 7 KiB."""
     code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
@@ -69,7 +69,7 @@ def encode_rejection(error: ReshapeError) -> Status:
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
-        # The SDK reads the delay in the RetryInfo. gRPC's own retries read only the metadata key.
+        # The SDK reads the delay from the RetryInfo message, but gRPC's own retries read only the metadata key.
         milliseconds = _count_retry_milliseconds(error)
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
@@ -79,7 +79,7 @@ def encode_rejection(error: ReshapeError) -> Status:
 
 
 def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
-    """Returns the error with which a call ended; None if the status has no details from this service."""
+    """Returns the error with which a call ended, or None if the status has no details from this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
@@ -91,26 +91,29 @@ def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, st
 
 
 def _count_retry_milliseconds(error: ReshapeError) -> int:
-    """Returns the delay before a retry in milliseconds, rounded up, because an earlier retry would fail."""
+    """Returns the delay before a retry in milliseconds.
+
+    The delay is rounded up, because an earlier retry would fail.
+    """
     asked = error.retry_seconds if isinstance(error, LimitError) else None
     # gRPC reads the delay as a signed 32-bit number, and does not retry if the delay is larger.
     return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
 def _choose_code(error: ReshapeError) -> StatusCode:
-    """Returns the status code of the reason, or of the error's class if the reason is unknown."""
+    """Returns the status code of the error's reason, or of the error's class if the reason is unknown."""
     return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 
 def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
-    # A proxy may add details of other domains, which are ignored.
+    # A proxy may add error details with other domains, which are ignored.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
     request = BadRequest()
     for detail in status.details:
-        detail.Unpack(request)  # `Unpack` does nothing if the detail has another type
+        detail.Unpack(request)  # `Unpack` does nothing if the error detail has another type
     field = request.field_violations[0].field if request.field_violations else ""
     rejection = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
     if isinstance(rejection, LimitError):
@@ -123,7 +126,7 @@ def _read_retry_seconds(status: StatusMessage) -> float | None:
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
-    # The delay is limited to a valid range, because a faulty server may send a negative or a huge delay.
+    # The retry delay is limited to a valid range, because a faulty server may send a negative or a huge delay.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

@@ -1,8 +1,8 @@
-"""Encoding and decoding of StreamReshape. On a stream, a tensor is sent as a header, followed by chunks.
+"""Encodes and decodes the messages of StreamReshape. On a stream, a tensor is sent as a header, followed by chunks.
 
-- A chunk has the same encoding in requests and in responses, so a server can return a received chunk unchanged.
-- A header contains no bytes of its tensor. The size of a header is checked before it is parsed.
-- A chunk that `encode_chunk` has written is read without parsing.
+- A chunk has the same encoding in requests and responses, so a server can return a received chunk unchanged.
+- The header message of a stream contains no bytes of its tensor. The size of a header is checked before it is parsed.
+- The fast reader recognizes a chunk that `encode_chunk` has written, without parsing the message.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ larger chunks need more memory.
 """
 
 _OFFSET_TAG = b"\x20"  # field 4, a varint
-_MAX_OFFSET_BYTES = 9  # a varint of ten bytes is a negative number
+_MAX_OFFSET_BYTES = 9  # an offset has at most nine bytes, because a varint of ten bytes is a negative number
 _NO_BYTES = memoryview(b"")
 
 
@@ -49,7 +49,10 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the encoded message that begins a tensor. `shape` is described in `reshapes.encode_reshape_request`."""
+    """Returns the encoded message that begins a tensor.
+
+    The argument `shape` is described in `reshapes.encode_reshape_request`.
+    """
     header = build_request_header(call.question, shape)
     header.data.CopyFrom(build_tensor_header(call.data))
     message = reshape_pb2.StreamReshapeRequest()
@@ -64,13 +67,13 @@ def encode_chunk(offset: int, payload: memoryview) -> bytes:
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
-    """Reads a message from the client, which is a call without the tensor's bytes, or a chunk.
+    """Reads a message from the client, which is a call without the tensor's bytes, or a chunk of these bytes.
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
         LimitError: HEADER_TOO_LARGE.
     """
-    chunk = find_chunk(raw)  # chunks are read first, because most messages are chunks
+    chunk = find_chunk(raw)  # the compact form of a chunk is tried first, because most messages of a stream are chunks
     if chunk is not None:
         return chunk
     check_header_size(measure_header(raw, nested=False))
@@ -90,7 +93,7 @@ def encode_accept(output: TensorView) -> bytes:
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:
-    """Reads a message from the server, which is the output without its bytes, or a chunk.
+    """Reads a message from the server, which is the output without its bytes, or a chunk of these bytes.
 
     Raises:
         ReshapeError: the response is invalid.
@@ -98,7 +101,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    # The size is checked, because a malicious server must not exhaust the memory of a client.
+    # The header size is checked, because a malicious server must not exhaust the memory of a client.
     check_header_size(measure_header(raw, nested=False))
     message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
@@ -119,14 +122,14 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
 
 
 def find_chunk(raw: bytes) -> Chunk | None:
-    """Returns a chunk in the form that `encode_chunk` writes; None for all other messages.
+    """Returns a chunk if the message has the form that `encode_chunk` writes; None for all other messages.
 
     Tags and lengths may be encoded in more bytes than necessary, because protobuf allows such encodings.
     """
     offset, field = 0, read_field(raw, 0)
     if field and field[0] == _OFFSET_TAG[0]:
         offset, field = _read_offset(raw[field[1] : field[2]]), read_field(raw, field[2])
-    # No field may follow the payload, because a second chunk or offset would replace the first one.
+    # No field may follow the payload of a chunk, because a second chunk or offset would replace the first one.
     if field is None or field[0] != PAYLOAD_TAG[0] or field[2] != len(raw) or offset < 0:
         return None
     return Chunk(offset, memoryview(raw)[field[1] :], raw)

@@ -1,7 +1,7 @@
-"""Conversion of the message `Tensor` to `TensorView` and back.
+"""Converts the message `Tensor` to a `TensorView` and back.
 
-The payload of a tensor is never copied. The payload of a received tensor is a view of the message, and keeps the
-message in memory.
+Reading or encoding a tensor never copies the payload. The payload of a received tensor is a view of the message, so it
+keeps the message in memory.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
-# This look-up is several times as fast as `DataType(number)`, which also raises an error for unknown numbers.
+# A lookup in this mapping is several times as fast as `DataType(number)`, which also raises an error for unknown
+# numbers.
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
 
@@ -25,7 +26,7 @@ class TensorView:
     Attributes:
         data_type: the type of the elements.
         dims: the shape of the tensor.
-        strides: the strides in elements. None: the tensor is dense and in row-major order.
+        strides: the strides in elements. None means that the tensor is dense and in row-major order.
         payload: the elements, little-endian, as contiguous bytes.
     """
 
@@ -35,7 +36,10 @@ class TensorView:
     payload: memoryview
 
     def check_layout(self, field: str) -> Self:
-        """Returns the tensor if its payload matches its layout, or raises an error of `rules.layouts.check_layout`."""
+        """Returns the tensor if its payload matches its layout.
+
+        Otherwise, the method raises an error of `rules.layouts.check_layout`.
+        """
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
         return self
 
@@ -46,25 +50,25 @@ def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
-    """Returns the encoded message in parts. The last part is the payload itself, not a copy."""
-    # The generated class would copy the payload twice.
+    """Returns the encoded tensor message in parts. The last part is the payload buffer itself, not a copy."""
+    # The payload is appended by hand, because the generated class would copy the payload twice.
     header = build_tensor_header(tensor).SerializeToString()
     return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:
-    """Returns the tensor of a message. `payload` contains the bytes of the tensor.
+    """Returns the tensor of a message. The argument `payload` contains the bytes of the tensor.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
-    # Empty strides and absent strides have the same encoding, and both mean that the tensor is dense.
+    # Protobuf encodes empty and absent strides in the same way, and both mean that the tensor is dense.
     return TensorView(data_type, tuple(message.dims), tuple(message.strides) or None, payload)
 
 
 def encode_data_type(data_type: DataType) -> tensor_pb2.DataType.ValueType:
-    """Returns the protobuf number of a data type."""
+    """Returns the protobuf enum number of a data type."""
     return tensor_pb2.DataType.ValueType(data_type)
 
 

@@ -1,18 +1,20 @@
-"""The server, which adds sockets, threads, configuration and logs to `wire` and `rules`.
+"""The gRPC server, which adds sockets, threads, configuration and logs to the packages `wire` and `rules`.
 
 The server needs the extra `[server]`.
 
 The server uses threads instead of asyncio. Threads are as fast as asyncio for one client, and faster for large unary
-messages. A strided gather may take hundreds of milliseconds, which would block an event loop. Requests arrive as bytes.
-If a request has the usual encoding, its payload remains a view of these bytes, and one join creates the response.
+messages. Copying a tensor with strides may take hundreds of milliseconds, which would block an event loop. Requests
+arrive as bytes. If a request has the usual encoding, its elements are not copied from these bytes until one `join`
+creates the response.
 
-The server has these layers, from top to bottom.
+The packages and modules of the server form these layers, from top to bottom.
 
-- `workers` starts processes, and each process runs a `runner`.
-- `transports` chooses the server of a runner, which is `handlers` on `grpc_core` or `fallback`.
-- `engine` controls the progress of each call.
-- `service` computes the response of a call.
+- The package `workers` starts processes, and each process runs the module `runner`.
+- The module `transports` chooses between the server on gRPC's core (`handlers` and `grpc_core`) and the fallback server
+  (`fallback`).
+- The package `engine` is the admission control, which decides when a call may continue.
+- The package `service` computes the response of a call.
 
-Three more packages support the layers. `builtin` has health checks and reflection. `transport` has listeners and
-channel arguments. `process` has the logs, threads and limits of one process.
+Three more packages support these layers. The package `builtin` has health checks and reflection. The package
+`transport` has listeners and channel arguments. The package `process` has the logs, threads and limits of one process.
 """

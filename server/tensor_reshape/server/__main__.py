@@ -1,9 +1,9 @@
 """The command `tensor-reshape serve`, also available as `python -m tensor_reshape.server`.
 
-- The command-line options are generated from `SETTINGS`.
-- Only this module of the server reads the environment.
-- gRPC's core reads the environment once, when grpc is imported. This module therefore sets the variables of the core
-  first, and does not import grpc at the top.
+- The command-line options are generated from the list `SETTINGS` in the module `config`.
+- In the server, only this module reads environment variables.
+- gRPC's core reads environment variables once, when grpc is imported. This module therefore sets the environment
+  variables for gRPC first, and only then imports grpc.
 """
 
 import logging
@@ -28,7 +28,8 @@ from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
-# The server imports `grpc_reflection` only later. With this check, the command line reports a missing extra now.
+# Other modules import `grpc_reflection` only when the server starts. This check reports at once if the extra `[server]`
+# is not installed.
 if find_spec("grpc_reflection") is None:
     message = "No module named 'grpc_reflection'"
     raise ModuleNotFoundError(message, name="grpc_reflection")
@@ -55,16 +56,19 @@ class Size(click.IntRange):
 
 
 class SettingOption(click.Option):
-    """The option of a setting. With --check-config, an invalid value is recorded, and the default replaces it."""
+    """The click option for a setting.
+
+    With --check-config, the default replaces an invalid value, and the fault is recorded.
+    """
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Returns the value and the remaining arguments, as click does."""
+        """Returns the value of the option and the remaining arguments, like the method of `click.Option`."""
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as error:
-            if not ctx.params.get(_CHECK):  # already present, because click parses this eager option first
+            if not ctx.params.get(_CHECK):  # click has already parsed --check-config, because this option is eager
                 raise
             ctx.meta.setdefault(_FAULTS, []).append(error.format_message())
             value = ctx.params[str(self.name)] = self.type_cast_value(ctx, self.get_default(ctx))
@@ -76,12 +80,13 @@ def _build_option(setting: Setting) -> click.Option:
     declared = setting.declaration
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
-        default = format_size(default)  # a text, because click parses a default like a value on the command line
+        default = format_size(default)  # click parses a default like a command-line value, so the default is a text
     return SettingOption(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
         multiple=setting.is_repeatable,
-        # A default that depends on the system is None here, so that it differs from every configured value.
+        # If the default of a setting depends on the system, the option has the default None, which differs from every
+        # configured value.
         default=None if declared.system_default else default,
         show_default=declared.system_default or True,
         metavar=declared.metavar or None,
@@ -131,7 +136,10 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on its own line and exits with status 1, or prints that the configuration is valid."""
+    """Prints each fault on a line and exits with status 1.
+
+    If nothing is wrong, prints that the configuration is valid.
+    """
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
         values["io_engine"] = _set_engine(values)
@@ -171,8 +179,9 @@ def _prepare_libraries(engine: Engine) -> None:
 
     - One variable selects the I/O engine of gRPC's core.
     - The log of gRPC's core is off by default, because its lines have another format and clients can cause any number
-      of them. A thread that writes such a line would wait for the log's reader.
-    - numpy's linear algebra uses one thread instead of one for each processor, because the server does not need it.
+      of them. A thread that writes a log line would wait for the process that reads the log.
+    - numpy's linear algebra uses one thread instead of one thread for each processor, because the server does not need
+      linear algebra.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
@@ -188,7 +197,7 @@ def _serve(settings: dict[str, Any]) -> None:
     """Serves until a signal.
 
     Raises:
-        ConfigError: the settings are invalid, or the system cannot serve them.
+        ConfigError: the settings are invalid, or a server cannot start with them on this system.
     """
     # With the default action of SIGINT, Ctrl-C during the imports below ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -212,7 +221,7 @@ def _build_config(settings: dict[str, Any]) -> Config:
         ConfigError: the settings are invalid.
     """
     available = find_available_memory(settings["workers"])
-    # A configured value is never lowered, even if it equals the default.
+    # The server never lowers a configured message size, even if it equals the default size.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["memory_budget_bytes"] is None:

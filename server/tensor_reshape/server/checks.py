@@ -1,11 +1,12 @@
 """The checks of `serve --check-config`, which find every fault that would prevent a start.
 
 - Each file, identity and address is checked separately, so one fault does not hide another fault.
-- The check also creates a whole server on another address, without starting it. The creation finds further faults, for
-  example a method in the authorization file that does not exist. The creation stops at the first of these faults.
-- All addresses are bound at the same time for a moment. If another server already listens on an address, the check
-  reports a fault.
-- The check leaves no files or sockets, and clients cannot connect.
+- The check also creates a whole server on a spare address, without starting the server. Creating the server finds
+  further faults, for example a method in the authorization file that does not exist. The check reports only the first
+  fault that creating the server finds.
+- For a moment, the check binds all configured addresses at the same time. If another server already listens on an
+  address, the check reports a fault.
+- The check leaves no files or sockets, and clients cannot connect during the check.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,14 +22,14 @@ from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
-_SPARE_ADDRESS = "127.0.0.1:0"  # not a unix socket, because its file would remain
+_SPARE_ADDRESS = "127.0.0.1:0"  # a unix socket would leave its file in the file system
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:
-    """Yields faults in files, addresses and other resources of the system. A fault may be yielded twice.
+    """Yields faults in files, addresses and other resources of the system. The same fault may be yielded twice.
 
     Args:
-        settings: the values of the settings. Each value is within its bounds.
+        settings: the values of the settings. Each value must be within the bounds of its setting.
         config: the configuration, or None if the values conflict.
     """
     for attempt in _list_attempts(settings):

@@ -1,10 +1,12 @@
 """The server's configuration, which combines all settings and checks them together.
 
 - To add a setting, add a field to one of the groups in `settings`. The flag, the environment variable and the
-  documentation of the setting are generated. If the setting limits the rules, also add it to `limits`. If the setting
-  limits the whole server, also add it to `for_worker`.
-- The values of a `Config` never conflict. Creating a `Runner` checks whether the system can serve a `Config`.
-- This module reads nothing from the system. `__main__` reads the flags and the environment.
+  documentation of a setting are generated. If a new setting limits the reshape rules, also add it to `Config.limits`.
+  If a new setting limits the whole server, also add it to `Config.for_worker`.
+- The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
+  whether a server can run with a `Config` on this system.
+- This module does not read flags, environment variables or files. The module `__main__` reads the flags and the
+  environment variables.
 """
 
 import re
@@ -33,21 +35,25 @@ COST_FACTOR = 3
 """Number of copies of a message in memory, which are the request, the response, and the transport's send buffer."""
 
 CORE, PUBLIC = "core", "public"
-"""Values of `grpc_api` in logs, ServerInfo and metrics. They mean gRPC's core and grpcio's public API."""
+"""Values of `grpc_api` in logs, ServerInfo and metrics.
+
+CORE means gRPC's core, and PUBLIC means grpcio's public API.
+"""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 
-# An IPv6 host is in brackets. The expression admits only ASCII digits, because int() also accepts other digits.
+# The host of an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port, because int()
+# also accepts other Unicode digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
 
 class ConfigError(TensorReshapeError):
-    """The configuration is invalid, or the system cannot serve it.
+    """The configuration is invalid, or a server cannot run with it on this system.
 
     Attributes:
-        faults: the reasons, one line each.
+        faults: the texts of all faults. Each text is one line.
     """
 
     def __init__(self, *faults: str) -> None:
@@ -65,11 +71,14 @@ class TlsFiles:
     client_ca: Path | None
 
 
-# `--help` has the order of the fields. A dataclass lists the fields of its last base first, so the bases are in reverse
-# order.
+# `--help` lists the settings in the order of the dataclass fields. A dataclass lists the fields of its last base class
+# first, so the base classes of `Config` are in reverse order.
 @dataclass(frozen=True, kw_only=True)
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
-    """The settings of one server. The declaration of a field describes its meaning and its valid values."""
+    """The settings of one server.
+
+    The declaration of each field describes the meaning and the valid values of a setting.
+    """
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the values are invalid or conflict."""
@@ -84,20 +93,20 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
         Args:
             listen: the addresses for calls, with their bound ports.
-            health_listen: the address for health checks with its bound port, if there is one.
-            http_listen: the address for HTTP with its bound port, if there is one.
+            health_listen: the address for health checks with its bound port, or None without such an address.
+            http_listen: the address for HTTP with its bound port, or None without such an address.
         """
         return replace(
             self,
             listen=listen,
             health_listen=health_listen,
             http_listen=http_listen,
-            metrics_listen=None,  # the supervisor serves the metrics of all workers
+            metrics_listen=None,  # the supervisor process serves the metrics of all workers
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(
                 -self.max_calls // self.workers
-            ),  # rounded up, because each worker must admit at least one call
+            ),  # a worker's share is rounded up, because each worker must admit at least one call
         )
 
     @property
@@ -107,7 +116,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def bound_addresses(self) -> tuple[str, ...]:
-        """Every address that each process binds."""
+        """Every address that each worker process binds."""
         return self.all_addresses if self.http_listen is None else (*self.all_addresses, self.http_listen)
 
     @property
@@ -129,12 +138,12 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def limits(self) -> Limits:
-        """The limits for the rules and the backend.
+        """The limits for the reshape rules and the backend.
 
         For a dense tensor on a stream, only the fixed limit `MAX_TENSOR_BYTES` applies, because the server does not
         collect its bytes.
         """
-        # The message with the output also has a header, and protobuf limits the whole message to 2 GiB.
+        # A response message contains the output tensor and a header, and protobuf limits the whole message to 2 GiB.
         return Limits(max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES))
 
     def _find_faults(self) -> Iterator[str]:
@@ -146,7 +155,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "set both --tls-certificate and --tls-key, or neither. --tls-client-ca needs both"
         yield from self._find_caller_faults()
-        # With a smaller budget, the most expensive call would never succeed, and its client would retry in vain.
+        # With a smaller memory budget, the call that needs the most memory would never succeed, and its client would
+        # retry in vain.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (
@@ -174,7 +184,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot {action} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields combinations of settings that would admit other callers than the operator intends."""
+        """Yields combinations of settings that would admit callers that the operator does not want to admit."""
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
         if any(identity.startswith("token:") for identity in self.allow_identity):
@@ -199,8 +209,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
     Args:
         available: the memory in bytes that calls may use.
         workers: the number of processes that share this memory.
-        max_message_bytes: the configured maximum, which is returned unchanged. None returns the default, or less if
-            memory is short.
+        max_message_bytes: the configured maximum, which is returned unchanged. If the argument is None, the function
+            returns the default maximum, or less if the system has little memory.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.
@@ -209,8 +219,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
         message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, available)
-    # The message size is lowered only if memory is short. If memory is not short, too many workers for the budget are a
-    # mistake, which `Config` reports.
+    # The maximum message size is lowered only if the system has little memory. If the system has enough memory, too
+    # many workers for the memory budget are an error in the configuration, which `Config` reports.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
@@ -234,7 +244,7 @@ def _is_proxy(address: str) -> bool:
 def _can_be_looked_up(host: str) -> bool:
     """Returns whether `getaddrinfo` accepts the host.
 
-    For other hosts, `getaddrinfo` raises UnicodeError instead of OSError.
+    For some invalid host names, `getaddrinfo` raises UnicodeError instead of OSError.
     """
     try:
         host.encode("idna")

@@ -1,4 +1,7 @@
-"""The methods whose calls are counted, which belong to ReshapeService and the Open Inference Protocol."""
+"""The list of methods whose calls the metrics count.
+
+These methods belong to ReshapeService and the Open Inference Protocol.
+"""
 
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -9,12 +12,12 @@ COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], I
 
 
 def list_methods() -> tuple[str, ...]:
-    """Returns the full names of the methods."""
+    """Returns the full names of all methods whose calls are counted."""
     return tuple(map(_name, _list_descriptors()))
 
 
 def list_streams() -> frozenset[str]:
-    """Returns the full names of the streaming methods."""
+    """Returns the full names of the streaming methods whose calls are counted."""
     return frozenset(_name(method) for method in _list_descriptors() if method.client_streaming)
 
 

@@ -1,4 +1,7 @@
-"""The optional listeners of a server, which are a port only for health checks and a port for JSON over HTTP."""
+"""The optional listeners of a server.
+
+One optional listener is a port only for health checks, and the other is a port for JSON over HTTP.
+"""
 
 import ssl
 import threading
@@ -18,15 +21,15 @@ _POLL_SECONDS = 0.02
 
 
 class ExtraListeners:
-    """The optional listeners that are configured. All of them stop together with the server.
+    """The optional listeners that are configured. All optional listeners stop together with the server.
 
     Attributes:
-        health_address: the address for health checks with its bound port, or None if it is not configured.
-        http_address: the address for HTTP with its bound port, or None if it is not configured.
+        health_address: the address for health checks with its bound port, or None if no such address is configured.
+        http_address: the address for HTTP with its bound port, or None if no such address is configured.
     """
 
     def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
-        """Binds the port for health checks. Call `open_gateway` next.
+        """Binds the port for health checks. After the constructor, call `open_gateway`.
 
         Args:
             config: the configuration of the server, with its bound ports.
@@ -68,12 +71,15 @@ class ExtraListeners:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Services with their own engines. The server must call `sweep` on these engines."""
+        """The services of these listeners, which have their own engines.
+
+        The server must call `sweep` on these engines.
+        """
         return () if self._health_port is None else (self._health_port.service,)
 
     @property
     def http_address(self) -> str | None:
-        """The address for HTTP with its bound port, or None if it is not configured."""
+        """The address for HTTP with its bound port, or None if no such address is configured."""
         return None if self._gateway is None else self._gateway.port.address
 
     @property
@@ -89,7 +95,7 @@ class ExtraListeners:
             self._gateway.port.start()
 
     def update_health(self, now: float, turns: int | None) -> None:
-        """Updates the health status. Call this method many times a second, on one thread.
+        """Updates the health status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
@@ -99,7 +105,7 @@ class ExtraListeners:
             self._health_port.update(now, turns)
 
     def stop_serving(self) -> None:
-        """Reports NOT_SERVING from now on."""
+        """Makes the health port report NOT_SERVING from now on."""
         if self._health_port is not None:
             self._health_port.stop_serving()
 

@@ -1,4 +1,6 @@
-"""The fallback server, which uses grpcio's public API if gRPC's core cannot be used (see `grpc_core.probes`).
+"""The fallback server, which uses only the public API of grpcio.
+
+The fallback server is used if the server cannot use gRPC's core directly (see `grpc_core.probes`).
 
 The fallback server lacks some guarantees, because grpcio's own server does not offer them.
 
@@ -31,7 +33,7 @@ _FOREVER = 1e9
 
 
 class FallbackCall:
-    """A call. The thread of the call waits for the decisions of the engine."""
+    """A call of the fallback server. The thread of the call waits for the decisions of the engine."""
 
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
         """Creates a call that has not yet entered the engine."""
@@ -40,10 +42,11 @@ class FallbackCall:
         self.life = Lifecycle(self, method)
         self.life.info = self._info
         self._source = service.sources.find(self._info.peer, self._info.metadata)
-        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None means that the call may continue
+        # In this queue, None means that the call may continue.
+        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
 
     def enter(self) -> None:
-        """Adds the call to the engine and waits for a reservation of memory. The message has already arrived.
+        """Adds the call to the engine and waits for a memory reservation. The message of the call has already arrived.
 
         Raises:
             ReshapeError: a gate or the engine rejects the call.
@@ -103,7 +106,7 @@ class FallbackCall:
                 message = self.life.outbox.popleft()
                 yield message
                 self._perform(self._engine.sent(self.life, len(message)))
-            self.wait()  # until there is memory for the next message
+            self.wait()  # the call waits until there is memory for its next message
         self._engine.message_received(self.life, None)
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
@@ -118,18 +121,22 @@ class FallbackCall:
         if raw is None:
             self._engine.message_received(self.life, None)
             raise reject_empty_call()
-        self.report_message(b"")  # as an empty message, because the received message needs no reserved memory
+        # The engine gets an empty message, because the received message needs no reserved memory.
+        self.report_message(b"")
         changed = threading.Event()
         with closing(method.open(raw)) as watch:
             watch.begin(changed.set, self._source)
-            self._perform(self._engine.request_work(self.life, 0))  # releases the memory of the message
+            # This request releases the memory that was reserved for the request message.
+            self._perform(self._engine.request_work(self.life, 0))
             self.wait()
             if not self._engine.begin_work(self.life):
                 self.wait()
             self._context.add_callback(changed.set)
             try:
                 while True:
-                    changed.clear()  # before the check, so that a change during the check sets the event again
+                    # The event is cleared before the check, so that a status change during the check sets the event
+                    # again.
+                    changed.clear()
                     latest = watch.find_update() if self._context.is_active() else None
                     if latest is not None:
                         yield latest
@@ -137,7 +144,7 @@ class FallbackCall:
                         break
                     else:
                         changed.wait()
-            finally:  # necessary, because grpcio closes this generator if the client disconnects
+            finally:  # grpcio closes this generator if the client disconnects
                 self._perform(self._engine.end(self.life, OK).effects)
 
     def report_message(self, raw: bytes) -> None:
@@ -151,11 +158,11 @@ class FallbackCall:
 
     @contextmanager
     def ended_by_failures(self) -> Iterator[None]:
-        """Ends the call with the error that the block raises."""
+        """Ends the call with the error that the `with` block raises."""
         try:
             yield
         except grpc.RpcError:
-            raise  # the call has ended
+            raise  # grpcio raises RpcError if the call has ended
         except Exception as error:  # noqa: BLE001 - the client gets only a status
             self.reject(error)
 
@@ -172,7 +179,7 @@ class FallbackCall:
         """Wakes the thread of the call (see `ServedCall`)."""
         self._signals.put(None)
 
-    start_work = start_read  # the same thread waits for memory and for its turn to work
+    start_work = start_read  # the thread of a call waits first for memory and then for its turn to work
 
     def start_send(self) -> None:
         """Does nothing, because the thread of the call sends the messages (see `ServedCall`)."""
@@ -182,7 +189,7 @@ class FallbackCall:
         log_failure(self._info, CallResult(rejection.code_name, str(rejection.reason)), self.life.began)
         self._signals.put(rejection)
         if state is State.RECEIVING:
-            # Only a cancellation ends a read, but the client gets CANCELLED instead of the error.
+            # Only a cancellation can end a pending read. The client then gets CANCELLED instead of the error.
             self._context.cancel()
 
     def drop(self, rejection: LimitError | None) -> None:
@@ -200,8 +207,9 @@ class FallbackServer(grpc.GenericRpcHandler):
     """A server with the interface `transports.Server`.
 
     Attributes:
-        has_stopped_receiving: always False, because grpcio gives no information about the thread that receives calls.
-        turns: always None, because grpcio gives no information about this thread.
+        has_stopped_receiving: this is always False, because grpcio gives no information about the thread that receives
+            calls.
+        turns: this is always None, because grpcio gives no information about the thread that receives calls.
         on_unknown: the function that is called with the name of each unknown method that a client calls.
     """
 
@@ -224,7 +232,8 @@ class FallbackServer(grpc.GenericRpcHandler):
                 self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(serve_watch)
         self._stopped: threading.Event | None = None
         most = sum(service.engine.max_calls for service in services) or None
-        # All arguments are keyword arguments, because instrumentation libraries add further arguments.
+        # The code passes only keyword arguments to `grpc.server`, because instrumentation libraries add further
+        # arguments.
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
         )
@@ -257,7 +266,7 @@ class FallbackServer(grpc.GenericRpcHandler):
 
     def cancel_calls(self) -> None:
         """Cancels the running calls."""
-        self._server.stop(0)  # not `stop(None)`, which would wait without a limit
+        self._server.stop(0)  # `stop(None)` would instead wait without a time limit
 
     def wait(self, seconds: float) -> bool:
         """Waits up to `seconds` for all calls of a stopping server to end. Returns whether all calls have ended."""
@@ -269,7 +278,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
     with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
-            call.enter()  # necessary even without a message, because gates and observers must see every call
+            call.enter()  # even a call without a message is entered, because gates and observers must see every call
             service.engine.message_received(call.life, None)
             raise reject_empty_call()
         return call.respond_unary(method, raw)
@@ -296,6 +305,6 @@ def _build_info(method: str, context: grpc.ServicerContext) -> CallInfo:
 
 
 def _abort(context: grpc.ServicerContext, failure: Failure) -> NoReturn:
-    """Ends a call with a failure. grpcio's `abort` raises an exception that leaves the handler."""
+    """Ends a call with a failure. The method `abort` of grpcio raises an exception, which ends the handler."""
     context.set_trailing_metadata(failure.status.trailing_metadata)
     context.abort(failure.status.code, failure.status.details)

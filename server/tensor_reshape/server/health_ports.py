@@ -1,10 +1,13 @@
-"""A port only for health checks, without TLS, for probes without a certificate such as those of Kubernetes.
+"""A port that serves only health checks, without TLS.
 
-- The port is a separate server that has only the health methods and accepts only small messages.
-- The port has its own thread. While the thread that receives calls makes no turns, the port reports NOT_SERVING, so
-  that probes detect a hanging server.
-- A turn is one iteration of the receiving thread's loop. The thread makes a turn at least once a second, or somewhat
-  later on a busy machine. The port cannot detect hangs of the fallback server, which does not count turns.
+Probes without a certificate, such as those of Kubernetes, can use the health port.
+
+- The health port is a separate server that has only the health methods and accepts only small messages.
+- The health port has its own thread. If the main server's receiving thread makes no turns, the health port reports
+  NOT_SERVING, so that probes detect a hanging server.
+- A turn is one iteration of the loop of the receiving thread. The receiving thread makes at least one turn a second, or
+  slightly fewer on a busy machine. The health port cannot detect that the fallback server hangs, because the fallback
+  server does not count turns.
 """
 
 import math
@@ -21,9 +24,9 @@ from tensor_reshape.server.transports import build_server
 
 _STOP_SECONDS = 5.0
 SILENT_SECONDS = 5.0
-"""Seconds without a turn after which the port reports NOT_SERVING.
+"""Seconds without a turn of the receiving thread after which the health port reports NOT_SERVING.
 
-A call occupies the receiving thread only for milliseconds.
+Normally a call occupies the receiving thread only for milliseconds.
 """
 
 
@@ -39,7 +42,7 @@ class HealthPort:
         """Binds `address`.
 
         Args:
-            config: the configuration of the server. Its limits of connections also apply to the port.
+            config: the configuration of the server. The settings for connections also apply to the health port.
             address: the value of `Config.health_listen`.
             max_connections: the maximum number of connections of the port.
             shares: whether other processes listen on the same port.
@@ -50,7 +53,7 @@ class HealthPort:
         self._health = Health()
         self._is_stopping = False
         self._turns: int | None = 0
-        self._turned_at = math.inf  # the time of the last change of `_turns`, or infinity before the first update
+        self._turned_at = math.inf  # the time at which `_turns` last changed, or infinity before the first update
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_service(small, self._health.build_methods({}))
         self._server = build_server((self.service,), build_options(small, max_connections, shares=shares))
@@ -61,11 +64,11 @@ class HealthPort:
         self._server.start()
 
     def update(self, now: float, turns: int | None) -> None:
-        """Updates the reported status. Call this method many times a second, on one thread.
+        """Updates the reported status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
-            turns: the number of turns of the thread that receives calls, or None if it is unknown.
+            turns: the number of loop iterations of the thread that receives calls, or None if this number is unknown.
         """
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now
@@ -74,11 +77,11 @@ class HealthPort:
             return
         if is_turning:
             self._health.resume_serving()
-        if not is_turning or self._is_stopping:  # checked again, because another thread may have called `stop_serving`
+        if not is_turning or self._is_stopping:  # another thread may just have called `stop_serving`
             self._health.stop_serving()
 
     def stop_serving(self) -> None:
-        """Reports NOT_SERVING from now on."""
+        """Makes the port report NOT_SERVING from now on."""
         self._is_stopping = True
         self._health.stop_serving()
 

@@ -1,4 +1,4 @@
-"""Runs one server in this process, from its configuration to its end."""
+"""Creates, starts and stops one server in this process."""
 
 import logging
 import os
@@ -65,9 +65,9 @@ from tensor_reshape.server.watchers import Watchers
 _LOGGER = logging.getLogger(__name__)
 _SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
 _POLL_SECONDS = 0.02
-_BEAT_SECONDS = 0.5  # the interval of heartbeats
-_REPORT_SECONDS = 1.0  # the interval of checks of the receiving thread, and of reports about lost log records
-_NUMPY_SECONDS = 1.0  # the import of numpy is delayed by this time, so that the server starts sooner
+_BEAT_SECONDS = 0.5  # the interval of heartbeats in seconds
+_REPORT_SECONDS = 1.0  # the interval of checks of the receiving thread, and of log lines about lost records
+_NUMPY_SECONDS = 1.0  # numpy is imported this number of seconds after the start, so that the server starts sooner
 
 
 class Runner:
@@ -84,19 +84,19 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        `config.io_engine` has no effect here, because gRPC selects its engine when grpc is imported.
+        The setting `config.io_engine` has no effect here, because gRPC selects its I/O engine when grpc is imported.
 
         Args:
             config: the configuration.
             service: a replacement for the service of `config`, for tests.
-            shares_ports: whether other workers listen on the same addresses, which the supervisor holds.
+            shares_ports: whether other workers listen on the same addresses, which the supervisor has reserved.
             observers: additional observers of every call (see `engine.observers`).
             gates: additional gates after authentication, which may reject calls (see `engine.gates`).
 
         Raises:
             ConfigError: an address cannot be bound, or a configured file is invalid.
         """
-        keep_freed_memory()  # before any thread starts
+        keep_freed_memory()  # this function must be called before any thread starts
         self._config = config
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.bound_addresses))
@@ -107,8 +107,8 @@ class Runner:
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
         self._watchers = Watchers(config)
-        # Quotas are the last gates, because earlier gates determine the identities whose calls the quotas count. Calls
-        # that an earlier gate rejects must not count.
+        # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
+        # quota applies. Calls that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
         self._engine, self._pools = served.engine, served.pools
@@ -135,20 +135,20 @@ class Runner:
 
     @property
     def health_address(self) -> str | None:
-        """The address for health checks with its bound port, or None if it is not configured."""
+        """The address for health checks with its bound port, or None if no such address is configured."""
         return self._extra_listeners.health_address
 
     @property
     def http_address(self) -> str | None:
-        """The address for HTTP with its bound port, or None if it is not configured."""
+        """The address for HTTP with its bound port, or None if no such address is configured."""
         return self._extra_listeners.http_address
 
     def beat(self, send: Callable[[], None]) -> None:
-        """Sends heartbeats with `send`, about twice a second, while the server serves. Call this before `start`.
+        """Sends heartbeats with `send`, about twice a second, while the server serves. Call this method before `start`.
 
-        A heartbeat needs a new turn of the thread that receives calls. The receiving thread makes a turn at least once
-        a second, independent of clients. Clients therefore cannot stop the heartbeats of a working server. The fallback
-        server does not count turns, so its heartbeats show only that the process runs.
+        A heartbeat is only sent if the receiving thread has made a turn of its loop since the last check. The receiving
+        thread makes a turn at least once a second, whatever clients do. Clients therefore cannot stop the heartbeats of
+        a working server. The fallback server does not count turns, so its heartbeats show only that the process runs.
         """
         last: int | None = None
 
@@ -162,7 +162,10 @@ class Runner:
         self._housekeeper.add(_BEAT_SECONDS, check)
 
     def count_into(self, counters: SharedCounters) -> None:
-        """Counts calls in `counters`, which must have been created with `list_methods()`. Call this before `start`."""
+        """Counts calls in `counters`, which must have been created with `list_methods()`.
+
+        Call this method before `start`.
+        """
         calls, engine = CallCounters(counters, list_methods()), self._engine
         engine.journals = (*engine.journals, calls)
         self._count_unknown = calls.count_other
@@ -198,19 +201,21 @@ class Runner:
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            self._end_open_calls()  # again, because further calls may have started since the last time
+            self._end_open_calls()  # this method is called again, because further calls may have started
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._extra_listeners.end(deadline, hurry)
         self._housekeeper.stop()
         self._watchers.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # does not wait, because the remaining work has no caller and may take long
+            # `shutdown` does not wait, because no client waits for the remaining work, which may take long.
+            pool.shutdown(wait=False)
 
     def _end_open_calls(self) -> None:
-        """Ends calls that never end on their own and would use up the grace period, such as health watches.
+        """Ends calls that never end on their own, such as health watches, so that they do not use up the grace period.
 
-        If the client of a watch does not read the last message, the watch still uses up the grace period.
+        If the client of a health watch does not read the last message, the watch still stays open for the whole grace
+        period.
         """
         self._health.end_watches()
         for service in self._builtin:
@@ -222,8 +227,8 @@ class Runner:
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # The limit is half of the memory for a message of the maximum size. If a client sends messages of the maximum
-        # size one after the other, the process therefore keeps their memory.
+        # The threshold is half of the memory that a message of the maximum size needs. The process therefore keeps this
+        # memory while a client sends messages of the maximum size one after the other.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
@@ -236,7 +241,10 @@ class Runner:
         return housekeeper
 
     def _is_resting(self) -> bool:
-        """Returns whether no call needs frequent checks, as is true for health watches and idle reflection streams."""
+        """Returns whether no call needs frequent checks.
+
+        Health watches and idle reflection streams do not need frequent checks.
+        """
         return self._engine.is_idle and not any(
             service.engine.has_waiting_calls for service in (*self._builtin, *self._extra_listeners.services)
         )
@@ -289,10 +297,11 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration, whose `io_engine` must be the engine that was selected before grpc was imported.
+        config: the configuration. The value of `io_engine` must be the I/O engine that was selected before grpc was
+            imported.
 
     Raises:
         ConfigError: an address cannot be bound.
@@ -304,7 +313,7 @@ def serve_until_signal(config: Config) -> None:
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
             announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
             if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
-                _import_numpy()  # on this thread, which is otherwise idle (see `service.backend`)
+                _import_numpy()  # the main thread is otherwise idle, so it imports numpy (see `service.backend`)
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -332,11 +341,12 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
 
 
 def _import_numpy() -> None:
-    FAST_SWITCHES.begin()  # gives priority to threads that serve calls
+    FAST_SWITCHES.begin()  # during the import, threads that serve calls get the interpreter sooner
     try:
         import_gather()
     except Exception:
-        # For example, the installation was replaced. The server continues, because only strided tensors need numpy.
+        # The import can fail, for example because the installation was replaced. The server continues without numpy,
+        # because only strided tensors need numpy.
         _LOGGER.exception("bug")
     finally:
         FAST_SWITCHES.end()
@@ -352,7 +362,7 @@ def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], ob
     """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    with suppress(RuntimeError):  # raised if the system cannot start a thread
+    with suppress(RuntimeError):  # `start` raises RuntimeError if the system cannot start another thread
         threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")

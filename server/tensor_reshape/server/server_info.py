@@ -1,6 +1,6 @@
 """The description of a server that clients can request with ServerInfo.
 
-The description contains nothing about the machine, such as paths, addresses or the number of processes.
+The description reveals nothing about the machine, such as paths, addresses or the number of processes.
 """
 
 from importlib.metadata import version

@@ -1,6 +1,6 @@
 """Log records about the start of a server, with its addresses and main settings.
 
-The supervisor of workers uses this module, so the module imports neither grpc nor protobuf.
+The supervisor process uses this module, so the module imports neither grpc nor protobuf.
 """
 
 import logging
@@ -24,16 +24,16 @@ def announce(
 ) -> None:
     """Logs a record for each address, with its bound port, and one record with the main settings.
 
-    If the server is the fallback server, a warning precedes these records.
+    If the fallback server is used, a warning precedes these records.
 
     Args:
         addresses: the addresses for calls.
         config: the configuration of the whole server, whose `io_engine` must be the engine in use.
         obstacle: the reason for the fallback server (grpcio's public API), or an empty text if gRPC's core serves.
-        health_address: the address for health checks, if there is one.
-        http_address: the address for HTTP, if there is one.
-        metrics_address: the address for metrics, if there is one. The package `metrics` has already logged a record
-            for this address.
+        health_address: the address for health checks, or None without such an address.
+        http_address: the address for HTTP, or None without such an address.
+        metrics_address: the address for metrics, or None without such an address. The package `metrics` has already
+            logged a record for the address for metrics.
     """
     if obstacle:
         _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})

@@ -1,4 +1,4 @@
-"""Chooses the server that receives calls, which is the server on gRPC's core or, if necessary, the fallback server."""
+"""Chooses the server class, which is the server on gRPC's core or, if necessary, the fallback server."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ class Server(Protocol):
 
     Attributes:
         has_stopped_receiving: whether the thread that receives calls has ended although the server was not stopped.
-        turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. The thread
+        turns: the number of loop iterations of the thread that receives calls, or None if it is unknown. This thread
             makes at least one iteration a second.
         on_unknown: the function that is called with the name of each unknown method that a client calls.
     """
@@ -43,11 +43,11 @@ class Server(Protocol):
         """Cancels the running calls of a stopping server."""
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the calls of a stopping server. Returns whether all calls have ended."""
+        """Waits up to `seconds` for the calls of a stopping server. Returns whether all calls have ended."""
 
 
 def choose_serving() -> str:
-    """Returns CORE or PUBLIC, the gRPC interface of this process."""
+    """Returns the gRPC interface that this process uses, which is CORE or PUBLIC."""
     return PUBLIC if find_obstacle() else CORE
 
 

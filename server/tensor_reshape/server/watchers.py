@@ -1,7 +1,7 @@
-"""The observers of calls that can be configured, which are the access log and tracing.
+"""The observers of calls that the configuration can enable, which are the access log and tracing.
 
 - The observers start before the server and end after the server, so the last calls are logged and traced.
-- Observers that are not configured are not imported.
+- The modules of tracing are not imported unless tracing is enabled.
 """
 
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def start_tracing() -> "Tracing":
     except ImportError as error:
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
         raise ConfigError(message) from error
-    except ValueError as error:  # OpenTelemetry reads some of its variables when it is imported
+    except ValueError as error:  # importing OpenTelemetry raises ValueError if one of its variables is invalid
         message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
         raise ConfigError(message) from error
     return Tracing()

@@ -1,4 +1,4 @@
-"""What every client does around its calls whose transport is grpclib's."""
+"""Common code of all clients with the transport of grpclib."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ Send = Callable[[Channel, Messages, Call], Awaitable[list[Answer]]]
 
 
 def run(send: Send) -> None:
-    """Answers what is asked on stdin."""
+    """Makes the calls on stdin."""
     asyncio.run(_answer(send))
 
 
@@ -31,7 +31,7 @@ async def _answer(send: Send) -> None:
                 return {"responses": await send(channel, messages, call)}
             except GRPCError as error:
                 return _describe(error)
-            except TimeoutError:  # so it says that the deadline is over
+            except TimeoutError:  # the exception for an exceeded deadline
                 return {"code": 4, "message": "deadline exceeded"}
 
         await answer_calls(lines, make)

@@ -1,9 +1,9 @@
-// What every client of Node does around its calls: a line of JSON with the server's address comes first, then one for
-// each call, and each answer goes as one line.
+// Common code of all Node clients. The first line on stdin is JSON with the server's address. Each further line is a call.
+// Each result is printed as one line.
 
 import { createInterface } from 'node:readline';
 
-// Makes the calls one after another. An answer is {responses}, or {code, message, reason, metadata} where the call fails.
+// Makes the calls one by one. A result is {responses}, or {code, message, reason, metadata} if the call fails.
 export async function answerCalls(open) {
   let client;
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {

@@ -1,6 +1,7 @@
-"""What every client of Python does around its calls.
+"""Common code of all Python clients.
 
-A line of JSON with the server's address comes first, then one for each call, and each answer goes as one line.
+The first line on stdin is JSON with the server's address, and each further line is a call. Each result is printed as
+one line.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _DETAILS_KEY = "grpc-status-details-bin"
 
 
 def read_lines() -> Iterator[Any]:
-    """Yields what is known of the server, then each call."""
+    """Yields the description of the server, then each call."""
     return map(json.loads, sys.stdin)
 
 
@@ -40,15 +41,15 @@ async def answer_calls(calls: Iterator[Call], make: Callable[[Call], Awaitable[A
 
 
 async def send_slowly(messages: list[Any], *, holds: bool) -> AsyncIterator[Any]:
-    """Yields the messages, and never ends where the caller keeps its half of the stream open."""
+    """Yields the messages. If the caller keeps its half of the stream open, the iterator does not end."""
     for message in messages:
         yield message
     if holds:
         await asyncio.Event().wait()
 
 
-def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
-    """Returns how a call of grpcio has ended, with what the details of its status say."""
+def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are also calls
+    """Returns the outcome of a failed grpcio call, including the details of its status."""
     answer = {"code": error.code().value[0], "message": error.details()}
     details = [value for key, value in error.trailing_metadata() or () if key == _DETAILS_KEY]
     for packed in Status.FromString(details[0]).details if details else ():
@@ -59,21 +60,21 @@ def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are ca
 
 
 def describe_info(info: ErrorInfo) -> Answer:
-    """Returns what a detail of a status says."""
+    """Returns the contents of a status detail."""
     return {"reason": info.reason, "metadata": dict(info.metadata)}
 
 
 class Messages:
-    """The messages of descriptors, as JSON and back."""
+    """Converts the messages of descriptors to JSON and back."""
 
     def __init__(self, descriptors: str) -> None:
-        """Reads a FileDescriptorSet in base64."""
+        """Parses a FileDescriptorSet in base64."""
         self._pool = DescriptorPool()
         for file in FileDescriptorSet.FromString(base64.b64decode(descriptors)).file:
             self._pool.Add(file)
 
     def find_types(self, service: str, method: str) -> tuple[type[Message], type[Message]]:
-        """Returns what a method takes, and what it gives."""
+        """Returns the request and response types of a method."""
         found = self._pool.FindServiceByName(service).methods_by_name[method]
         return message_factory.GetMessageClass(found.input_type), message_factory.GetMessageClass(found.output_type)
 

@@ -1,7 +1,7 @@
-"""What all Python clients of the Open Inference Protocol do around their calls.
+"""Common code of all Python clients of the Open Inference Protocol.
 
-A call comes as the JSON of a ModelInferRequest. It is made anew with what the client has for its parts, and what the
-client makes of the answer goes back as the JSON of a ModelInferResponse with raw contents, however they came.
+A call is the JSON of a ModelInferRequest. The client makes the request again with its own classes. The result is the
+JSON of a ModelInferResponse with raw contents, whatever the form of the response.
 """
 
 import base64
@@ -34,7 +34,7 @@ _DTYPES = {
 
 
 class Tensor(NamedTuple):
-    """An input, and whether its elements go one by one, in the field of their type."""
+    """An input, and whether its elements are numbers in the field of their type."""
 
     name: str
     datatype: str
@@ -49,13 +49,13 @@ def read_calls() -> tuple[str, Iterator[Json]]:
 
 
 def answer_calls(calls: Iterator[Json], ask: Callable[[Json, float], Json]) -> None:
-    """Makes the calls one after another, each with its request and its deadline."""
+    """Makes the calls one after another, each with its request and its timeout."""
     for call in calls:
         print_answer(ask(call["requests"][0], call["seconds"]))
 
 
 def find_dtype(datatype: str) -> np.dtype[Any]:
-    """Returns numpy's type for a name of the protocol."""
+    """Returns numpy's type for a type name of the protocol."""
     if datatype != "BF16":
         return np.dtype(_DTYPES[datatype])
     import ml_dtypes  # noqa: PLC0415 - not every client's environment has it
@@ -78,7 +78,7 @@ def read_tensors(request: Json) -> Iterator[Tensor]:
 
 
 def read_parameters(given: Mapping[str, Json]) -> dict[str, Any]:
-    """Returns parameters as Python has their values: JSON writes numbers of 64 bits as text."""
+    """Returns parameters with Python values, because JSON writes 64-bit numbers as text."""
     return {
         name: int(value) if choice == "int64_param" else value
         for name, chosen in given.items()
@@ -86,13 +86,13 @@ def read_parameters(given: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN401 - of whichever client
-    """Returns the answer to one call.
+def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN401 - its type depends on the client
+    """Returns the result of one call.
 
     Args:
-        answer: what has the attributes of a ModelInferResponse.
-        output: what has those of its output.
-        array: the elements of that.
+        answer: an object with the attributes of a ModelInferResponse.
+        output: an object with the attributes of its output.
+        array: the elements of the output.
     """
     described = {"name": output.name, "datatype": output.datatype, "shape": [str(dim) for dim in array.shape]}
     if array.dtype != find_dtype(output.datatype) or list(array.shape) != list(output.shape):
@@ -103,10 +103,10 @@ def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN
 
 
 def write_status(error: Exception) -> Json:
-    """Returns how a call has ended where the client keeps no more of it than text: `StatusCode.NAME`."""
+    """Returns the outcome of a failed call, for clients that keep only the text: `StatusCode.NAME`."""
     name = str(getattr(error, "status", lambda: "")() or "").removeprefix("StatusCode.")
     return {"code": grpc.StatusCode[name or "UNKNOWN"].value[0], "message": str(error)}
 
 
 def _read_number(element: bool | float | str) -> bool | float:
-    return int(element) if isinstance(element, str) else element  # numbers of 64 bits are text
+    return int(element) if isinstance(element, str) else element  # 64-bit numbers are text

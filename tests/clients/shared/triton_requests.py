@@ -1,4 +1,4 @@
-"""What programs give to tritonclient for a request, and read of what it gives back."""
+"""Converts requests and responses for tritonclient."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,14 +21,14 @@ from inference_calls import (
 
 
 def run(ask: Callable[[triton.InferenceServerClient, Json, float], Json]) -> None:
-    """Answers what is asked on stdin by one client."""
+    """Makes the calls on stdin with one client."""
     address, calls = read_calls()
     with triton.InferenceServerClient(address) as client:
         answer_calls(calls, partial(ask, client))
 
 
 def build_arguments(request: Json) -> Json:
-    """Returns the arguments that `infer` and `async_stream_infer` have in common."""
+    """Returns the common arguments of `infer` and `async_stream_infer`."""
     return {
         "model_name": request["model_name"],
         "inputs": [_build_input(tensor) for tensor in read_tensors(request)],
@@ -40,14 +40,14 @@ def build_arguments(request: Json) -> Json:
 
 
 def write_result(result: triton.InferResult) -> Json:
-    """Returns an answer."""
+    """Returns a response."""
     name = result.get_response().outputs[0].name
     return write_response(result.get_response(), result.get_output(name), result.as_numpy(name))
 
 
 def write_error(error: InferenceServerException) -> Json:
-    """Returns how a call has ended."""
-    # It keeps the text; the details are those of the error that it was raised from.
+    """Returns the outcome of a failed call."""
+    # The error keeps only the text. The gRPC error that caused it has the details.
     return describe_error(error.__context__) if isinstance(error.__context__, grpc.RpcError) else write_status(error)
 
 

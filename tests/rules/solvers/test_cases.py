@@ -46,12 +46,12 @@ SPLIT: dict[tuple[Operation, str | None, str], Ends] = {
 }
 
 
-def test_each_case_is_solved():
+def test_shape_solver_returns_the_expected_ranges_for_each_case():
     assert {row: find(build(*row)) for row in SPLIT} == SPLIT
     assert find(build(RESHAPE, "2 0", "? 5", special_zero=False)) == [(0, 0), (5, 5)]
 
 
-def test_too_many_cases_or_too_few_steps_keep_the_ranges():
+def test_shape_solver_keeps_ranges_if_the_search_is_too_expensive():
     for case in (
         build(RESHAPE, "0..2 0..2 0..2 0..2 0..3", "? ? ? ? -1"),
         build(RESHAPE, "0..2 0..2 0..2 0..2 0..3", "? ? ? ? ?"),
@@ -60,13 +60,13 @@ def test_too_many_cases_or_too_few_steps_keep_the_ranges():
         assert solve(case) == case.keep_ranges()
 
 
-def test_all_cases_spend_one_budget():
+def test_all_cases_of_a_query_share_one_step_budget():
     case = build(RESHAPE, "2..90 3..90", "? 3..91 ?")
     solve(case)
     assert case.budget.left < 4000 - 64
 
 
-def test_case_does_not_change_the_ranges_of_the_query():
+def test_solving_cases_does_not_modify_the_ranges_of_the_query():
     case = build(RESHAPE, "0..2 0..2 6", "? ? -1")
     before = list(case.system.ranges)
     solve(case)

@@ -5,16 +5,16 @@ from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range, find_range
 
 
-def test_a_dim_without_an_upper_bound_has_an_open_range():
+def test_dim_without_an_upper_bound_has_an_open_range():
     texts = ["4", "?", "2..", "N:2..", "N:2..3"]
     ends = [(4, 4), (0, MAX_DIM), (2, MAX_DIM), (2, MAX_DIM), (2, 3)]
     assert [find_range(parse_dim(text)) for text in texts] == ends
     assert [Range(0, high).is_open for high in (MAX_DIM - 1, MAX_DIM, UNBOUNDED)] == [False, True, True]
 
 
-def test_no_product_of_a_question_is_unbounded():
+def test_largest_possible_product_of_dims_is_below_unbounded():
     assert UNBOUNDED > (2**63) ** (4 * 64 + 256 + 2 * 64)
 
 
-def test_equal_factors_are_cancelled_once_for_each_time():
+def test_equation_cancels_common_factors_with_their_multiplicity():
     assert Equation([1, 1, 2], [1, 3], (6, 4)).cancel() == Equation([1, 2], [3], (3, 2), (1,))

@@ -30,11 +30,11 @@ EQUAL: dict[tuple[str, str, str | None], str] = {
 }
 
 
-def test_output_dims_keep_their_names():
+def test_inferred_output_dims_keep_their_symbol_names():
     assert {row: format_dims(infer(write_question(RESHAPE, *row, True)).dims) for row in NAMED} == NAMED
 
 
-def test_names_that_must_be_equal_are_reported():
+def test_symbols_that_must_be_equal_are_reported():
     found = {
         row: " ".join(map(str, infer(write_question(RESHAPE, row[0], row[1], True, row[2])).equalities))
         for row in EQUAL

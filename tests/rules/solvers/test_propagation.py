@@ -43,7 +43,7 @@ side = st.dictionaries(st.integers(0, 3), st.integers(1, 3), max_size=3).map(Cou
 
 @examples(400)
 @given(st.tuples(interval, interval, interval, interval), side, side, st.tuples(st.integers(1, 12), st.integers(1, 12)))
-def test_every_end_is_reached_by_a_solution(
+def test_solver_narrows_ranges_like_brute_force_enumeration(
     intervals: tuple[Range, ...], left: Counter[int], right: Counter[int], constants: tuple[int, int]
 ):
     bounds = {key: intervals[key] for key in {*left, *right}}
@@ -63,7 +63,7 @@ OPEN: list[tuple[Ends, tuple[int, int], Ends | None]] = [
 ]
 
 
-def test_open_ends_stay_open_only_if_they_must():
+def test_solver_bounds_unbounded_ranges_where_possible():
     for bounds, constants, want in OPEN:
         found = narrow_ranges(make_ranges(bounds), Equation([0, 1], [2], constants), range(3))
         assert (found and [found[key] for key in range(3)]) == (want and make_ranges(want)), (bounds, constants)
@@ -79,7 +79,7 @@ HOSTILE: list[tuple[Ends, int, Ends, int]] = [
 ]
 
 
-def test_the_work_is_a_bounded_number_of_clips():
+def test_range_narrowing_takes_a_bounded_number_of_steps():
     for left, left_power, right, right_power in HOSTILE:
         bounds = make_ranges([*left, *right])
         above, below = range(len(left)), range(len(left), len(bounds))

@@ -29,7 +29,7 @@ items = st.sampled_from([-1, -1, 0, 0, 0, 1, 2, 3, 4, 6, 12, 64, *LARGE])
     st.lists(items, max_size=4),
     st.booleans(),
 )
-def test_closed_form_agrees_with_the_general_solver(
+def test_closed_form_solution_agrees_with_the_general_solver(
     operation: Operation, data: list[AnyDim], items: list[int], special_zero: bool
 ):
     question: AnyQuestion = Question(operation, data, items, special_zero)

@@ -9,7 +9,7 @@ from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
 
-def test_split_bounds_equal_enumerated_quotients():
+def test_quotient_bounds_equal_the_enumerated_quotients():
     random = Random(1)
     for _ in range(40):
         lows = random.choices(range(1, 20), k=random.randint(1, 4))
@@ -24,17 +24,17 @@ def test_split_bounds_equal_enumerated_quotients():
     assert bound_quotient([Range(1, 20), Range(1, 20)], 98, StepBudget()) == (1, 2)
 
 
-def test_a_constant_with_too_many_or_unknown_divisors_is_not_split():
+def test_bound_quotient_skips_constants_with_too_many_divisors():
     for constant in (2**64, 2 * 3 * 5 * 7 * 11 * 13 * 17, 1_000_003 * 1_000_033):
         assert bound_quotient([Range(1, 2**40), Range(1, 2**40)], constant, StepBudget()) is None, constant
 
 
-def test_a_split_ends_if_steps_run_out():
+def test_bound_quotient_returns_none_if_steps_run_out():
     for steps in (0, 100, 110):
         assert bound_quotient([Range(1, 64)] * 4, 2**20, StepBudget(steps)) is None, steps
 
 
-def test_expensive_split_is_skipped_and_uses_no_steps():
+def test_bound_quotient_skips_expensive_constants_without_using_steps():
     budget = StepBudget()
     # thousands of digits
     assert bound_quotient([Range(1, 2**62)] * 62, 2**3780, budget) is None

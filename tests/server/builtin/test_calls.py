@@ -61,13 +61,13 @@ def watch(connection: Connection) -> int:
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff", b"\x0a\x05a", b"\x0a\x01\xff"], ids=["wire", "short", "no text"])
 @pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
-def test_malformed_message_is_rejected(connection: Connection, path: str, garbage: bytes):
+def test_builtin_services_reject_malformed_messages(connection: Connection, path: str, garbage: bytes):
     end, body = ask(connection, path, garbage)
     assert (end.status, body) == (INVALID_ARGUMENT, b"")
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH, *build_probes(bool)])
-def test_call_without_a_message_is_rejected(connection: Connection, path: str):
+def test_builtin_service_call_without_a_message_is_rejected(connection: Connection, path: str):
     assert connection.await_end(connection.open(path, end=True)).status == INVALID_ARGUMENT
 
 
@@ -76,13 +76,13 @@ def test_reflection_stream_without_messages_succeeds(connection: Connection):
 
 
 @pytest.mark.parametrize("path", METHODS)
-def test_message_above_the_header_limit_is_rejected(connection: Connection, path: str):
+def test_builtin_service_message_above_the_header_limit_is_rejected(connection: Connection, path: str):
     end, body = ask(connection, path, b"\x0a\x81\x80\x04" + bytes(MAX_HEADER_BYTES + 1))
     assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
 
 
 @pytest.mark.parametrize("path", METHODS)
-def test_message_above_the_server_limit_is_logged(path: str, caplog: pytest.LogCaptureFixture):
+def test_builtin_service_message_above_the_size_limit_is_logged(path: str, caplog: pytest.LogCaptureFixture):
     config = Config(listen=(ANY_PORT,), max_message_bytes=MAX_BYTES, drain_seconds=0)
     with caplog.at_level(logging.INFO), run_runner(config) as runner, Connection(runner.addresses[0]) as connection:
         end, _ = ask(connection, path, bytes(MAX_BYTES + 1))
@@ -97,7 +97,9 @@ def test_message_above_the_server_limit_is_logged(path: str, caplog: pytest.LogC
 @pytest.mark.parametrize(
     ("service", "status", "answer"), [("", OK, SERVING), (SERVICE, OK, SERVING), ("another", NOT_FOUND, b"")]
 )
-def test_health_covers_the_server_and_its_service(connection: Connection, service: str, status: str, answer: bytes):
+def test_health_check_knows_the_server_and_the_reshape_service(
+    connection: Connection, service: str, status: str, answer: bytes
+):
     request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
     end, body = ask(connection, HEALTH_CHECK, request)
     assert (end.status, body) == (status, answer)
@@ -123,7 +125,7 @@ def test_simultaneous_reflection_messages_are_processed_one_at_a_time(connection
     assert connection.bodies[stream].count(SERVICE.encode()) == 3
 
 
-def test_calls_waiting_for_a_message_hold_no_thread(connection: Connection):
+def test_health_calls_waiting_for_a_message_hold_no_thread(connection: Connection):
     assert connection.call(HEALTH_CHECK, b"").is_ok
     before = threading.active_count()
     for _ in range(MAX_SILENT // 2):
@@ -133,7 +135,7 @@ def test_calls_waiting_for_a_message_hold_no_thread(connection: Connection):
     assert threading.active_count() <= before  # threads of servers of other tests may still be ending
 
 
-def test_stopping_server_notifies_watches_and_ends_waiting_calls(connection: Connection, runner: Runner):
+def test_stopping_server_notifies_health_watches_and_ends_waiting_calls(connection: Connection, runner: Runner):
     watched, silent, reflected = watch(connection), connection.open(HEALTH_CHECK), connection.open(REFLECTION)
     assert connection.ping()
     runner.stop()
@@ -157,7 +159,7 @@ class HoldingGate:
         pass
 
 
-def test_calls_that_begin_during_the_stop_end_at_once():
+def test_builtin_service_calls_started_during_shutdown_end_immediately():
     gate, config = HoldingGate(), Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=GRACE_SECONDS)
     with (
         run_runner(config, gates=[gate]) as runner,
@@ -177,7 +179,7 @@ def test_calls_that_begin_during_the_stop_end_at_once():
     assert ends == [*[(UNAVAILABLE, "the server stops")] * 2, (OK, "")]
 
 
-def test_silent_calls_are_aborted_for_others_of_their_connection(connection: Connection):
+def test_excess_calls_without_a_message_are_aborted_per_connection(connection: Connection):
     streams = [connection.open(HEALTH_CHECK) for _ in range(2 * MAX_SILENT)]
     assert connection.call(HEALTH_CHECK, b"").is_ok
     assert connection.await_end(streams[0]).status == RESOURCE_EXHAUSTED

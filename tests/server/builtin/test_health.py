@@ -21,14 +21,14 @@ def build_request(service: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
-def test_health_is_serving_until_stopped(service: str):
+def test_health_status_is_serving_until_the_server_stops(service: str):
     health = Health()
     assert health.check(build_request(service)) == SERVING
     health.stop_serving()
     assert health.check(build_request(service)) == NOT_SERVING
 
 
-def test_check_of_an_unknown_service_is_not_found():
+def test_health_check_of_an_unknown_service_is_not_found():
     with pytest.raises(StatusError) as caught:
         Health().check(build_request("another"))
     assert caught.value.status.code.name == "NOT_FOUND"
@@ -39,12 +39,12 @@ METHODS = ["check", "open_watch", *(["list"] if hasattr(health_pb2, "HealthListR
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_malformed_message_is_rejected(method: str):
+def test_malformed_health_check_message_is_rejected(method: str):
     with pytest.raises(ReshapeError):
         getattr(Health(), method)(b"\xff")
 
 
-def test_watch_sends_each_status_once():
+def test_health_watch_sends_each_status_once():
     health = Health()
     watch = health.open_watch(build_request())
     assert (watch.find_update(), watch.find_update()) == (SERVING, None)
@@ -54,11 +54,11 @@ def test_watch_sends_each_status_once():
     assert (watch.find_update(), watch.is_over) == (None, True)
 
 
-def test_watch_of_an_unknown_service_sends_service_unknown():
+def test_health_watch_of_an_unknown_service_sends_service_unknown():
     assert Health().open_watch(build_request("another")).find_update() == UNKNOWN
 
 
-def test_open_watches_are_notified_and_closed_ones_are_not():
+def test_only_open_health_watches_are_notified():
     health, looks = Health(), Counter[str]()
     for name in ("stays", "leaves"):
         watch = health.open_watch(build_request())
@@ -69,7 +69,7 @@ def test_open_watches_are_notified_and_closed_ones_are_not():
     assert looks == {"stays": 2}
 
 
-def test_connection_has_a_limit_of_watches():
+def test_number_of_health_watches_per_connection_is_limited():
     health = Health()
     watches = [health.open_watch(build_request()) for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
     for watch in watches[1:]:
@@ -90,7 +90,7 @@ def fails() -> None:
     raise RuntimeError(message)
 
 
-def test_failing_watch_does_not_stop_other_notifications(caplog: pytest.LogCaptureFixture):
+def test_failing_health_watch_does_not_stop_other_notifications(caplog: pytest.LogCaptureFixture):
     health, looks = Health(), Counter[str]()
     for look in (fails, partial(looks.update, ["looks"])):
         health.open_watch(build_request()).begin(look, SOURCE)

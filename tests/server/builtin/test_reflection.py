@@ -47,11 +47,11 @@ def test_reflection_lists_the_services(reflection: Reflection):
     assert names == {SERVICE, "grpc.health.v1.Health", "tests.private.Oracle", *own}
 
 
-def test_reflection_describes_a_service_of_a_private_pool(reflection: Reflection):
+def test_reflection_describes_services_outside_the_default_descriptor_pool(reflection: Reflection):
     assert find_files(reflection, "tests.private.Oracle") == {"private.proto": PRIVATE_FILE}
 
 
-def test_reflection_returns_a_file_with_its_imports(reflection: Reflection):
+def test_reflection_returns_a_proto_file_with_its_imports(reflection: Reflection):
     assert find_files(reflection, SERVICE).keys() == {
         "tensor_reshape/v1/reshape.proto",
         "tensor_reshape/v1/tensor.proto",
@@ -63,22 +63,22 @@ def test_reflection_describes_the_error_details(reflection: Reflection, name: st
     assert "google/rpc/error_details.proto" in find_files(reflection, f"google.rpc.{name}")
 
 
-def test_reflection_hides_other_imported_files(reflection: Reflection):
+def test_reflection_does_not_return_descriptor_proto(reflection: Reflection):
     request = Request(file_by_filename=FileDescriptorProto.DESCRIPTOR.file.name)
     assert ask(reflection, request).error_response.error_code == 5
 
 
-def test_reflection_v1_equals_v1alpha(reflection: Reflection):
+def test_reflection_v1_and_v1alpha_return_equal_responses(reflection: Reflection):
     (new,), (old,) = (find_files(reflection, f"{version}.ServerReflection").values() for version in (V1, V1ALPHA))
     assert (new.name, new.package, new.options.deprecated) == ("grpc/reflection/v1/reflection.proto", V1, False)
     assert str(old.message_type).replace(V1ALPHA, V1) == str(new.message_type)
     assert str(old.service).replace(V1ALPHA, V1) == str(new.service)
 
 
-def test_unknown_symbol_is_not_found(reflection: Reflection):
+def test_reflection_of_an_unknown_symbol_is_not_found(reflection: Reflection):
     assert ask(reflection, Request(file_containing_symbol="a.B")).error_response.error_code == 5
 
 
-def test_malformed_message_is_rejected(reflection: Reflection):
+def test_malformed_reflection_message_is_rejected(reflection: Reflection):
     with pytest.raises(ReshapeError):
         reflection.respond(b"\xff")

@@ -26,28 +26,28 @@ def life() -> Lifecycle:
     return life
 
 
-def test_each_pool_has_half_of_the_budget(budget: Budget):
+def test_receive_and_work_pools_each_have_half_the_memory_budget(budget: Budget):
     for pool in (budget.receiving, budget.working):
         assert pool.take(ONE, HALF)
         assert not pool.take(OTHER, 1)
     assert budget.used_bytes == 2 * HALF
 
 
-def test_quarter_of_each_pool_is_reserved(budget: Budget):
+def test_quarter_of_each_memory_pool_is_reserved_for_other_addresses(budget: Budget):
     for pool in (budget.receiving, budget.working):
         pool.change(ONE, HALF * 3 // 4)
         assert [pool.take(source, HALF // 4) for source in (Source("a", "a2"), OTHER)] == [False, True]
 
 
-def test_work_cost_is_a_multiple_of_the_message(budget: Budget):
+def test_memory_reserved_for_work_is_a_multiple_of_message_size(budget: Budget):
     assert (budget.read_cost, budget.work_cost) == (MESSAGE, COST_FACTOR * MESSAGE)
 
 
-def test_connection_receives_at_most_max_reads_messages(budget: Budget):
+def test_connection_receives_a_limited_number_of_messages_concurrently(budget: Budget):
     assert [budget.receiving.take(ONE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
 
 
-def test_update_counts_in_both_pools(budget: Budget, life: Lifecycle):
+def test_memory_budget_update_changes_the_usage_of_both_pools(budget: Budget, life: Lifecycle):
     life.reading = 700
     budget.update(life)
     assert (budget.receiving.used, budget.working.used) == (700, 0)
@@ -58,7 +58,7 @@ def test_update_counts_in_both_pools(budget: Budget, life: Lifecycle):
     assert (budget.used_bytes, life.holdings) == (0, (0, 0))
 
 
-def test_call_returns_to_the_receive_pool_after_long_work(budget: Budget, life: Lifecycle):
+def test_call_returns_to_the_receive_memory_pool_after_long_work(budget: Budget, life: Lifecycle):
     life.in_working_pool, life.held = True, 5
     budget.update(life)
     assert not life.in_working_pool
@@ -67,7 +67,7 @@ def test_call_returns_to_the_receive_pool_after_long_work(budget: Budget, life: 
 @pytest.mark.parametrize(
     ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
 )
-def test_response_is_charged_by_the_larger_of_request_and_response(
+def test_response_memory_is_based_on_larger_of_request_and_response(
     budget: Budget, life: Lifecycle, size: int, kept: int
 ):
     life.reading, life.arrived_bytes = MESSAGE, 20
@@ -77,7 +77,7 @@ def test_response_is_charged_by_the_larger_of_request_and_response(
 
 
 @pytest.mark.parametrize("held", [0, 100])
-def test_lone_stream_may_hold_any_size(budget: Budget, life: Lifecycle, held: int):
+def test_only_active_stream_may_hold_any_amount_of_memory(budget: Budget, life: Lifecycle, held: int):
     life.held = held
     budget.update(life)
     assert budget.may_hold(life, 2**60)
@@ -85,7 +85,7 @@ def test_lone_stream_may_hold_any_size(budget: Budget, life: Lifecycle, held: in
     assert not budget.may_hold(life, 2**60)
 
 
-def test_holding_less_is_always_allowed(budget: Budget, life: Lifecycle):
+def test_stream_may_always_reduce_its_memory_reservation(budget: Budget, life: Lifecycle):
     life.held = 100
     budget.update(life)
     budget.working.change(OTHER, HALF)

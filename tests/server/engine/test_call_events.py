@@ -91,7 +91,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_observers_see_the_events_of_each_kind_of_call(served: Served, name: str):
+def test_call_observers_see_the_events_of_unary_and_stream_calls(served: Served, name: str):
     case = CASES[name]
     end_call(served.address, case.path, case.data, ends=case.ends)
     record, seen = served.recorder.await_end()
@@ -100,7 +100,7 @@ def test_observers_see_the_events_of_each_kind_of_call(served: Served, name: str
 
 
 @pytest.mark.parametrize(("name", "messages"), [("a small call", 1), ("a stream", 2)])
-def test_call_record_has_client_messages_and_bytes(served: Served, name: str, messages: int):
+def test_call_record_has_client_address_message_count_and_bytes(served: Served, name: str, messages: int):
     path, data, *_ = CASES[name]
     end_call(served.address, path, data)
     record, _ = served.recorder.await_end()
@@ -111,7 +111,7 @@ def test_call_record_has_client_messages_and_bytes(served: Served, name: str, me
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_oversized_message_is_observed_with_the_client_status(path: str):
+def test_oversized_message_is_observed_with_the_status_sent_to_clients(path: str):
     with watch(max_message_bytes=4096) as served:
         told = end_call(served.address, path, pack(LONG))
         record, seen = served.recorder.await_end()
@@ -119,7 +119,7 @@ def test_oversized_message_is_observed_with_the_client_status(path: str):
     assert record.result == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
 
 
-def test_unknown_methods_are_not_observed(served: Served):
+def test_call_observers_ignore_health_checks(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
     end_call(served.address, RESHAPE, pack(GOOD))
@@ -131,7 +131,7 @@ def find_a_bug(*_: object) -> None:
     raise RuntimeError(message)
 
 
-def test_bug_is_observed_as_internal_error(caplog: pytest.LogCaptureFixture):
+def test_unexpected_exception_is_observed_as_an_internal_error(caplog: pytest.LogCaptureFixture):
     with watch(find_a_bug) as served:  # type: ignore[arg-type]
         end_call(served.address, RESHAPE, pack(GOOD))
         record, seen = served.recorder.await_end()
@@ -148,7 +148,7 @@ def cancel(connection: Connection, stream: int) -> None:
     [([], cancel), ([("grpc-timeout", "1500m")], lambda *_: None)],
     ids=["it is cancelled", "its deadline passes"],
 )
-def test_abandoned_call_is_over_when_its_thread_ends(
+def test_cancelled_call_is_over_when_its_thread_ends(
     headers: list[tuple[str, str]], go: Callable[[Connection, int], None]
 ):
     backend = BlockedBackend()

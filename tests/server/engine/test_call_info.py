@@ -8,23 +8,23 @@ from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 METHOD = "/a.service/Method"
 
 
-def test_new_call_info_has_no_client():
+def test_new_call_info_has_no_client_identity():
     info = CallInfo(METHOD, ())
     assert (info.peer, info.identity, info.trailing, dict(info.read_tls())) == ("", "", (), {})
 
 
-def test_find_values_returns_all_values_in_order():
+def test_find_values_returns_all_metadata_values_in_order():
     info = CallInfo(METHOD, (("a", "1"), ("b-bin", b"\xff"), ("a", "2")))
     assert (info.find_values("a"), info.find_values("b-bin"), info.find_values("c")) == (["1", "2"], [b"\xff"], [])
 
 
 @pytest.mark.parametrize("sent", ["7", "a-1_B.c:d/e=f+g", "x" * 128])
-def test_valid_request_id_of_the_client_is_kept(sent: str):
+def test_valid_client_request_id_is_kept(sent: str):
     assert CallInfo(METHOD, ((REQUEST_ID_KEY, sent),)).request_id == sent
 
 
 @pytest.mark.parametrize("sent", ["", "x" * 129, "two words", "a\tb", "a\x1b[31m", "caf\u00e9"])
-def test_unusable_request_id_is_replaced(sent: str):
+def test_invalid_client_request_id_is_replaced(sent: str):
     info = CallInfo(METHOD, ((REQUEST_ID_KEY, sent),))
     assert (len(info.request_id), info.request_id.isalnum(), info.request_id != sent) == (16, True, True)
 
@@ -34,7 +34,7 @@ def test_generated_request_id_is_unique_and_stable():
     assert info.request_id == info.request_id != CallInfo(METHOD, ()).request_id
 
 
-def test_leave_notifies_each_gate_once():
+def test_leaving_a_call_notifies_each_admission_check_once():
     info, heard = CallInfo(METHOD, ()), list[CallInfo]()
     info.gates_to_leave.append(heard.append)
     info.leave()
@@ -42,7 +42,7 @@ def test_leave_notifies_each_gate_once():
     assert heard == [info]
 
 
-def test_bug_in_one_gate_does_not_stop_other_leaves():
+def test_exception_in_one_admission_check_does_not_skip_others():
     info, heard = CallInfo(METHOD, ()), list[CallInfo]()
 
     def fail(info: CallInfo) -> None:

@@ -87,7 +87,7 @@ def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str,
 
 
 @pytest.mark.parametrize("sent", [None, "two words", "x" * 129], ids=["none", "blank", "long"])
-def test_invalid_request_id_is_replaced(address: str, lines: Lines, sent: str | None):
+def test_log_has_a_generated_id_for_an_invalid_request_id(address: str, lines: Lines, sent: str | None):
     headers = [] if sent is None else [(REQUEST_ID_KEY, sent)]
     told = end_call(address, RESHAPE, BAD, headers=headers)
     assert told[REQUEST_ID_KEY] == lines.await_line("rejected")["request_id"]
@@ -100,7 +100,7 @@ def find_a_bug(*_: object) -> None:
 
 
 @pytest.mark.parametrize("request_bytes", [GOOD, LONG], ids=["small", "large"])
-def test_bug_is_logged_with_traceback_and_request_id(
+def test_unexpected_exception_is_logged_with_traceback_and_request_id(
     lines: Lines, caplog: pytest.LogCaptureFixture, request_bytes: bytes
 ):
     with serve(find_a_bug) as runner:  # type: ignore[arg-type]
@@ -134,14 +134,14 @@ def test_call_with_unread_response_is_logged(address: str, lines: Lines):
     assert (line["code"], line["reason"], line["request_id"]) == ("CANCELLED", Reason.STALLED, "ours")
 
 
-def test_oversized_message_is_logged(lines: Lines):
+def test_oversized_request_message_is_logged(lines: Lines):
     with serve(max_message_bytes=4096) as runner:
         end_call(runner.addresses[0], RESHAPE, pack(LONG), headers=OURS)
         line = lines.await_line("rejected")
     assert (line["reason"], line["request_id"]) == (Reason.MESSAGE_TOO_LARGE, "ours")
 
 
-def test_aborted_health_check_is_logged(address: str, lines: Lines):
+def test_aborted_health_check_call_is_logged(address: str, lines: Lines):
     with Connection(address) as connection:
         for _ in range(MAX_SILENT + 1):
             connection.open(HEALTH_CHECK)
@@ -155,7 +155,7 @@ def test_successful_call_is_not_logged_and_returns_no_id(address: str, lines: Li
     assert (len(lines.records), REQUEST_ID_KEY in told) == (1, False)
 
 
-def test_disconnect_is_not_logged_as_a_failure(lines: Lines):
+def test_client_disconnect_is_not_logged_as_a_failure(lines: Lines):
     backend = BlockedBackend()
     with serve(backend) as runner:
         with Connection(runner.addresses[0]) as connection:
@@ -170,7 +170,7 @@ def test_disconnect_is_not_logged_as_a_failure(lines: Lines):
     assert len(lines.records) == 1
 
 
-def test_unknown_method_is_logged_whatever_its_name(address: str, lines: Lines):
+def test_unknown_method_with_any_name_is_logged_safely(address: str, lines: Lines):
     end_call(address, "/a.Service/Me\tthod" + "x" * 1000, pack(b""))
     line = lines.await_line("rejected")
     assert (line["code"], line["method"][:18], len(line["method"])) == ("UNIMPLEMENTED", "/a.Service/Me\tthod", 256)
@@ -231,6 +231,6 @@ def test_unsampled_call_returns_no_id_and_is_not_logged(lines: Lines):
     assert lines.records == []
 
 
-def test_running_call_is_not_in_the_access_log(lines: Lines):
+def test_access_log_omits_calls_that_are_still_running(lines: Lines):
     observe(AccessLog(1.0), State.ENDING)
     assert lines.records == []

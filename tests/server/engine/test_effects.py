@@ -59,27 +59,27 @@ DONE = {
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_perform_calls_the_method_of_each_effect(kind: Kind):
+def test_perform_calls_the_call_method_for_each_effect(kind: Kind):
     call = Recorder()
     perform([call.build(kind)])
     assert call.done == DONE[kind]
     assert call.life.served is (None if kind is Kind.FORGET else call)
 
 
-def test_forgotten_call_performs_no_effects():
+def test_effects_of_a_forgotten_call_are_not_performed():
     call = Recorder()
     perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
     assert call.done == []
 
 
-def test_stopping_server_drops_calls_without_an_error():
+def test_dropped_calls_of_a_stopping_server_get_no_error():
     call = Recorder()
     perform([Effect(Kind.DROP, call.life, (None,))])
     assert call.done == ["DROP None"]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_bug_in_one_effect_does_not_stop_the_others(kind: Kind, caplog: pytest.LogCaptureFixture):
+def test_exception_in_one_effect_does_not_stop_other_effects(kind: Kind, caplog: pytest.LogCaptureFixture):
     def fail(info: CallInfo) -> None:
         raise RuntimeError(info)
 
@@ -92,7 +92,7 @@ def test_bug_in_one_effect_does_not_stop_the_others(kind: Kind, caplog: pytest.L
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
 
 
-def test_failed_start_does_not_stop_other_effects():
+def test_thread_start_failure_does_not_stop_other_effects():
     class Broken(Caller):
         def start_read(self) -> None:
             message = "a bug"
@@ -105,11 +105,11 @@ def test_failed_start_does_not_stop_other_effects():
     assert waiting.reads == 1
 
 
-def test_observers_are_notified_before_effects():
+def test_call_observers_are_notified_before_effects_are_performed():
     call = Recorder()
     build_perform(lambda: call.done.append("told"))([call.build(Kind.START_READ)])
     assert call.done == ["told", "START_READ"]
 
 
-def test_perform_without_observers_delivers_nothing():
+def test_perform_without_observers_adds_no_wrapper():
     assert build_perform(None) is perform

@@ -17,26 +17,26 @@ from transcripts import RecordedEngine
 ONE, OTHER, THIRD = name_peer(1), name_peer(2), name_peer(3)
 
 
-def test_engine_returns_effects_and_performs_none():
+def test_call_engine_returns_effects_without_performing_them():
     engine = make(1)
     first, second = call_all(engine, range(2))
     assert set(engine.release(first.life)) == {Effect(Kind.FORGET, first.life), Effect(Kind.START_READ, second.life)}
     assert second.reads == 0
 
 
-def test_call_reads_at_once_when_memory_is_free():
+def test_call_starts_reading_immediately_if_memory_is_free():
     engine = make(1)
     assert (Caller(engine).reads, engine.used_bytes) == (1, MESSAGE)
 
 
-def test_known_message_size_limits_the_reservation():
+def test_known_message_size_limits_the_memory_reservation():
     engine = make(1)
     Caller(engine, size=10)
     Caller(engine, size=MESSAGE + 1).leave()
     assert engine.used_bytes == 10
 
 
-def test_call_without_memory_waits_for_another_to_end():
+def test_call_waits_for_memory_until_another_call_ends():
     engine = make(1)
     first, second = call_all(engine, range(2))
     assert (second.reads, second.waits, second.life.state) == (0, True, State.WAITING)
@@ -51,7 +51,7 @@ def respond_at_once(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("answer", [respond_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
-def test_small_response_fits_the_receive_reservation(answer: Callable[[Caller], None]):
+def test_small_response_uses_the_memory_reserved_for_its_request(answer: Callable[[Caller], None]):
     engine = make(1)
     first, second = call_all(engine, range(2))
     answer(first)
@@ -60,7 +60,7 @@ def test_small_response_fits_the_receive_reservation(answer: Callable[[Caller], 
     assert (second.reads, engine.used_bytes) == (1, MESSAGE)
 
 
-def test_unread_responses_stay_within_the_reservation():
+def test_unread_responses_stay_within_the_reserved_memory():
     engine = make(10)
     streams = [Caller(engine, name_peer(number % 5)) for number in range(100)]
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_unread_responses_stay_within_the_reservation():
     assert engine.used_bytes <= 10 * MESSAGE
 
 
-def test_arriving_messages_do_not_block_responses():
+def test_arriving_messages_do_not_delay_responses_of_other_calls():
     engine = make(4)
     arrived, *silent = call_all(engine, range(10))
     arrived.arrive()
@@ -80,7 +80,7 @@ def test_arriving_messages_do_not_block_responses():
     assert sum(caller.reads for caller in silent) == 4  # the memory of its message now belongs to its response
 
 
-def test_work_without_memory_waits_and_keeps_its_message():
+def test_call_waiting_for_work_memory_keeps_its_message():
     engine = make(4)
     first, second = call_all(engine, range(2))
     first.arrive().work()
@@ -90,20 +90,20 @@ def test_work_without_memory_waits_and_keeps_its_message():
     assert (second.works, engine.used_bytes) == (1, WORK)
 
 
-def test_work_without_extra_memory_waits_only_for_a_thread():
+def test_call_without_extra_memory_needs_waits_only_for_a_thread():
     engine = make(4)
     Caller(engine, OTHER).arrive().work()
     caller = Caller(engine).arrive(10).work(0)
     assert (caller.works, engine.used_bytes) == (1, WORK + 10)
 
 
-def test_unused_memory_is_freed_when_the_response_is_known():
+def test_reserved_memory_is_reduced_to_the_response_size():
     engine = make(4)
     Caller(engine).arrive(5).work().begin_work().end(10)
     assert engine.used_bytes == COST_FACTOR * 10
 
 
-def test_repeated_release_frees_once():
+def test_releasing_a_call_twice_frees_its_memory_once():
     engine = make(4)
     first, second = Caller(engine), Caller(engine)
     first.leave()
@@ -114,7 +114,7 @@ def test_repeated_release_frees_once():
 
 
 @pytest.mark.parametrize("go", [Caller.leave, Caller.end])
-def test_call_gone_while_waiting_to_read_gets_no_memory(go: Callable[[Caller], object]):
+def test_call_cancelled_while_waiting_to_read_gets_no_memory(go: Callable[[Caller], object]):
     engine = make(1)
     first, second, third = call_all(engine, range(3))
     go(second)
@@ -132,7 +132,7 @@ def test_call_ended_while_queued_gets_no_memory():
     assert engine.used_bytes == 0
 
 
-def test_only_the_first_end_counts():
+def test_call_engine_accepts_only_the_first_end_of_a_call():
     engine = make(1)
     caller = Caller(engine).arrive()
     assert engine.end(caller.life, OK, 5).is_first
@@ -140,7 +140,7 @@ def test_only_the_first_end_counts():
     assert engine.respond_at_once(caller.life, 5, 5) is None
 
 
-def test_ended_call_is_not_taken_up():
+def test_ended_call_starts_no_work():
     engine = make(2)
     caller, queued = Caller(engine).end(), Caller(engine, OTHER).arrive().work()
     queued.end()
@@ -148,7 +148,7 @@ def test_ended_call_is_not_taken_up():
     assert not engine.begin_work(queued.life)
 
 
-def test_held_and_reserved_bytes_count_with_the_message():
+def test_used_memory_includes_message_response_and_reserved_bytes():
     engine = make(8)
     caller = Caller(engine).arrive(10).respond(10)
     assert engine.used_bytes == MESSAGE + COST_FACTOR * 10
@@ -164,7 +164,7 @@ def test_held_and_reserved_bytes_count_with_the_message():
     assert engine.used_bytes == 0
 
 
-def test_freed_reservation_grants_waiting_calls():
+def test_freed_memory_reservation_lets_waiting_calls_start():
     engine = make(4)
     holder, waiting = call_all(engine, range(2))
     holder.reserve(WORK)
@@ -173,7 +173,7 @@ def test_freed_reservation_grants_waiting_calls():
     assert waiting.works == 1
 
 
-def test_reservation_that_does_not_fit_is_rejected():
+def test_memory_reservation_above_the_pool_is_rejected():
     engine = make(4)
     other, caller = call_all(engine, range(2))
     other.reserve(10)
@@ -183,7 +183,7 @@ def test_reservation_that_does_not_fit_is_rejected():
     assert (caught.value.reason, engine.used_bytes) == (Reason.SERVER_BUSY, 2 * MESSAGE + 110)
 
 
-def test_finished_call_holds_nothing():
+def test_finished_call_holds_no_memory():
     engine = make(2)
     caller = Caller(engine)
     caller.leave()
@@ -208,7 +208,7 @@ def test_stream_responses_are_sent_in_order():
     assert (stream.sends, [len(answer) for answer in stream.life.outbox]) == (2, [1, 2, 4])
 
 
-def test_stream_with_unsent_responses_is_not_read():
+def test_stream_with_unsent_responses_reads_no_further_message():
     stream = Caller(make(8))
     for _ in range(READ_BELOW_UNSENT):
         stream.arrive(1).respond(1)
@@ -230,7 +230,7 @@ def test_call_above_max_calls_is_rejected_until_one_ends():
     assert Caller(engine, THIRD).reads == 1
 
 
-def test_one_address_leaves_an_eighth_of_the_slots():
+def test_one_address_may_use_seven_eighths_of_max_calls():
     engine = make(100, max_calls=64)
     for port in range(56):
         Caller(engine, name_peer(1, port))
@@ -239,7 +239,7 @@ def test_one_address_leaves_an_eighth_of_the_slots():
     assert [Caller(engine, name_peer(2)).reads for _ in range(8)] == [1] * 8
 
 
-def test_releasing_a_rejected_call_frees_no_slot():
+def test_releasing_a_rejected_call_does_not_increase_max_calls():
     engine = make(4, max_calls=1)
     running = Caller(engine)
     rejected = Lifecycle(running, METHOD)
@@ -250,7 +250,7 @@ def test_releasing_a_rejected_call_frees_no_slot():
         Caller(engine)
 
 
-def test_grown_connection_does_not_block_other_calls():
+def test_connection_above_its_memory_share_does_not_block_other_calls():
     engine = RecordedEngine(Config(max_message_bytes=MESSAGE, memory_budget_bytes=34 * MESSAGE))  # 16 in each pool
     Caller(engine, OTHER).arrive().work(13 * MESSAGE // 2)
     working, waiting, growing = (Caller(engine, PEER) for _ in range(3))
@@ -263,7 +263,7 @@ def test_grown_connection_does_not_block_other_calls():
     assert outcomes == [["0 START_WORK"], ["1 START_WORK"], ["4 START_WORK"], ["1 FORGET", "2 START_WORK"]]
 
 
-def test_close_drops_resting_calls():
+def test_engine_close_drops_calls_without_running_work():
     engine = make(3)
     receiving, working, waiting = Caller(engine), Caller(engine).arrive(1), Caller(engine)
     perform(engine.close())
@@ -274,7 +274,7 @@ def test_close_drops_resting_calls():
     assert (engine.used_bytes, engine.is_idle) == (0, True)
 
 
-def test_close_drops_each_call_once():
+def test_engine_close_drops_each_call_once():
     engine = make(2)
     caller = Caller(engine)
     for _ in range(2):

@@ -223,7 +223,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.order[call.peer, state].append(call)
 
     @invariant()
-    def the_budget_is_what_the_calls_have(self) -> None:
+    def the_budget_equals_the_memory_of_the_calls(self) -> None:
         receiving, working = self.engine._receiving, self.engine._working
         assert receiving.used == sum(call.receiving for call in self.calls) <= LIMIT
         assert working.used == sum(call.working for call in self.calls)
@@ -240,7 +240,7 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     @invariant()
-    def within_a_connection_who_came_first_is_first(self) -> None:
+    def calls_of_a_connection_keep_their_order(self) -> None:
         for (_, state), calls in self.order.items():
             calls[:] = [call for call in calls if call.state != "left"]
             served = [call.state != state for call in calls]
@@ -248,12 +248,12 @@ class EngineMachine(RuleBasedStateMachine):
             calls[:] = [call for call in calls if call.state == state]
 
     @invariant()
-    def nobody_waits_for_room_that_is_there(self) -> None:
+    def no_call_waits_for_free_memory(self) -> None:
         for pool in (self.engine._receiving, self.engine._working):
             assert pool.grant() is None
 
     @invariant()
-    def an_address_that_waits_with_nothing_finds_the_pool_full(self) -> None:
+    def an_address_without_memory_waits_only_for_a_full_pool(self) -> None:
         for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._working, WORK)):
             assert not pool.newcomers or pool.used + size > LIMIT
 
@@ -266,5 +266,5 @@ class EngineMachine(RuleBasedStateMachine):
         assert replay(self.engine.lines, self.config) == self.engine.lines
 
 
-def test_pools_match_the_holdings_of_calls_in_random_runs():
+def test_memory_pools_match_the_memory_of_calls_for_random_events():
     run_state_machine_as_test(EngineMachine, settings=settings(examples(150), stateful_step_count=60))

@@ -55,11 +55,11 @@ def work_in_turns(turns: FairLock, **slices: int) -> str:
         ({"a": 6, "b": 6, "c": 2}, "abcabcabababab"),
     ],
 )
-def test_fair_lock_serves_threads_in_order_of_arrival(turns: FairLock, slices: dict[str, int], order: str):
+def test_fair_lock_is_granted_to_threads_in_arrival_order(turns: FairLock, slices: dict[str, int], order: str):
     assert work_in_turns(turns, **slices) == order
 
 
-def test_fair_lock_keeps_the_turn_until_the_slice_ends(monkeypatch: pytest.MonkeyPatch):
+def test_fair_lock_is_kept_until_the_time_slice_ends(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 1e9)
     turns, done = FairLock(), threading.Event()
 
@@ -76,7 +76,7 @@ def test_fair_lock_keeps_the_turn_until_the_slice_ends(monkeypatch: pytest.Monke
     assert done.is_set()
 
 
-def test_switch_interval_is_short_only_while_a_lock_is_held():
+def test_thread_switch_interval_is_short_while_fair_locks_are_held():
     before = sys.getswitchinterval()
     turns = FairLock()
     with turns:
@@ -84,7 +84,7 @@ def test_switch_interval_is_short_only_while_a_lock_is_held():
     assert sys.getswitchinterval() == before
 
 
-def test_switch_interval_is_restored_when_the_last_lock_is_free():
+def test_thread_switch_interval_is_restored_after_the_last_fair_lock():
     before = sys.getswitchinterval()
     first, second = FairLock(), FairLock()
     first.__enter__()
@@ -94,7 +94,7 @@ def test_switch_interval_is_restored_when_the_last_lock_is_free():
     assert sys.getswitchinterval() == before
 
 
-def test_fair_locks_are_independent(turns: FairLock):
+def test_fair_locks_do_not_block_each_other(turns: FairLock):
     other, done = FairLock(), threading.Event()
 
     def take() -> None:
@@ -106,7 +106,7 @@ def test_fair_locks_are_independent(turns: FairLock):
         assert done.wait(TIMEOUT)
 
 
-def test_fair_lock_passes_the_turn_after_an_exception():
+def test_fair_lock_is_released_after_an_exception():
     turns = FairLock()
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid literal"), turns:

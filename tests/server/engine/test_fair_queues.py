@@ -36,7 +36,7 @@ def list_connections(items: list[Item]) -> list[str]:
 
 
 @given(SOURCES)
-def test_pop_returns_each_item_once_in_connection_order(sources: list[Source]):
+def test_fair_queue_returns_each_item_once_in_connection_order(sources: list[Source]):
     taken = empty(fill(*sources))
     assert sorted(taken, key=lambda item: item[1]) == list(zip(sources, range(len(sources)), strict=True))
     for source in set(sources):
@@ -45,7 +45,7 @@ def test_pop_returns_each_item_once_in_connection_order(sources: list[Source]):
 
 
 @given(SOURCES)
-def test_pop_alternates_between_addresses_and_connections(
+def test_fair_queue_alternates_between_addresses_and_connections(
     sources: list[Source],
 ):
     taken = [source for source, _ in empty(fill(*sources))]
@@ -57,7 +57,7 @@ def test_pop_alternates_between_addresses_and_connections(
         assert set(turns[: len(neighbours)]) == neighbours
 
 
-def test_late_address_waits_one_turn_of_each_other():
+def test_new_address_in_a_fair_queue_waits_one_round():
     queue = fill(*name("a1", "a1", "a2", "b1", "b1"))
     queue.pop()
     for source in name("c1", "a3"):
@@ -65,13 +65,13 @@ def test_late_address_waits_one_turn_of_each_other():
     assert list_connections(empty(queue)) == ["b1", "a2", "c1", "b1", "a1", "a3"]
 
 
-def test_pop_accepts_a_connection():
+def test_fair_queue_pop_may_be_restricted_to_a_connection():
     queue = fill(*name("a1", "b1", "b2", "b1"))
     assert list_connections([queue.pop(source) for source in name("b1", "b2")]) == ["b1", "b2"]
     assert list_connections(empty(queue)) == ["a1", "b1"]
 
 
-def test_find_returns_the_first_item_that_may_be_taken():
+def test_fair_queue_find_returns_the_first_accepted_item():
     queue = fill(*name("a1", "b1", "b2", "b1"))
     assert [queue.find("b", accepted.__contains__) for accepted in ([(B1, 1)], [(B2, 2)], [])] == [
         (B1, 1),
@@ -80,7 +80,7 @@ def test_find_returns_the_first_item_that_may_be_taken():
     ]
 
 
-def test_removed_items_are_not_returned():
+def test_fair_queue_does_not_return_removed_items():
     queue, (one, other) = fill(*name("a1", "a1", "a2")), name("a1", "a2")
     queue.remove(one, (one, 1))
     queue.remove(one, (one, 1))
@@ -90,7 +90,7 @@ def test_removed_items_are_not_returned():
     assert not queue.queues
 
 
-def test_pop_raises_key_error_when_empty():
+def test_fair_queue_pop_raises_key_error_when_empty():
     queue = fill(*name("a1"))
     with pytest.raises(KeyError):
         queue.pop(Source("b", "b1"))

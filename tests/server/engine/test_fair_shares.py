@@ -59,35 +59,35 @@ class Wishes:
         ({"a": 1000}, "b", 0),
     ],
 )
-def test_address_exceeds_its_fair_share_only_outside_the_reserve(taken: dict[str, int], address: str, most: int):
+def test_address_exceeds_its_fair_memory_share_only_outside_the_reserve(taken: dict[str, int], address: str, most: int):
     pool = Wishes(share=LIMIT).take(**taken).pool
     assert (pool.fits(at(address, 2), most) or not most, pool.fits(at(address, 2), most + 1)) == (True, False)
 
 
-def test_take_succeeds_when_the_pool_has_capacity():
+def test_memory_pool_take_succeeds_within_its_capacity():
     pool = Wishes().pool
     taken = [pool.take(at(address), size) for address, size in (("a", 30), ("b", 30), ("c", 50))]
     assert (taken, pool.used) == ([True, True, False], 60)
 
 
-def test_connection_is_limited_to_its_share_of_the_address():
+def test_connection_memory_is_limited_to_a_share_of_its_address():
     pool = Wishes().pool
     assert [pool.take(at("a"), 20) for _ in range(3)] == [True, True, False]
     assert pool.take(at("a", 2), 20)
 
 
-def test_unix_socket_has_no_connection_share():
+def test_unix_socket_connections_have_no_memory_share_limit():
     pool = Wishes().pool
     assert [pool.take(UNIX, 25) for _ in range(4)] == [True, True, True, False]
 
 
-def test_lone_claim_above_the_limit_is_granted():
+def test_only_memory_request_is_granted_even_above_the_limit():
     wishes = Wishes()
     wishes.claim(at("a"), 1000)
     assert (wishes.granted, wishes.pool.take(at("b"), 1)) == (["a1"], False)
 
 
-def test_take_fails_while_claims_wait():
+def test_memory_pool_take_fails_while_other_requests_wait():
     wishes = Wishes().take(a=90)
     wishes.claim(at("b"), 30)
     assert not wishes.pool.take(at("c"), 10)
@@ -95,7 +95,7 @@ def test_take_fails_while_claims_wait():
     assert wishes.granted == ["b1"]
 
 
-def test_grants_alternate_between_addresses():
+def test_memory_is_granted_to_waiting_addresses_in_turn():
     wishes = Wishes().take(running=100)
     for connection in (1, 2, 3):
         wishes.claim(at("many", connection), 20)
@@ -105,7 +105,7 @@ def test_grants_alternate_between_addresses():
     assert wishes.granted == ["many1", "first", "many2"]  # a quarter of the rest is for others
 
 
-def test_grants_alternate_between_connections_of_an_address():
+def test_memory_is_granted_to_connections_of_an_address_in_turn():
     wishes = Wishes().take(running=100)
     for name in ("first", "second", "third"):
         wishes.claim(at("a"), 10, name)
@@ -114,7 +114,7 @@ def test_grants_alternate_between_connections_of_an_address():
     assert wishes.granted == ["first", "a2", "second", "third"]
 
 
-def test_address_without_holdings_is_granted_first():
+def test_address_without_memory_is_granted_memory_first():
     wishes = Wishes().take(a=40, b=30, c=30)
     wishes.claim(at("a"), 5)
     wishes.claim(at("new"), 8)
@@ -122,14 +122,14 @@ def test_address_without_holdings_is_granted_first():
     assert wishes.granted == ["new1", "a1"]
 
 
-def test_newcomer_is_granted_while_others_cannot_be():
+def test_new_address_is_granted_memory_while_others_must_wait():
     wishes = Wishes().take(a=35, b=20, c=20)
     wishes.claim(at("b"), 10)
     wishes.claim(at("new"), 10)
     assert wishes.granted == ["new1"]
 
 
-def test_small_claims_do_not_overtake_a_newcomer():
+def test_small_memory_requests_do_not_overtake_a_new_address():
     wishes = Wishes().take(a=30, b=30)
     wishes.claim(at("new"), 60)
     wishes.claim(at("a"), 5)
@@ -139,7 +139,7 @@ def test_small_claims_do_not_overtake_a_newcomer():
     assert wishes.granted == ["new1"]
 
 
-def test_claim_above_its_share_does_not_delay_others():
+def test_memory_request_above_its_connection_share_delays_no_other():
     wishes = Wishes().take(a=SHARE)
     for name in ("first", "second"):
         wishes.claim(at("a"), 10, name)
@@ -150,7 +150,7 @@ def test_claim_above_its_share_does_not_delay_others():
         assert wishes.granted == granted
 
 
-def test_held_claims_are_granted_when_the_share_is_free():
+def test_waiting_memory_requests_are_granted_within_the_connection_share():
     wishes = Wishes().take(a=SHARE, b=1)
     for name in ("first", "second", "third"):
         wishes.claim(at("a"), 15, name)
@@ -158,7 +158,7 @@ def test_held_claims_are_granted_when_the_share_is_free():
     assert wishes.granted == ["first", "second"]
 
 
-def test_claims_above_a_share_do_not_delay_other_connections():
+def test_memory_requests_above_a_share_delay_no_other_connection():
     wishes = Wishes().take(a=30, b=70)
     for name in ("first", "above the share"):
         wishes.claim(at("a"), 10, name)
@@ -176,27 +176,27 @@ def grow_above_share() -> tuple[Wishes, Claim[str]]:
     return wishes.take(a=8), first
 
 
-def test_grown_connection_does_not_delay_its_address():
+def test_connection_above_its_memory_share_does_not_delay_its_address():
     wishes, _ = grow_above_share()
     wishes.claim(at("a", 2), 2)
     assert wishes.granted == ["a2"]
 
 
-def test_held_back_claim_stays_first_of_its_connection():
+def test_postponed_memory_request_stays_first_of_its_connection():
     wishes, _ = grow_above_share()
     wishes.claim(at("c"), 2)
     wishes.free(at("a"), 28)
     assert wishes.granted == ["c1", "first", "second"]
 
 
-def test_held_back_claim_can_be_withdrawn():
+def test_postponed_memory_request_can_be_cancelled():
     wishes, first = grow_above_share()
     wishes.grant()
     wishes.withdraw(first)
     assert wishes.granted == ["second"]  # the second claim is smaller, and within the share
 
 
-def test_clients_behind_one_proxy_have_separate_shares():
+def test_clients_behind_one_proxy_have_separate_memory_shares():
     wishes = Wishes().take(other=90)
     first, second = Source("first", "proxy"), Source("second", "proxy")
     for source in (first, first, second):
@@ -205,7 +205,7 @@ def test_clients_behind_one_proxy_have_separate_shares():
     assert wishes.granted == ["first", "second"]
 
 
-def test_withdrawn_claim_behind_a_proxy_is_not_granted():
+def test_cancelled_memory_request_behind_a_proxy_is_not_granted():
     wishes, first, second = Wishes().take(other=98), Source("first", "proxy"), Source("second", "proxy")
     for source in (first, second):
         wishes.pool.change(source, 1)
@@ -216,7 +216,7 @@ def test_withdrawn_claim_behind_a_proxy_is_not_granted():
     assert wishes.granted == ["b"]
 
 
-def test_withdrawn_claim_is_not_granted_and_delays_no_other():
+def test_cancelled_memory_request_is_not_granted_and_delays_no_other():
     wishes = Wishes().take(a=100)
     first = wishes.claim(at("b"), 30)
     wishes.claim(at("c"), 20)
@@ -226,7 +226,7 @@ def test_withdrawn_claim_is_not_granted_and_delays_no_other():
     assert (wishes.granted, wishes.pool.used) == (["c1"], 20)
 
 
-def test_claim_above_its_share_can_be_withdrawn():
+def test_memory_request_above_its_share_can_be_cancelled():
     wishes = Wishes().take(a=SHARE)
     claims = [wishes.claim(at("a"), 10, name) for name in ("first", "second", "third")]
     wishes.withdraw(claims[0])
@@ -235,7 +235,7 @@ def test_claim_above_its_share_can_be_withdrawn():
     assert wishes.granted == ["second"]
 
 
-def test_withdrawing_a_claim_lets_the_next_one_be_granted():
+def test_cancelling_a_memory_request_lets_the_next_be_granted():
     wishes = Wishes().take(a=SHARE, b=60)
     first = wishes.claim(at("a"), 30, "first")
     wishes.claim(at("a"), 20, "second")
@@ -249,13 +249,13 @@ def test_withdrawing_a_claim_lets_the_next_one_be_granted():
     assert wishes.granted == ["second"]
 
 
-def test_withdrawing_a_granted_claim_has_no_effect():
+def test_cancelling_a_granted_memory_request_has_no_effect():
     wishes = Wishes()
     wishes.withdraw(wishes.claim(at("a"), 10))
     assert wishes.pool.used == 10
 
 
-def test_pool_reports_greedy_addresses_newcomers_and_crowding():
+def test_memory_pool_counts_new_addresses_and_detects_heavy_users():
     wishes = Wishes().take(a=50, b=20)
     assert [wishes.pool.is_greedy(address) for address in ("a", "b", "nobody")] == [True, False, False]
     assert [wishes.pool.is_crowded, wishes.take(b=5).pool.is_crowded] == [False, True]
@@ -264,7 +264,7 @@ def test_pool_reports_greedy_addresses_newcomers_and_crowding():
     assert wishes.pool.newcomers == 2
 
 
-def test_pool_keeps_no_source_without_holdings():
+def test_memory_pool_forgets_addresses_without_memory():
     wishes = Wishes()
     for number in range(100):
         wishes.take(**{str(number): 1})
@@ -275,7 +275,7 @@ def test_pool_keeps_no_source_without_holdings():
     assert (pool.used, pool._addresses, pool._connections, pool.waiting.queues, pool._newcomers) == (0, {}, {}, {}, {})
 
 
-def test_newcomer_is_granted_among_many_waiting_addresses():
+def test_new_address_is_granted_memory_among_many_waiting_addresses():
     pool = FairPool[str](4 * MAX_EXAMINED, MAX_EXAMINED, 4 * MAX_EXAMINED)
     for number in range(MAX_EXAMINED):
         pool.change(at(str(number)), 3)

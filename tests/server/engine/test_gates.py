@@ -140,7 +140,7 @@ def call(
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_gate_sees_metadata_and_sets_the_observed_identity(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_admission_check_sees_metadata_and_sets_the_caller_identity(guarded: Guarded, channel: grpc.Channel, path: str):
     assert call(channel, path, [("name", "somebody"), (REQUEST_ID_KEY, "id-7")])[0] == "OK"
     guarded.book.await_empty()
     (info,) = guarded.book.admitted
@@ -151,7 +151,7 @@ def test_gate_sees_metadata_and_sets_the_observed_identity(guarded: Guarded, cha
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_call_rejected_by_an_admission_check_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
     code, trailing = call(channel, path, [("reject", "yes")])
     assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
     assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
@@ -171,7 +171,7 @@ def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channe
     ],
     ids=["unary", "long", "stream", "bad unary", "bad stream"],
 )
-def test_gate_metadata_is_sent_with_every_status(
+def test_admission_check_metadata_is_sent_with_every_status(
     channel: grpc.Channel, path: str, messages: list[bytes] | None, result: str
 ):
     code, trailing = call(channel, path, messages=messages)
@@ -179,7 +179,7 @@ def test_gate_metadata_is_sent_with_every_status(
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_cancelled_call_leaves_its_gates(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_cancelled_call_notifies_its_admission_checks(guarded: Guarded, channel: grpc.Channel, path: str):
     requests = SimpleQueue[bytes | None]()
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
     made = method(iter(requests.get, None))
@@ -191,7 +191,7 @@ def test_cancelled_call_leaves_its_gates(guarded: Guarded, channel: grpc.Channel
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
-def test_bug_in_a_gate_rejects_the_call(
+def test_exception_in_an_admission_check_rejects_the_call(
     guarded: Guarded, channel: grpc.Channel, path: str, caplog: pytest.LogCaptureFixture
 ):
     with caplog.at_level(logging.ERROR):
@@ -201,18 +201,18 @@ def test_bug_in_a_gate_rejects_the_call(
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, PROBE])
-def test_health_check_has_no_gate(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_health_check_bypasses_admission_checks(guarded: Guarded, channel: grpc.Channel, path: str):
     assert call(channel, path, [("reject", "yes")])[0] == "OK"
     assert guarded.book.admitted == []
 
 
-def test_health_watch_has_no_gate(guarded: Guarded, channel: grpc.Channel):
+def test_health_watch_bypasses_admission_checks(guarded: Guarded, channel: grpc.Channel):
     watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
     assert next(watch(b"", metadata=(("reject", "yes"),), timeout=SECONDS)) == b"\x08\x01"
     assert guarded.book.admitted == []
 
 
-def test_reflection_passes_the_gates(guarded: Guarded, channel: grpc.Channel):
+def test_reflection_passes_the_admission_checks(guarded: Guarded, channel: grpc.Channel):
     assert call(channel, REFLECTION, [("reject", "yes")])[0] == "RESOURCE_EXHAUSTED"
     assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
     guarded.book.await_empty()
@@ -231,13 +231,13 @@ class Closed:
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_earlier_gates_are_left_when_a_later_gate_rejects(path: str):
+def test_earlier_admission_checks_are_notified_if_a_later_rejects(path: str):
     with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
         assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
         assert len(guarded.book.left) == len(guarded.book.admitted) == 1
 
 
-def test_full_server_still_reports_missing_permission():
+def test_permission_denied_takes_precedence_over_server_busy():
     backend = BlockedBackend()
     with (
         guard(backend=backend, max_calls=1) as guarded,
@@ -261,7 +261,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
-def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path: str):
+def test_admission_check_sees_the_names_in_the_client_certificate(files: Certificates, path: str):
     credentials = grpc.ssl_channel_credentials(
         files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
     )
@@ -278,6 +278,6 @@ def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path
     assert b"client@example.org" in names
 
 
-def test_call_without_gates_has_no_head():
+def test_server_without_admission_checks_rejects_no_call():
     assert not Gates()
     assert Gates().find_rejection(CallInfo(RESHAPE, ())) is None

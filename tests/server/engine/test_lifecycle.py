@@ -97,7 +97,7 @@ def find_next(state: State, event: Event) -> State | None:
 
 @pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_transitions_match_the_documented_table(state: State, event: Event):
+def test_call_state_transitions_match_the_documented_table(state: State, event: Event):
     life, after = make(state), find_next(state, event)
     if after is None:
         with pytest.raises(IllegalEventError, match=f"{state.name} cannot {event.name}"):
@@ -117,13 +117,13 @@ def reach(start: State, without: Iterable[Event] = ()) -> set[State]:
     return found
 
 
-def test_every_state_and_event_is_reachable():
+def test_every_call_state_and_event_is_reachable():
     assert reach(State.NEW) == set(State)
     assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_every_state_can_reach_done(state: State):
+def test_every_call_state_can_reach_done(state: State):
     life = make(state)
     life.move(Event.OVER)
     if life.state is State.ABANDONED:
@@ -131,14 +131,14 @@ def test_every_state_can_reach_done(state: State):
     assert life.state is State.DONE
 
 
-def test_ended_call_never_returns_to_working():
+def test_ended_call_never_returns_to_the_working_state():
     assert reach(State.ENDING) == {State.ENDING, State.ABORTED, State.DONE}
     assert reach(State.ABANDONED) == {State.ABANDONED, State.DONE}
     assert reach(State.DONE) == {State.DONE}
 
 
 @given(st.lists(st.sampled_from(list(Event)), max_size=60))
-def test_illegal_event_leaves_the_state_unchanged(events: list[Event]):
+def test_illegal_event_leaves_the_call_state_unchanged(events: list[Event]):
     life, journal, expected = make(), Notes(), State.NEW
     life.journals = (journal,)
     for event in events:
@@ -163,7 +163,9 @@ def test_illegal_event_leaves_the_state_unchanged(events: list[Event]):
         (True, 7, (100, 27)),
     ],
 )
-def test_holdings_include_message_work_and_responses(in_working_pool: bool, held: int, holdings: tuple[int, int]):
+def test_memory_of_a_call_includes_message_work_and_responses(
+    in_working_pool: bool, held: int, holdings: tuple[int, int]
+):
     life = make()
     life.reading, life.reserved, life.unsent_bytes = 100, 20, 5
     life.in_working_pool, life.held = in_working_pool, held
@@ -172,14 +174,14 @@ def test_holdings_include_message_work_and_responses(in_working_pool: bool, held
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
 @pytest.mark.parametrize("unsent", range(READ_BELOW_UNSENT + 1))
-def test_stream_reads_next_message_when_few_responses_are_unsent(state: State, unsent: int):
+def test_stream_reads_its_next_message_if_few_responses_are_unsent(state: State, unsent: int):
     life = make(state)
     life.unsent = unsent
     assert life.may_read == (state is State.SENDING and unsent < READ_BELOW_UNSENT)
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_client_that_does_not_read_gets_no_error(state: State):
+def test_aborted_call_of_an_unreading_client_sends_no_error(state: State):
     life = make(state)
     assert life.ignores_rejections == (state in {State.ENDING, State.ABORTED})
     life.unsent = 1
@@ -198,7 +200,7 @@ def test_stall_clock_stops_while_the_server_works():
 @pytest.mark.parametrize(
     ("moved", "since"), [(None, 20.0), (0, 10.0), (-5, 10.0), (TRICKLE_BYTES_PER_SECOND, 11.0), (2**40, 20.0)]
 )
-def test_progress_follows_bytes_and_never_exceeds_now(moved: int | None, since: float):
+def test_stall_clock_advances_with_transferred_bytes_up_to_now(moved: int | None, since: float):
     life = make()
     life.since = 10.0
     life.advance(20.0, moved)

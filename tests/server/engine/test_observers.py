@@ -57,7 +57,7 @@ def test_unary_call_is_observed_from_begin_to_end(recorder: Recorder):
     assert (record.response_messages, record.response_bytes) == (1, 30)
 
 
-def test_stream_responses_count_when_sent(recorder: Recorder):
+def test_stream_responses_are_observed_when_sent(recorder: Recorder):
     stream = Watched(recorder).call().arrive(100).respond(10, 20)
     stream.sent(10)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (1, 10)
@@ -66,7 +66,7 @@ def test_stream_responses_count_when_sent(recorder: Recorder):
     assert recorder.events[4:] == [Event.RESPOND, Event.REQUEST, Event.READ, Event.SENT, Event.SENT]
 
 
-def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
+def test_observed_seconds_per_state_add_up_to_the_call_duration(recorder: Recorder):
     begin = time.monotonic()
     Watched(recorder).call().arrive().work().begin_work().end(1).leave()
     seconds = recorder.records[0].seconds
@@ -75,7 +75,7 @@ def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
     assert sum(seconds.values()) <= time.monotonic() - begin
 
 
-def test_call_rejected_at_once_is_observed(recorder: Recorder):
+def test_immediately_rejected_call_is_observed(recorder: Recorder):
     watched = Watched(recorder, max_calls=1)
     life = Lifecycle(watched.call(), METHOD)
     watched.engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
@@ -91,7 +91,7 @@ def test_call_rejected_at_once_is_observed(recorder: Recorder):
     [(False, False, GONE), (False, True, GONE), (True, False, OK), (True, True, GONE)],
     ids=["not ended", "gone", "ended", "gone before the end was sent"],
 )
-def test_client_gone_before_the_status_counts_as_cancelled(
+def test_call_disconnected_before_its_status_is_observed_as_cancelled(
     recorder: Recorder, ended: bool, gone: bool, result: CallResult
 ):
     watched = Watched(recorder)
@@ -104,7 +104,7 @@ def test_client_gone_before_the_status_counts_as_cancelled(
     assert recorder.records[0].response_messages == ended
 
 
-def test_late_events_are_not_observed(recorder: Recorder):
+def test_events_after_the_end_of_a_call_are_not_observed(recorder: Recorder):
     caller = Watched(recorder).call().arrive().end(5)
     seen = list(recorder.events)
     caller.respond(3).begin_work().end(7)
@@ -121,7 +121,7 @@ class Broken(Observer):
         raise RuntimeError(record, event)
 
 
-def test_observer_exception_is_logged_and_isolated(recorder: Recorder, caplog: pytest.LogCaptureFixture):
+def test_call_observer_exception_is_logged_and_isolated(recorder: Recorder, caplog: pytest.LogCaptureFixture):
     watched = Watched(Broken(), recorder)
     with caplog.at_level(logging.ERROR):
         watched.call().arrive(10).end(5).leave()
@@ -143,7 +143,7 @@ class Meddler(Recorder):
             self.caller.end(1)
 
 
-def test_observer_runs_without_the_lock():
+def test_call_observer_runs_without_the_engine_lock():
     meddler = Meddler()
     watched = Watched(meddler)
     meddler.caller = watched.call()
@@ -165,7 +165,7 @@ class Slow(Recorder):
         assert self.go_on.wait(60)
 
 
-def test_thread_does_not_wait_for_a_running_observer():
+def test_thread_does_not_wait_for_a_running_call_observer():
     slow = Slow()
     watched = Watched(slow)
     thread = threading.Thread(target=watched.call)
@@ -178,14 +178,14 @@ def test_thread_does_not_wait_for_a_running_observer():
     assert slow.events == [*BEGINS, *BEGINS, Event.OVER]
 
 
-def test_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
+def test_event_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
     watched = Watched(recorder)
     for _ in range(3):
         watched.call().leave()
     assert watched.journal._records == {}
 
 
-def test_no_observers_means_no_journal():
+def test_engine_without_observers_has_no_event_journal():
     engine = make(4)
     assert (Caller(engine).life.journals, Caller(engine).life.info) == ((), None)
 
@@ -201,7 +201,7 @@ class Notes:
         self._notes.append(f"{self._name} {event.name}")
 
 
-def test_every_journal_records_each_event():
+def test_every_event_journal_records_each_call_event():
     notes: list[str] = []
     journals: list[Journal] = [Notes(name, notes) for name in ("one", "other")]
     Caller(make(1, journals=journals))

@@ -37,13 +37,13 @@ def reject(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
     return caught.value
 
 
-def test_quota_limits_running_calls_of_a_caller(clock: Clock):
+def test_quota_limits_the_running_calls_of_a_client(clock: Clock):
     quotas = CallerQuotas(2, 0, clock)
     admit(quotas, count=2)
     assert reject(quotas).message == "this caller has 2 running calls, and the limit is 2"
 
 
-def test_finished_call_frees_the_quota(clock: Clock):
+def test_finished_call_frees_its_concurrency_quota(clock: Clock):
     quotas = CallerQuotas(1, 0, clock)
     (info,) = admit(quotas)
     quotas.leave(info)
@@ -51,14 +51,14 @@ def test_finished_call_frees_the_quota(clock: Clock):
     reject(quotas)
 
 
-def test_quotas_of_callers_are_independent(clock: Clock):
+def test_quotas_of_different_clients_are_independent(clock: Clock):
     quotas = CallerQuotas(1, 1.0, clock)
     admit(quotas, ONE)
     admit(quotas, OTHER)
     reject(quotas, ONE)
 
 
-def test_rate_limit_allows_a_burst_of_one_second(clock: Clock):
+def test_call_rate_limit_allows_a_burst_of_one_second(clock: Clock):
     quotas = CallerQuotas(0, 5.0, clock)
     admit(quotas, count=5)
     assert "5 calls per second" in reject(quotas).message
@@ -74,13 +74,13 @@ def test_call_after_the_retry_delay_is_admitted(clock: Clock):
     reject(quotas)
 
 
-def test_rate_below_one_allows_occasional_calls(clock: Clock):
+def test_rate_limit_below_one_per_second_allows_occasional_calls(clock: Clock):
     quotas = CallerQuotas(0, 0.1, clock)
     admit(quotas)
     assert reject(quotas).retry_seconds == pytest.approx(10)
 
 
-def test_rejected_call_takes_no_token(clock: Clock):
+def test_rejected_call_uses_no_rate_limit_token(clock: Clock):
     quotas = CallerQuotas(0, 1.0, clock)
     admit(quotas)
     for _ in range(100):
@@ -89,7 +89,7 @@ def test_rejected_call_takes_no_token(clock: Clock):
     admit(quotas)
 
 
-def test_idle_caller_does_not_accumulate_tokens(clock: Clock):
+def test_idle_client_does_not_accumulate_rate_limit_tokens(clock: Clock):
     quotas = CallerQuotas(0, 3.0, clock)
     admit(quotas)
     clock.now += 1000
@@ -115,12 +115,14 @@ def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
         ((ONE,), (OTHER, find_caller(make_info(ONE))), False),  # an identity is never equal to a host
     ],
 )
-def test_caller_is_an_identity_host_network_or_unix_socket(one: tuple[str, ...], other: tuple[str, ...], same: bool):
+def test_quota_applies_per_identity_host_ipv6_network_or_socket(
+    one: tuple[str, ...], other: tuple[str, ...], same: bool
+):
     assert (find_caller(make_info(*one)) == find_caller(make_info(*other))) == same
 
 
 @pytest.mark.parametrize(("rate", "most"), [(10.0, 3), (0, 1)], ids=["with a rate", "without"])
-def test_idle_callers_are_forgotten(clock: Clock, rate: float, most: int):
+def test_quota_table_forgets_idle_clients(clock: Clock, rate: float, most: int):
     quotas = CallerQuotas(5, rate, clock)
     for number in range(100):
         for info in admit(quotas, f"ipv4:192.0.2.{number}:1"):
@@ -129,7 +131,7 @@ def test_idle_callers_are_forgotten(clock: Clock, rate: float, most: int):
     assert len(quotas) <= most
 
 
-def test_many_addresses_do_not_grow_the_caller_table(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_quota_table_size_is_limited_for_many_addresses(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quotas, "MAX_CALLERS", 20)
     table = CallerQuotas(1, 0.001, clock)
     (info,) = admit(table, ONE)
@@ -145,5 +147,5 @@ def test_many_addresses_do_not_grow_the_caller_table(clock: Clock, monkeypatch: 
     ("config", "count"),
     [(Config(), 0), (Config(max_calls_per_caller=1), 1), (Config(max_calls_per_caller_per_second=1.0), 1)],
 )
-def test_quota_gate_exists_only_when_configured(config: Config, count: int):
+def test_quota_check_exists_only_if_configured(config: Config, count: int):
     assert len(build_quotas(config)) == count

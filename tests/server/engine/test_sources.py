@@ -34,7 +34,7 @@ HOST, LINK = "10", "20"  # scopes of IPv6, as the kernel writes them
         ("", ""),
     ],
 )
-def test_find_address_returns_host_network_or_socket(peer: str, address: str):
+def test_find_address_returns_ipv4_host_ipv6_network_or_socket(peer: str, address: str):
     assert find_source(peer) == Source(address, peer)
 
 
@@ -60,7 +60,7 @@ def find_host(scope: str) -> str:
 
 
 @pytest.mark.parametrize("scope", ["", HOST, LINK])
-def test_name_peer_matches_the_name_of_grpcio(scope: str):
+def test_name_peer_formats_addresses_like_grpcio(scope: str):
     peers: list[str] = []
 
     def note(_: bytes, context: grpc.ServicerContext) -> bytes:
@@ -93,16 +93,16 @@ def test_ipv4_client_of_an_ipv6_listener_keeps_its_address():
         assert name_peer(served) == f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 
 
-def test_find_returns_the_connection_without_proxies():
+def test_source_is_the_connection_if_no_proxy_is_trusted():
     assert Sources().find(PROXY, FORWARDED) == find_source(PROXY)
 
 
-def test_find_returns_the_forwarded_address_of_a_proxy():
+def test_source_is_the_forwarded_address_behind_a_trusted_proxy():
     assert Sources(["192.0.2.1"]).find(PROXY, FORWARDED) == Source("ipv4:198.51.100.7", PROXY)
 
 
 @pytest.mark.parametrize("peer", ["ipv4:192.0.2.2:40000", "ipv6:%5B2001:db8::1%5D:40000", "unix:", "unix:/run/reshape"])
-def test_find_ignores_the_header_of_untrusted_connections(peer: str):
+def test_forwarded_header_of_untrusted_connections_is_ignored(peer: str):
     assert Sources(["192.0.2.1"]).find(peer, FORWARDED) == find_source(peer)
 
 
@@ -117,11 +117,11 @@ def test_find_ignores_the_header_of_untrusted_connections(peer: str):
         ("unix:", "unix:/run/reshape"),
     ],
 )
-def test_find_trusts_proxies_by_address_network_and_socket(proxy: str, peer: str):
+def test_trusted_proxies_match_by_address_network_and_unix_socket(proxy: str, peer: str):
     assert Sources(["203.0.113.9", proxy]).find(peer, FORWARDED) == Source("ipv4:198.51.100.7", peer)
 
 
-def test_find_does_not_trust_the_network_of_an_ipv6_proxy():
+def test_trusting_an_ipv6_proxy_does_not_trust_its_network():
     peer = "ipv6:%5B2001:db8::2%5D:40000"
     assert Sources(["2001:db8::1"]).find(peer, FORWARDED) == find_source(peer)
 
@@ -138,21 +138,21 @@ def test_find_does_not_trust_the_network_of_an_ipv6_proxy():
         (["fe80::1%\0"], "fe80000000000000"),
     ],
 )
-def test_find_uses_the_last_forwarded_address(values: list[str], address: str):
+def test_source_is_the_last_address_in_the_forwarded_header(values: list[str], address: str):
     metadata = [("x-forwarded-for", value) for value in values]
     assert Sources(["192.0.2.1"]).find(PROXY, metadata).address == address
 
 
 @pytest.mark.parametrize("value", ["", "unknown", "198.51.100.7, ", "198.51.100.7 and more", "\xff", "1" * 9000])
-def test_find_returns_the_connection_if_the_header_has_no_address(value: str):
+def test_source_is_the_connection_if_the_forwarded_header_is_invalid(value: str):
     assert Sources(["192.0.2.1"]).find(PROXY, [("x-forwarded-for", value)]) == find_source(PROXY)
 
 
-def test_find_returns_the_connection_of_a_proxy_that_forwards_nothing():
+def test_source_is_the_proxy_connection_without_a_forwarded_header():
     assert Sources(["192.0.2.1"]).find(PROXY, ()) == find_source(PROXY)
 
 
-def test_quotas_count_for_the_caller_behind_a_proxy():
+def test_quotas_apply_to_the_client_behind_a_trusted_proxy():
     info = CallInfo("/x", FORWARDED)
     info.peer, info.address = PROXY, Sources(["192.0.2.1"]).find(PROXY, FORWARDED).address
     assert find_caller(info) == "ipv4:198.51.100.7"

@@ -41,7 +41,7 @@ def sweep_after(clock: Clock, reads: int, *, stall_timeout_seconds: float = 30.0
     return Swept(clock, make(reads, stall_timeout_seconds=stall_timeout_seconds, message=message, clock=clock))
 
 
-def test_call_without_progress_is_aborted(clock: Clock):
+def test_call_without_progress_is_aborted_after_the_stall_timeout(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stalled, other = call_all(swept.engine, range(2))
     swept.wait(4)
@@ -52,7 +52,7 @@ def test_call_without_progress_is_aborted(clock: Clock):
     assert (stalled.reasons, other.reasons) == (STALLED, [])
 
 
-def test_abort_effect_contains_the_state_before_the_abort(clock: Clock):
+def test_abort_effect_contains_the_call_state_before_the_abort(clock: Clock):
     engine = make(4, stall_timeout_seconds=5.0, clock=clock)
     caller = Caller(engine)
     clock.now += 5.1
@@ -63,7 +63,9 @@ def test_abort_effect_contains_the_state_before_the_abort(clock: Clock):
 @pytest.mark.parametrize(
     ("pace", "times", "reasons"), [(100 / TRICKLE_BYTES_PER_SECOND, 4, STALLED), (1.6, 40, [])], ids=["below", "above"]
 )
-def test_slow_stream_is_aborted_without_waiting_calls(clock: Clock, pace: float, times: int, reasons: list[str]):
+def test_stream_below_the_minimum_rate_is_aborted_without_waiting_calls(
+    clock: Clock, pace: float, times: int, reasons: list[str]
+):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stream = Caller(swept.engine)
     for _ in range(times):
@@ -73,7 +75,7 @@ def test_slow_stream_is_aborted_without_waiting_calls(clock: Clock, pace: float,
     assert stream.reasons == reasons
 
 
-def test_fast_progress_does_not_extend_the_timeout(clock: Clock):
+def test_fast_progress_does_not_extend_the_stall_timeout(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive().respond(moved=100 * TRICKLE_BYTES_PER_SECOND)
     swept.wait(5.1)
@@ -92,7 +94,7 @@ def test_waiting_for_memory_stops_the_stall_clock(clock: Clock):
     assert second.reasons == STALLED
 
 
-def test_stalled_call_is_aborted_sooner_while_others_wait(clock: Clock):
+def test_stalled_call_is_aborted_sooner_while_other_calls_wait(clock: Clock):
     swept = sweep_after(clock, 1)
     stalled = Caller(swept.engine, name_peer(1))
     clock.now += MIN_PRESSURE_SECONDS - 0.1
@@ -105,7 +107,7 @@ def test_stalled_call_is_aborted_sooner_while_others_wait(clock: Clock):
     assert waiting.reads == 1
 
 
-def test_claim_above_its_share_aborts_no_other_call(clock: Clock):
+def test_memory_request_above_its_share_aborts_no_other_call(clock: Clock):
     swept = sweep_after(clock, 100)
     slow = Caller(swept.engine, name_peer(1))
     silent = [Caller(swept.engine, name_peer(2)) for _ in range(MAX_READS + 1)]
@@ -113,7 +115,7 @@ def test_claim_above_its_share_aborts_no_other_call(clock: Clock):
     assert ([len(caller.rejections) for caller in silent], slow.reasons) == ([1] * (MAX_READS + 1), [])
 
 
-def test_greedy_address_gets_the_short_timeout_when_slots_are_scarce(clock: Clock):
+def test_address_with_most_calls_gets_a_shorter_stall_timeout(clock: Clock):
     swept = Swept(clock, make(100, max_calls=16, clock=clock))
     greedy = [Caller(swept.engine, name_peer(1, port)) for port in range(12)]
     modest = [Caller(swept.engine, name_peer(2)) for _ in range(2)]
@@ -121,7 +123,7 @@ def test_greedy_address_gets_the_short_timeout_when_slots_are_scarce(clock: Cloc
     assert [caller.reasons for caller in (*greedy, *modest)] == [STALLED] * 12 + [[]] * 2
 
 
-def test_pressure_timeout_lets_the_largest_message_arrive(clock: Clock):
+def test_shortened_stall_timeout_still_allows_the_largest_message(clock: Clock):
     swept = sweep_after(clock, 1, stall_timeout_seconds=3000.0, message=100 * MIN_BYTES_PER_SECOND)
     slow, _ = call_all(swept.engine, range(2))
     swept.wait(99)
@@ -130,7 +132,7 @@ def test_pressure_timeout_lets_the_largest_message_arrive(clock: Clock):
     assert slow.reasons == STALLED
 
 
-def test_call_that_waits_too_long_is_rejected_and_forgotten(clock: Clock):
+def test_call_that_waits_too_long_for_memory_is_rejected(clock: Clock):
     swept = sweep_after(clock, 1)
     running, waiting = call_all(swept.engine, range(2))
     clock.now += MIN_PRESSURE_SECONDS + 0.1
@@ -142,7 +144,7 @@ def test_call_that_waits_too_long_is_rejected_and_forgotten(clock: Clock):
     assert (waiting.reads, late.reads) == (0, 1)
 
 
-def test_aborted_call_keeps_its_memory_until_it_is_over(clock: Clock):
+def test_aborted_call_keeps_its_memory_until_its_end(clock: Clock):
     swept = sweep_after(clock, 1)
     running, waiting = call_all(swept.engine, range(2))
     swept.wait(MIN_PRESSURE_SECONDS + 0.1)
@@ -152,7 +154,7 @@ def test_aborted_call_keeps_its_memory_until_it_is_over(clock: Clock):
     assert (swept.engine.used_bytes, swept.engine.is_idle) == (0, True)
 
 
-def test_crowded_addresses_lose_calls_to_newcomers(clock: Clock):
+def test_calls_of_busy_addresses_are_aborted_for_new_addresses(clock: Clock):
     swept = sweep_after(clock, 24)
     crowds = {host: [Caller(swept.engine, name_peer(host, port)) for port in range(40)] for host in range(16)}
     polite = call_all(swept.engine, range(20, 22))
@@ -170,7 +172,7 @@ def test_crowded_addresses_lose_calls_to_newcomers(clock: Clock):
     [((1, 1, 1, 1), SHORT_SECONDS + 0.01), ((4,), SHORT_SECONDS - 0.01)],
     ids=["an address keeps its last call", "a message has a moment to arrive"],
 )
-def test_recent_and_last_calls_are_spared(clock: Clock, crowd: tuple[int, ...], seconds: float):
+def test_recent_calls_and_last_calls_of_addresses_are_not_aborted(clock: Clock, crowd: tuple[int, ...], seconds: float):
     swept = sweep_after(clock, 4)
     there = [Caller(swept.engine, name_peer(host)) for host, count in enumerate(crowd) for _ in range(count)]
     call_all(swept.engine, range(10, 15))
@@ -178,14 +180,14 @@ def test_recent_and_last_calls_are_spared(clock: Clock, crowd: tuple[int, ...], 
     assert [caller.reasons for caller in there] == [[]] * 4
 
 
-def test_working_call_is_never_aborted(clock: Clock):
+def test_call_being_processed_is_never_aborted_as_stalled(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive()
     swept.wait(100)
     assert caller.reasons == []
 
 
-def test_aborted_call_is_cancelled_if_its_error_is_unread(clock: Clock):
+def test_aborted_call_is_cancelled_if_the_client_reads_no_error(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine)
     for seconds, rejections, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
@@ -193,14 +195,14 @@ def test_aborted_call_is_cancelled_if_its_error_is_unread(clock: Clock):
         assert (len(caller.rejections), caller.drops) == (rejections, drops)
 
 
-def test_stream_with_unread_responses_is_cancelled_at_once(clock: Clock):
+def test_stalled_stream_with_unread_responses_is_cancelled_immediately(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive(10).respond(10)
     swept.wait(5.1)
     assert (caller.rejections, caller.drops) == ([], 1)
 
 
-def test_calls_waiting_for_a_thread_shorten_no_timeout(clock: Clock):
+def test_calls_waiting_for_a_thread_do_not_shorten_stall_timeouts(clock: Clock):
     swept = sweep_after(clock, 8)
     slow, queued = call_all(swept.engine, range(2))
     queued.arrive().work()
@@ -208,7 +210,7 @@ def test_calls_waiting_for_a_thread_shorten_no_timeout(clock: Clock):
     assert (slow.reasons, queued.reasons) == ([], [])
 
 
-def test_wait_timeout_exceeds_the_pressure_timeout(clock: Clock):
+def test_memory_wait_timeout_exceeds_the_shortened_stall_timeout(clock: Clock):
     engine = make(
         1, clock=clock, timeouts=StallTimeouts(stall_timeout_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0)
     )
@@ -218,7 +220,7 @@ def test_wait_timeout_exceeds_the_pressure_timeout(clock: Clock):
     assert (silent.reasons, waiting.reasons) == (STALLED, [])
 
 
-def test_call_that_waits_too_long_is_server_busy(clock: Clock):
+def test_call_that_waits_too_long_for_memory_returns_server_busy(clock: Clock):
     engine = make(
         1, clock=clock, timeouts=StallTimeouts(stall_timeout_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0)
     )

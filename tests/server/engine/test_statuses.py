@@ -8,7 +8,7 @@ from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, build_failure, find_good_status
 
 
-def test_memory_error_becomes_server_busy():
+def test_python_memory_error_becomes_a_server_busy_status():
     with pytest.raises(MemoryError) as raised:
         np.empty(2**60, np.uint8)
     status = build_failure(raised.value, CallInfo("/a/B", ())).status
@@ -16,12 +16,12 @@ def test_memory_error_becomes_server_busy():
     assert any(key == "grpc-status-details-bin" for key, _ in status.trailing_metadata)
 
 
-def test_bug_status_has_a_constant_message():
+def test_internal_error_status_has_a_constant_message():
     status = build_failure(RuntimeError("secret"), CallInfo("/a/B", ())).status
     assert (status.code, status.details) == (grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
 
 
-def test_trailing_metadata_of_gates_is_sent_with_every_status():
+def test_trailing_metadata_of_admission_checks_is_sent_with_every_status():
     info = CallInfo("/a/B", ())
     info.trailing = (("told", "besides"),)
     good = find_good_status(info)
@@ -30,5 +30,5 @@ def test_trailing_metadata_of_gates_is_sent_with_every_status():
     assert info.trailing[0] in build_failure(RuntimeError("secret"), info).status.trailing_metadata
 
 
-def test_success_without_trailing_metadata_needs_no_status():
+def test_successful_call_without_trailing_metadata_builds_no_status():
     assert (find_good_status(None), find_good_status(CallInfo("/a/B", ()))) == (None, None)

@@ -43,7 +43,7 @@ def raise_window(connection: Connection, stream: int, size: int) -> None:
     connection.send(frame(Frame.WINDOW_UPDATE, 0, stream, struct.pack("!I", size)))
 
 
-def test_messages_are_received_one_at_a_time_on_request(served: CoreServer, connection: Connection):
+def test_core_call_receives_one_message_per_request(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     connection.send_data(stream, grpc_message(b"first") + grpc_message(b""), end=True)
     for message in (b"first", b"", None):
@@ -53,7 +53,7 @@ def test_messages_are_received_one_at_a_time_on_request(served: CoreServer, conn
     assert connection.await_end(stream).is_ok
 
 
-def test_messages_are_sent_one_at_a_time(served: CoreServer, connection: Connection):
+def test_core_call_sends_one_message_at_a_time(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     for message in (b"first", b"", b"third"):
         call.send_now(message)
@@ -64,7 +64,7 @@ def test_messages_are_sent_one_at_a_time(served: CoreServer, connection: Connect
     assert connection.bodies[stream] == grpc_message(b"first") + grpc_message(b"") + grpc_message(b"third")
 
 
-def test_message_is_sending_until_the_client_window_opens(served: CoreServer):
+def test_message_counts_as_sending_until_the_flow_control_window_opens(served: CoreServer):
     with Connection(served.address, initial_window=0) as connection:
         call, stream = begin(served, connection)
         call.send_now(b"message")
@@ -74,7 +74,7 @@ def test_message_is_sending_until_the_client_window_opens(served: CoreServer):
         assert call.sizes.get(timeout=SECONDS) == len(b"message")
 
 
-def test_unary_response_is_sent_with_the_status(served: CoreServer, connection: Connection):
+def test_core_call_sends_a_unary_response_with_its_status(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(response=b"answer")
     assert connection.await_end(stream).is_ok
@@ -82,14 +82,14 @@ def test_unary_response_is_sent_with_the_status(served: CoreServer, connection: 
     assert not call.overs.get(timeout=SECONDS)
 
 
-def test_error_status_has_code_text_and_metadata(served: CoreServer, connection: Connection):
+def test_core_call_error_status_has_code_text_and_metadata(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(Status(grpc.StatusCode.NOT_FOUND, "n\u00f6 such \u2202", (("name", "value"), ("name-bin", b"\xff"))))
     assert connection.await_end(stream) == (NOT_FOUND, "n%C3%B6 such %E2%88%82")
     assert (connection.headers[stream]["name"], connection.headers[stream]["name-bin"]) == ("value", "/w")
 
 
-def test_call_finishes_once(served: CoreServer, connection: Connection):
+def test_core_call_ignores_a_second_finish(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(Status(grpc.StatusCode.NOT_FOUND, "the first", ()))
     call.finish(response=b"the second")
@@ -100,7 +100,7 @@ def test_call_finishes_once(served: CoreServer, connection: Connection):
     assert call.overs.empty()
 
 
-def test_call_is_over_when_no_operation_is_pending(served: CoreServer, connection: Connection):
+def test_core_call_is_over_when_no_operation_is_pending(served: CoreServer, connection: Connection):
     call, _ = begin(served, connection)
     call.receive()
     call.finish()
@@ -108,7 +108,7 @@ def test_call_is_over_when_no_operation_is_pending(served: CoreServer, connectio
     assert call.messages.get_nowait() is None
 
 
-def test_cancelled_call_ends_at_once(served: CoreServer, connection: Connection):
+def test_cancelled_core_call_ends_immediately(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.cancel()
     assert connection.await_end(stream).status in CANCELLED
@@ -134,7 +134,7 @@ LEAVES: dict[str, Callable[[Connection, int], None]] = {
 
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-def test_disconnect_is_noticed_in_every_state(
+def test_client_disconnect_is_detected_in_every_call_state(
     served: CoreServer, state: Callable[[ManualCall], None], leave: Callable[[Connection, int], None]
 ):
     with Connection(served.address, initial_window=0) as connection:
@@ -148,14 +148,14 @@ def test_disconnect_is_noticed_in_every_state(
     assert not call.is_active
 
 
-def test_call_is_over_after_its_deadline(served: CoreServer, connection: Connection):
+def test_core_call_is_over_after_its_deadline(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection, grpc_timeout="200m")
     call.watch()
     assert call.overs.get(timeout=SECONDS) is True
     assert connection.await_end(stream).status in {"4", *CANCELLED}
 
 
-def test_core_rejects_a_message_above_the_limit(served: CoreServer, connection: Connection):
+def test_grpc_core_rejects_a_message_above_the_size_limit(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.receive()
     connection.send_data(stream, grpc_message(bytes(MAX_BYTES + 1)), end=True)
@@ -165,7 +165,7 @@ def test_core_rejects_a_message_above_the_limit(served: CoreServer, connection: 
     assert connection.await_end(stream).status == RESOURCE_EXHAUSTED
 
 
-def test_cancelled_call_is_not_an_oversized_message(served: CoreServer, connection: Connection):
+def test_cancelled_call_is_not_reported_as_an_oversized_message(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.receive()
     LEAVES["cancels"](connection, stream)
@@ -173,7 +173,7 @@ def test_cancelled_call_is_not_an_oversized_message(served: CoreServer, connecti
     assert not call.is_rejected
 
 
-def test_head_is_made_once(served: CoreServer, connection: Connection):
+def test_call_info_is_created_once_per_call(served: CoreServer, connection: Connection):
     call, _ = begin(served, connection, name="value")
     host, port = connection.socket.getsockname()
     assert call.info is call.info
@@ -219,7 +219,9 @@ class FailingCall(ManualCall):
         ({"on_message", "cancel", "on_over"}, CANCELLED, 3),
     ],
 )
-def test_bug_ends_only_its_own_call(failing: set[str], statuses: set[str], bugs: int, caplog: pytest.LogCaptureFixture):
+def test_exception_in_a_core_callback_ends_only_its_call(
+    failing: set[str], statuses: set[str], bugs: int, caplog: pytest.LogCaptureFixture
+):
     with ExitStack() as stack:
         served = stack.enter_context(run_core(FailingCall))
         connection = stack.enter_context(Connection(served.address))

@@ -21,11 +21,11 @@ def forgotten() -> Iterator[None]:
     find_obstacle.cache_clear()
 
 
-def test_installed_grpcio_has_no_obstacle():
+def test_installed_grpcio_supports_the_core_server():
     assert find_obstacle() == ""
 
 
-def test_probe_runs_once(monkeypatch: pytest.MonkeyPatch):
+def test_grpcio_compatibility_probe_runs_only_once(monkeypatch: pytest.MonkeyPatch):
     find_obstacle()
     monkeypatch.delattr(cygrpc, "Server")
     assert find_obstacle() == ""
@@ -36,17 +36,17 @@ def make_server(*arguments: Any, **keywords: Any) -> grpc.Server:
 
 
 @pytest.mark.parametrize("replacement", [wraps(grpc.server)(make_server), make_server], ids=["wrapped", "another"])
-def test_replaced_server_function_is_an_obstacle(replacement: object, monkeypatch: pytest.MonkeyPatch):
+def test_replaced_grpc_server_function_disables_the_core_server(replacement: object, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc, "server", replacement)
     assert find_obstacle().startswith("grpc.server was replaced")
 
 
-def test_missing_name_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+def test_missing_grpcio_name_disables_the_core_server(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(cygrpc, "ReceiveMessageOperation")
     assert find_obstacle() == f"grpcio {grpc.__version__} has no cygrpc.ReceiveMessageOperation"
 
 
-def test_failed_probe_is_an_obstacle_without_its_text(monkeypatch: pytest.MonkeyPatch):
+def test_failed_grpcio_probe_hides_its_exception_text(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> int:
         message = "a secret"
         raise OSError(message)
@@ -55,7 +55,7 @@ def test_failed_probe_is_an_obstacle_without_its_text(monkeypatch: pytest.Monkey
     assert find_obstacle() == f"a call through grpcio {grpc.__version__} failed: OSError"
 
 
-def test_wrong_probe_response_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+def test_wrong_probe_response_disables_the_core_server(monkeypatch: pytest.MonkeyPatch):
     send = Call.send
     monkeypatch.setattr(Call, "send", lambda call, _: send(call, b"another"))
     assert find_obstacle() == f"a test call through grpcio {grpc.__version__} had a wrong response or did not end"

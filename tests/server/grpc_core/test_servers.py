@@ -47,7 +47,7 @@ def crowd(connection: Connection, address: str, name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 2), ("aaa", QUEUE_AFTER + 3)])
-def test_queued_calls_alternate_between_addresses_and_connections(addresses: str, turn: int):
+def test_core_server_accepts_queued_calls_of_addresses_in_turn(addresses: str, turn: int):
     with run_core(options=[("grpc.http2.max_ping_strikes", 0)]) as served:
         held = HeldServer(served)
         with Connection(served.address) as one, Connection(served.address) as two, Connection(served.address) as three:
@@ -67,7 +67,7 @@ def test_queued_calls_alternate_between_addresses_and_connections(addresses: str
     assert order[: CROWD // 2 * 2].count("two") >= CROWD // 2 - QUEUE_AFTER
 
 
-def test_stopping_server_finishes_accepted_calls():
+def test_stopping_core_server_finishes_accepted_calls():
     with run_core() as served, Connection(served.address) as connection:
         held = HeldServer(served)
         crowd(connection, "a", "one", 1)
@@ -79,7 +79,7 @@ def test_stopping_server_finishes_accepted_calls():
     assert len(held.begun) == CROWD + 1
 
 
-def test_unknown_method_is_reported(caplog: pytest.LogCaptureFixture):
+def test_core_server_reports_calls_to_unknown_methods(caplog: pytest.LogCaptureFixture):
     names = SimpleQueue[str]()
     with run_core() as served, Connection(served.address) as connection:
         served.server.on_unknown = names.put
@@ -102,20 +102,22 @@ def fail_to_make(_: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without 
 
 
 @pytest.mark.parametrize("kind", [UnbegunCall, fail_to_make])
-def test_call_that_cannot_begin_affects_no_other(kind: Callable[[str, Any], Call], caplog: pytest.LogCaptureFixture):
+def test_exception_while_starting_a_call_affects_no_other_call(
+    kind: Callable[[str, Any], Call], caplog: pytest.LogCaptureFixture
+):
     with run_core(kind) as served, Connection(served.address) as connection:
         assert connection.await_end(connection.open(METHOD)).status in CANCELLED
         assert connection.await_end(connection.open("/no/Such")).is_ok
     assert [record.message for record in caplog.records] == ["bug"]
 
 
-def test_receiving_thread_turns_without_calls():
+def test_receiving_thread_keeps_its_heartbeat_without_calls():
     with run_core() as served:
         assert not served.server.wait(1.5)  # the method makes one call a second
         assert served.server.turns
 
 
-def test_idle_server_stops_at_once_and_frees_its_port():
+def test_idle_core_server_stops_immediately_and_frees_its_port():
     with run_core() as served:
         served.server.stop()
         assert served.server.wait(SECONDS)
@@ -125,7 +127,7 @@ def test_idle_server_stops_at_once_and_frees_its_port():
             assert not served.server.has_stopped_receiving
 
 
-def test_unstarted_server_stops_and_frees_its_port():
+def test_unstarted_core_server_stops_and_frees_its_port():
     served = CoreServer(ManualCall, [])
     served.server.stop()
     assert served.server.wait(SECONDS)
@@ -133,7 +135,7 @@ def test_unstarted_server_stops_and_frees_its_port():
         assert not served.server.has_stopped_receiving
 
 
-def test_stopping_server_rejects_new_calls_and_awaits_running_ones():
+def test_stopping_core_server_rejects_new_calls_and_awaits_running_calls():
     with run_core() as served, Connection(served.address) as connection:
         stream = connection.open(METHOD)
         call = served.calls.get(timeout=SECONDS)
@@ -148,7 +150,7 @@ def test_stopping_server_rejects_new_calls_and_awaits_running_ones():
     assert len(served.begun) == 1
 
 
-def test_running_calls_can_be_cancelled():
+def test_core_server_can_cancel_its_running_calls():
     with run_core() as served, Connection(served.address) as connection:
         stream = connection.open(METHOD)
         served.calls.get(timeout=SECONDS).watch()
@@ -159,14 +161,14 @@ def test_running_calls_can_be_cancelled():
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "no.such.host.invalid:0", "unix:/no/such/directory/socket"])
-def test_unbindable_address_raises_runtime_error(address: str):
+def test_core_server_raises_runtime_error_for_an_unbindable_address(address: str):
     with run_core(options=[("grpc.so_reuseport", 0)]) as served:
         taken = served.address.rpartition(":")[2]
         with pytest.raises(RuntimeError, match="cannot be bound"):
             served.server.add_port(address.format(port=taken), None)
 
 
-def test_calls_arrive_over_tls(tmp_path: Path):
+def test_core_server_receives_calls_over_tls(tmp_path: Path):
     files = issue_certificates(tmp_path)
     server = grpc.ssl_server_credentials(
         [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
@@ -188,21 +190,21 @@ def test_calls_arrive_over_tls(tmp_path: Path):
     assert served.server.wait(SECONDS)
 
 
-def test_call_without_a_source_delays_no_other(monkeypatch: pytest.MonkeyPatch):
+def test_failure_to_read_a_call_address_delays_no_other_call(monkeypatch: pytest.MonkeyPatch):
     with run_core() as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
-            patch.setattr(servers, "NewCall", fail_to_tell)
+            patch.setattr(servers, "NewCall", fail_to_make_a_call)
             assert not connection.await_end(connection.open(METHOD)).is_ok
         stream = connection.open(METHOD, end=True)
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(stream).is_ok
 
 
-def fail_to_tell(_event: object) -> None:
+def fail_to_make_a_call(_event: object) -> None:
     raise ValueError
 
 
-def test_server_has_stopped_receiving_after_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
+def test_core_server_reports_the_end_of_its_receiving_thread(monkeypatch: pytest.MonkeyPatch):
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 

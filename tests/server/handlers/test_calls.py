@@ -45,7 +45,7 @@ def cancel(connection: Connection, stream: int) -> None:
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
 @pytest.mark.parametrize("sent", [0, 3, 50], ids=["nothing", "half a prefix", "half a message"])
-def test_cancellation_is_noticed_while_awaiting_the_message(
+def test_cancellation_is_detected_while_awaiting_the_request_message(
     served: EngineServer, connection: Connection, path: str, sent: int
 ):
     stream = connection.open(path)
@@ -56,13 +56,13 @@ def test_cancellation_is_noticed_while_awaiting_the_message(
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_deadline_ends_the_call(served: EngineServer, connection: Connection, path: str):
+def test_call_ends_at_its_deadline_on_the_server(served: EngineServer, connection: Connection, path: str):
     connection.open(path, headers=[("grpc-timeout", "200m")])
     served.watcher.await_event(Event.OVER)
     served.check_nothing_is_held()
 
 
-def test_response_is_sent_before_the_client_half_closes(connection: Connection):
+def test_unary_response_is_sent_before_the_client_half_closes(connection: Connection):
     stream = connection.open(UNARY)
     connection.send_data(stream, grpc_message(b"message"))
     assert connection.await_end(stream).is_ok
@@ -78,7 +78,7 @@ def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
         yield served, connection, streams
 
 
-def test_cancellation_is_noticed_while_waiting_for_memory():
+def test_cancellation_is_detected_while_waiting_for_memory():
     with fill() as (served, connection, streams):
         cancel(connection, streams[-1])
         served.watcher.await_event(Event.OVER)
@@ -94,7 +94,7 @@ def test_call_that_waited_for_memory_is_served():
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_oversized_message_is_rejected(path: str):
+def test_unary_and_stream_calls_reject_an_oversized_message(path: str):
     options = [("grpc.max_receive_message_length", 100)]
     with serve_engine(build_core_server, options=options) as served, Connection(served.address) as connection:
         assert connection.call(path, bytes(101)).status == "8"
@@ -126,7 +126,7 @@ def fail(*_: object, **__: object) -> None:
         (STREAM, "respond", LONG),
     ],
 )
-def test_engine_bug_ends_only_its_own_call(
+def test_exception_in_the_engine_ends_only_its_call(
     connection: Connection,
     path: str,
     method: str,
@@ -144,7 +144,7 @@ def test_engine_bug_ends_only_its_own_call(
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_bug_at_the_end_of_a_call_affects_no_other(
+def test_exception_at_the_end_of_a_call_affects_no_other(
     connection: Connection, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     failed = threading.Event()
@@ -174,7 +174,7 @@ def test_memory_error_ends_only_its_own_call(
     assert connection.call(path, b"message").is_ok
 
 
-def test_call_that_cannot_be_rejected_is_cancelled(monkeypatch: pytest.MonkeyPatch):
+def test_call_is_cancelled_if_sending_its_rejection_fails(monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
     with serve_engine(build_core_server, clock=lambda: now[0]) as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
@@ -209,7 +209,7 @@ def build_pools(pool: HeldPool) -> Mapping[Work, ThreadPoolExecutor]:
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_call_without_an_available_thread_is_ended(path: str, caplog: pytest.LogCaptureFixture):
+def test_call_is_ended_if_no_thread_can_start(path: str, caplog: pytest.LogCaptureFixture):
     pools = build_pools(HeldPool(has_threads=False))
     with serve_engine(build_core_server, pools=pools) as served, Connection(served.address) as connection:
         assert connection.call(path, LONG).status in CANCELLED
@@ -219,7 +219,7 @@ def test_call_without_an_available_thread_is_ended(path: str, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_finished_call_is_freed_before_its_thread_runs(path: str):
+def test_cancelled_call_is_freed_before_its_queued_work_runs(path: str):
     pool = HeldPool()
     with serve_engine(build_core_server, pools=build_pools(pool)) as served, Connection(served.address) as connection:
         stream = connection.open(path)
@@ -233,7 +233,7 @@ def test_finished_call_is_freed_before_its_thread_runs(path: str):
         pool.kept.pop()()  # the kept work does nothing
 
 
-def test_disconnect_during_work_frees_everything():
+def test_client_disconnect_during_work_frees_all_memory_and_calls():
     saw = list[bool]()
     working, gone = threading.Event(), threading.Event()
 
@@ -255,7 +255,7 @@ def test_disconnect_during_work_frees_everything():
     assert saw == [True]
 
 
-def test_long_work_runs_in_the_pool_of_its_kind():
+def test_long_work_runs_in_the_thread_pool_of_its_kind():
     names = list[str]()
 
     def answer(raw: bytes, _: Callable[[], bool]) -> bytes:

@@ -28,7 +28,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_error_is_a_status_with_its_details(client: httpx.AsyncClient):
+async def test_http_error_body_is_a_status_with_details(client: httpx.AsyncClient):
     wrong = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
     answer = await client.post(INFER_PATH, json=wrong, headers={"x-request-id": "mine"})
     assert (answer.status_code, answer.json()["code"], answer.headers["x-request-id"]) == (400, 3, "mine")
@@ -37,7 +37,7 @@ async def test_error_is_a_status_with_its_details(client: httpx.AsyncClient):
     assert details["BadRequest"]["fieldViolations"][0]["field"] == "shape[0]"
 
 
-async def test_body_must_be_json(client: httpx.AsyncClient):
+async def test_http_body_must_be_json(client: httpx.AsyncClient):
     for headers, code in (
         ({"content-type": "text/plain"}, 415),
         ({"content-type": "application/x-www-form-urlencoded"}, 415),
@@ -50,7 +50,7 @@ async def test_body_must_be_json(client: httpx.AsyncClient):
         assert answer.status_code == code, headers
 
 
-async def test_body_must_have_a_length_within_its_limit(client: httpx.AsyncClient):
+async def test_http_body_must_have_a_length_within_the_limit(client: httpx.AsyncClient):
     async def write() -> AsyncIterator[bytes]:
         yield write_json(QUESTION)
 
@@ -60,7 +60,7 @@ async def test_body_must_have_a_length_within_its_limit(client: httpx.AsyncClien
         assert (await client.post(path, content=b"{}".ljust(size + 1), headers=JSON)).status_code == 413
 
 
-async def test_unknown_paths_and_methods_are_rejected(client: httpx.AsyncClient):
+async def test_unknown_http_paths_and_methods_are_rejected(client: httpx.AsyncClient):
     for method, path, code in (
         ("GET", HEALTH_PATH, 200),
         ("GET", f"{HEALTH_PATH}/", 404),
@@ -75,21 +75,21 @@ async def test_unknown_paths_and_methods_are_rejected(client: httpx.AsyncClient)
         assert code == 200 or answer.json()["code"]
 
 
-async def test_health_is_503_when_the_server_is_not_serving():
+async def test_http_health_check_returns_503_unless_the_server_is_serving():
     transport = httpx.ASGITransport(build_app([build_health_route(lambda: False)]))
     async with httpx.AsyncClient(transport=transport, base_url="http://anything") as client:
         answer = await client.get(HEALTH_PATH)
     assert (answer.status_code, answer.json()) == (503, {"status": "NOT_SERVING"})
 
 
-async def test_foreign_host_names_are_rejected(client: httpx.AsyncClient):
+async def test_http_requests_with_a_foreign_host_header_are_rejected(client: httpx.AsyncClient):
     own = ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]", "[::1]:8080"]
     others = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::1"]
     codes = {host: (await client.get(HEALTH_PATH, headers={"host": host})).status_code for host in own + others}
     assert codes == {**dict.fromkeys(own, 200), **dict.fromkeys(others, 421)}
 
 
-async def test_pages_of_other_origins_are_rejected(client: httpx.AsyncClient):
+async def test_http_requests_with_a_foreign_origin_header_are_rejected(client: httpx.AsyncClient):
     for origin, code in (
         ("http://localhost:8080", 200),
         ("http://evil.example", 403),
@@ -102,14 +102,14 @@ async def test_pages_of_other_origins_are_rejected(client: httpx.AsyncClient):
         assert not any(name.startswith("access-control") for name in answer.headers)
 
 
-async def test_browsers_do_not_treat_responses_as_pages_or_scripts(client: httpx.AsyncClient):
+async def test_http_responses_have_nosniff_and_content_security_policy_headers(client: httpx.AsyncClient):
     for path in (HEALTH_PATH, "/nothing", INFER_PATH):
         headers = (await client.get(path)).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["content-security-policy"].startswith("default-src 'none'")
 
 
-async def test_bug_is_logged_but_its_text_is_not_sent(caplog: pytest.LogCaptureFixture):
+async def test_http_app_logs_exceptions_without_sending_their_text(caplog: pytest.LogCaptureFixture):
     async def fail(*_: object) -> None:
         message = "secret"
         raise ValueError(message)

@@ -113,7 +113,7 @@ def ask_batch(connection: socket.socket, name: bytes, count: int = 1) -> None:
     connection.sendall(write_request(write_batch(count), b"X-Request-Id: " + name, path=BATCH_PATH))
 
 
-def test_small_query_has_the_events_of_a_grpc_call():
+def test_small_http_query_has_the_events_of_a_grpc_call():
     watcher, gate = Watcher(), Turnstile()
     with run(CONFIG, watcher=watcher, gate=gate) as (_, address):
         reply = post(address, headers={"x-request-id": "mine", "x-more": "told"})
@@ -131,7 +131,7 @@ def test_small_query_has_the_events_of_a_grpc_call():
     assert info.find_values("x-more") == ["told"]
 
 
-def test_batch_waits_for_a_thread():
+def test_http_batch_call_runs_in_a_thread():
     watcher = Watcher()
     with run(CONFIG, watcher=watcher) as (_, address):
         assert post(address, {"items": []}, BATCH_PATH, {"x-request-id": "a"}).code == 200
@@ -142,7 +142,7 @@ def test_batch_waits_for_a_thread():
     ]  # fmt: skip
 
 
-def test_gate_rejects_before_the_body_is_read():
+def test_admission_check_rejects_http_calls_before_reading_the_body():
     gate = Turnstile(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
     with run(CONFIG, gate=gate) as (_, address), connect(address) as connection:
         connection.sendall(write_request(length=1000))
@@ -151,7 +151,7 @@ def test_gate_rejects_before_the_body_is_read():
     assert b"PERMISSION_DENIED" in answer
 
 
-def test_call_is_cancelled_when_its_client_leaves():
+def test_http_call_is_cancelled_when_its_client_disconnects():
     watcher = Watcher()
     with run_slow(CONFIG, watcher) as (address, turns):
         with connect(address) as connection:
@@ -166,7 +166,7 @@ def test_call_is_cancelled_when_its_client_leaves():
         watcher.await_any("half", State.DONE)
 
 
-def test_stalled_body_aborts_the_call():
+def test_stalled_request_body_aborts_the_http_call():
     with run(replace(CONFIG, stall_timeout_seconds=0.2)) as (_, address), connect(address) as connection:
         connection.sendall(write_request(b"{", length=100))
         answer = receive_all(connection)
@@ -174,7 +174,7 @@ def test_stalled_body_aborts_the_call():
     assert b"STALLED" in answer
 
 
-def test_unread_response_closes_the_connection():
+def test_unread_http_response_closes_the_connection():
     watcher = Watcher()
     with run(replace(CONFIG, stall_timeout_seconds=0.2), watcher=watcher) as (runner, address):
         gateway = runner._extra_listeners._gateway
@@ -189,7 +189,7 @@ def test_unread_response_closes_the_connection():
     assert (Event.ABORT, State.ABORTED) in watcher.lives["a"]
 
 
-def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
+def test_http_batch_that_waits_too_long_for_threads_is_rejected():
     watcher = Watcher()
     config = replace(
         CONFIG, stall_timeout_seconds=1.0, max_message_bytes=2**20
@@ -208,7 +208,7 @@ def test_batch_is_rejected_after_waiting_too_long_for_a_thread():
         turns.released.set()
 
 
-def test_bug_is_logged_but_its_text_is_not_sent(caplog: pytest.LogCaptureFixture):
+def test_http_call_exception_is_logged_without_sending_its_text(caplog: pytest.LogCaptureFixture):
     class BrokenTurns(SlowTurns):
         def __enter__(self) -> None:
             text = "secret"
@@ -220,7 +220,7 @@ def test_bug_is_logged_but_its_text_is_not_sent(caplog: pytest.LogCaptureFixture
     assert "bug" in [record.message for record in caplog.records]
 
 
-def test_grpc_calls_and_http_calls_share_a_quota():
+def test_grpc_and_http_calls_share_a_quota():
     config = replace(CONFIG, max_calls_per_caller_per_second=0.01)
     with run(config) as (runner, address), grpc.insecure_channel(runner.addresses[0]) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(INFER_PATH)

@@ -53,7 +53,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, address: str) -> str:
     return address
 
 
-def test_pipelined_requests_get_responses_in_order(address: str):
+def test_pipelined_http_requests_get_responses_in_order(address: str):
     bodies = [*(b"%d" % number for number in range(100)), b"a" * MAX_BYTES]
     with connect(address) as connection:
         connection.sendall(b"".join(map(write_request, bodies)) + write_request(b"", b"Connection: close"))
@@ -61,7 +61,7 @@ def test_pipelined_requests_get_responses_in_order(address: str):
     assert [answer.rpartition(b"\r\n\r\n")[2] for answer in answers[1:]] == [*bodies, b""]
 
 
-def test_request_may_come_byte_by_byte(address: str):
+def test_http_request_may_arrive_byte_by_byte(address: str):
     with connect(address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in write_request(b"ab"):
@@ -69,14 +69,14 @@ def test_request_may_come_byte_by_byte(address: str):
         assert read_answer(connection) == (200, b"ab")
 
 
-def test_missing_headers_end_the_connection(hasty: str):
+def test_http_connection_without_headers_is_closed(hasty: str):
     for begin in (b"", b"P", b"POST / HTTP/1.1\r\nHost: a\r\nX: "):
         with connect(hasty) as connection:
             connection.sendall(begin)
             assert receive_all(connection) == b"", begin
 
 
-def test_trickling_headers_end_the_connection(hasty: str):
+def test_http_connection_with_slowly_sent_headers_is_closed(hasty: str):
     ended = threading.Event()
 
     def trickle(connection: socket.socket) -> None:
@@ -96,7 +96,7 @@ def test_trickling_headers_end_the_connection(hasty: str):
         trickling.join()
 
 
-def test_idle_connection_stays_open_after_an_answer(hasty: str):
+def test_http_connection_stays_open_after_a_response(hasty: str):
     with connect(hasty) as connection:
         connection.sendall(write_request(b"a"))
         assert read_answer(connection) == (200, b"a")
@@ -105,7 +105,7 @@ def test_idle_connection_stays_open_after_an_answer(hasty: str):
             connection.recv(1)
 
 
-def test_malformed_request_is_rejected_and_ends_the_connection(address: str, caplog: pytest.LogCaptureFixture):
+def test_malformed_http_request_is_rejected_and_closes_the_connection(address: str, caplog: pytest.LogCaptureFixture):
     for sent in (
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
@@ -125,14 +125,14 @@ def test_malformed_request_is_rejected_and_ends_the_connection(address: str, cap
     assert [record for record in caplog.records if record.name.startswith(("uvicorn", "tensor_reshape"))] == []
 
 
-def test_oversized_body_is_rejected_before_it_arrives(address: str):
+def test_oversized_http_body_is_rejected_before_it_arrives(address: str):
     for lines in ((), (b"Expect: 100-continue",)):
         with connect(address) as connection:
             connection.sendall(write_request(b"", *lines, length=MAX_BYTES + 1))
             assert receive_all(connection).startswith(b"HTTP/1.1 413")
 
 
-def test_chunked_body_is_rejected(address: str):
+def test_chunked_http_body_is_rejected(address: str):
     for method in ("GET", "POST"):
         head = f"{method} / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         with connect(address) as connection:
@@ -140,7 +140,7 @@ def test_chunked_body_is_rejected(address: str):
             assert receive_all(connection).startswith(b"HTTP/1.1 411")
 
 
-def test_unread_body_is_not_a_request_and_ends_the_connection(hasty: str):
+def test_unread_http_body_is_not_parsed_as_a_request(hasty: str):
     request = write_request(b"a")
     with connect(hasty) as connection:
         connection.sendall(write_request(method="GET", length=2 * len(request)))
@@ -149,7 +149,7 @@ def test_unread_body_is_not_a_request_and_ends_the_connection(hasty: str):
         assert receive_all(connection) == b""
 
 
-def test_client_that_expects_100_may_send_an_admitted_body(address: str):
+def test_http_server_sends_100_continue_for_an_accepted_body(address: str):
     with connect(address) as connection:
         connection.sendall(write_request(b"", b"Expect: 100-continue", length=1))
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
@@ -157,21 +157,21 @@ def test_client_that_expects_100_may_send_an_admitted_body(address: str):
         assert read_answer(connection) == (200, b"a")
 
 
-def test_upgrade_is_ignored(address: str):
+def test_http_upgrade_header_is_ignored(address: str):
     with connect(address) as connection:
         lines = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13")
         connection.sendall(write_request(b"a", *lines))
         assert read_answer(connection) == (200, b"a")
 
 
-def test_half_closed_connection_is_ended(address: str):
+def test_half_closed_http_connection_is_closed(address: str):
     with connect(address) as connection:
         connection.sendall(write_request(b"", length=5))
         connection.shutdown(socket.SHUT_WR)
         assert b"200 OK" not in receive_all(connection)
 
 
-def test_grpc_client_gets_unavailable(address: str):
+def test_grpc_client_on_the_http_port_gets_unavailable(address: str):
     with grpc.insecure_channel(address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/a/b")
         with pytest.raises(grpc.RpcError) as caught:
@@ -199,7 +199,7 @@ async def shake_hands(files: Certificates, *, demands: bool) -> Mapping[str, Seq
     return told
 
 
-async def test_certificate_proves_an_identity_if_the_server_demands_it(tmp_path: Path):
+async def test_client_certificate_identifies_http_callers_only_if_required(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
     assert read_identities(await shake_hands(files, demands=True)) == ["email:client@example.org"]
     assert await shake_hands(files, demands=False) == {}

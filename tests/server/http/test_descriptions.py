@@ -35,17 +35,17 @@ def find_faults(document: object, name: str) -> list[str]:
 
 
 @pytest.mark.repository  # takes 4 seconds for a generated file, and the tests below read the same document
-def test_document_is_valid_openapi():
-    from openapi_spec_validator import validate  # noqa: PLC0415 - as above
+def test_openapi_document_is_valid():
+    from openapi_spec_validator import validate  # noqa: PLC0415 - see above
 
     validate(DOCUMENT)
 
 
-def test_all_paths_are_described():
+def test_openapi_document_describes_all_paths():
     assert DOCUMENT["paths"].keys() == {INFER_PATH, BATCH_PATH, HEALTH_PATH}
 
 
-def test_schemas_have_the_fields_and_values_of_the_contract():
+def test_openapi_schemas_match_the_proto_fields_and_enums():
     for name in SCHEMAS.keys() - {"Status"}:
         schema = SCHEMAS[name]
         assert schema["description"], name
@@ -65,7 +65,7 @@ def test_schemas_have_the_fields_and_values_of_the_contract():
 
 @examples(30)
 @given(LAWFUL_REQUESTS | REQUESTS)
-def test_questions_and_answers_are_as_described(asked: ShapeRequest):
+def test_json_requests_and_responses_match_the_openapi_schemas(asked: ShapeRequest):
     question = json_format.MessageToDict(build_infer_request(asked))
     assert find_faults(question, "InferShapeRequest") == []
     try:
@@ -75,7 +75,7 @@ def test_questions_and_answers_are_as_described(asked: ShapeRequest):
     assert find_faults(json.loads(answer), "InferShapeResponse") == []
 
 
-def test_other_documents_are_not_as_described():
+def test_invalid_json_documents_violate_the_openapi_schemas():
     for document, name in (
         ({"operation": "OPERATION_NONE"}, "InferShapeRequest"),
         ({"shape": {"dims": [{"value": 1.5}]}}, "InferShapeRequest"),
@@ -86,7 +86,7 @@ def test_other_documents_are_not_as_described():
         assert find_faults(document, name), document
 
 
-def test_document_is_made_of_the_contract():
+def test_openapi_summaries_are_the_proto_comments():
     contract = Path(__file__).parents[3] / "protos" / "tensor_reshape" / "v1" / "reshape.proto"
     first = DOCUMENT["paths"][INFER_PATH]["post"]["summary"]
     assert f"// {first}" in contract.read_text()

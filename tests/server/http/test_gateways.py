@@ -18,7 +18,7 @@ def find_address(runner: Runner) -> str:
     return runner.http_address
 
 
-def test_host_names_are_checked_on_a_local_address_only():
+def test_http_host_header_is_checked_only_on_local_addresses():
     with run_runner(CONFIG) as runner:
         assert post(find_address(runner), headers={"host": "evil.example"}).code == 421
         assert post(find_address(runner), headers={"host": "localhost:1"}).document == ANSWER
@@ -27,12 +27,12 @@ def test_host_names_are_checked_on_a_local_address_only():
         assert post(address, headers={"host": "shapes.example"}).document == ANSWER
 
 
-def test_query_of_the_explorer_gets_a_result():
+def test_http_gateway_answers_explorer_queries():
     with run_runner(CONFIG) as runner:
         assert request(find_address(runner), "GET", "/explore/answer?data=N,4&shape=-1&special_zero=true").code == 200
 
 
-def test_contract_is_served_if_reflection_is_on_and_callers_need_no_token(tmp_path: Path):
+def test_openapi_document_is_served_only_with_reflection_and_without_tokens(tmp_path: Path):
     tokens = tmp_path / "tokens"
     tokens.write_text("me:" + "0123456789abcdef" * 2)
     for config, code in (

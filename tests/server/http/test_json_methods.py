@@ -48,7 +48,7 @@ def describe(
         return rejection.reason, rejection.field, rejection.message, rejection.metadata
 
 
-def test_question_is_answered_the_same_on_either_thread():
+def test_json_query_result_is_equal_on_event_loop_and_threads():
     body = write_json(QUESTION)
     assert METHODS[INFER_PATH].respond_light(body) == METHODS[INFER_PATH].respond(body, lambda: False)
     assert infer(body) == ANSWER
@@ -56,20 +56,20 @@ def test_question_is_answered_the_same_on_either_thread():
 
 @examples(60)
 @given(LAWFUL_REQUESTS | REQUESTS)
-def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeRequest):
+def test_json_response_equals_the_converted_protobuf_response(asked: ShapeRequest):
     request = build_infer_request(asked)
     found = describe(METHODS, json_format.MessageToJson(request).encode(), read_json_answer)
     assert found == describe(SERVED, request.SerializeToString(), reshape_pb2.InferShapeResponse.FromString)
 
 
-def test_repeated_query_is_served_from_the_cache():
+def test_repeated_json_query_is_served_from_the_cache():
     service = ReshapeService(DEFAULT_LIMITS)
     methods = {method.name: method for method in build_json_methods(service)}
     answers = {methods[INFER_PATH].respond_light(write_json(QUESTION)) for _ in range(3)}
     assert (len(answers), service.lookups.misses, service.lookups.hits) == (1, 1, 2)
 
 
-def test_batch_answers_or_rejects_each_question():
+def test_json_batch_has_a_result_or_rejection_per_query():
     wrong = {**QUESTION, "operation": "OPERATION_UNSPECIFIED"}
     body = write_json({"items": [{"question": QUESTION}, {"question": wrong}]})
     (answer, rejection) = infer(body, BATCH_PATH)["results"]  # type: ignore[index]
@@ -77,18 +77,18 @@ def test_batch_answers_or_rejects_each_question():
     assert rejection["rejection"]["reason"] == Reason.OPERATION_UNSPECIFIED
 
 
-def test_batch_that_is_longer_than_a_question_is_answered_whole():
+def test_json_batch_may_exceed_the_size_limit_of_one_query():
     body = write_batch(1000)
     assert len(body) > 2 * MAX_QUESTION_BYTES
     assert infer(body, BATCH_PATH) == {"results": [{"answer": ANSWER}] * 1000}
 
 
-def test_empty_batch_has_no_results():
+def test_empty_json_batch_has_no_results():
     for body in (b"{}", b' {"items" : [ ] } ', b'{"items":null}', b'{"items":[]}', b'\n{\t"items"\r:[\n]}\n'):
         assert infer(body, BATCH_PATH) == {"results": []}, body
 
 
-def test_malformed_batch_is_rejected():
+def test_malformed_json_batch_is_rejected():
     for body in (
         b'{"items":[],}', b'{"items":[{},]}', b'{"items":[{} {}]}', b'{"items":[{},{}', b'{"items":[{},{}]',
         b'{"items":[{},{}]}x', b'{"items":[,{}]}', b'{"items":[], "items":[]}', b'{"items":[{"a":1,"a":1}]}',
@@ -97,14 +97,14 @@ def test_malformed_batch_is_rejected():
         assert reject(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_too_many_or_too_long_items_are_rejected():
+def test_json_batch_with_too_many_or_oversized_items_is_rejected():
     assert reject(BATCH_PATH, b'{"items":[' + b"{}," * 65536 + b"{}]}").reason is Reason.BATCH_TOO_LARGE
     rejection = reject(BATCH_PATH, b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}")
     assert (rejection.reason, rejection.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
     assert "more than 65536 characters" in rejection.message
 
 
-def test_malformed_query_is_rejected():
+def test_malformed_json_query_is_rejected():
     deep: dict[str, object] = {}
     for _ in range(sys.getrecursionlimit() // 2):
         deep = {"data": deep}
@@ -144,7 +144,7 @@ INVALID_ITEMS = [
 ]
 
 
-def test_error_of_an_item_has_the_index_the_field_and_the_value():
+def test_json_batch_item_error_has_index_field_and_value():
     for item, field, text in INVALID_ITEMS:
         rejection = reject(BATCH_PATH, f'{{"items":[{{}},{item}]}}'.encode())
         assert (rejection.reason, rejection.field) == (Reason.MESSAGE_MALFORMED, f"items[1].{field}".rstrip(".")), item
@@ -153,7 +153,7 @@ def test_error_of_an_item_has_the_index_the_field_and_the_value():
         assert len(rejection.message) < 300, item
 
 
-def test_error_of_a_query_names_the_value_and_its_field():
+def test_json_query_error_names_the_value_and_its_field():
     for dim, field in (('{"value":1.5}', "shape.dims[1].value"), ('{"value":"x"}', "shape.dims.value")):
         question = write_json(QUESTION).replace(b'{"value": "-1"}', b'{"value":1},%b' % dim.encode())
         rejection = reject(INFER_PATH, question)
@@ -162,14 +162,14 @@ def test_error_of_a_query_names_the_value_and_its_field():
         assert rejection.message.startswith(f"{field}: ")
 
 
-def test_answers_that_would_be_too_long_as_json_are_rejected():
+def test_json_results_above_the_response_limit_are_rejected():
     methods = {method.name: method for method in build_json_methods(ReshapeService(Limits(max_output_bytes=200)))}
     first, *others = json.loads(methods[BATCH_PATH].respond(write_batch(4), lambda: False))["results"]
     assert first == {"answer": ANSWER}
     assert others[-1]["rejection"]["reason"] == Reason.OUTPUT_TOO_LARGE
 
 
-def test_batch_is_aborted_when_its_client_disconnects():
+def test_json_batch_is_aborted_when_its_client_disconnects():
     with pytest.raises(LimitError) as caught:
         METHODS[BATCH_PATH].respond(write_batch(100), lambda: True)
     assert caught.value.reason is Reason.STALLED

@@ -102,7 +102,7 @@ def ask_over_tls(port: HttpPort, trusted: ssl.SSLContext) -> int:
     return request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code
 
 
-def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
+def test_idle_http_connections_are_closed_for_new_connections(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     with serve() as (port, _), ExitStack() as stack:
         silent = [stack.enter_context(connect(port.address)) for _ in range(20)]
@@ -110,7 +110,7 @@ def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatc
         assert [receive_all(connection) for connection in silent[:16]] == [b""] * 16
 
 
-def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
+def test_new_http_connections_close_no_busy_connection_of_their_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     with serve() as (port, app), connect_busy(port, app) as one, connect_busy(port, app) as two:
         with connect(port.address) as other:
@@ -119,7 +119,7 @@ def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.Monkey
         assert [read_answer(connection) for connection in (one, two)] == [(200, b"1")] * 2
 
 
-def test_host_with_most_busy_connections_loses_one_to_another(monkeypatch: pytest.MonkeyPatch):
+def test_new_host_replaces_a_busy_http_connection_of_another_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     with serve() as (port, app), ExitStack() as stack:
         first, *others = [stack.enter_context(connect_busy(port, app)) for _ in range(3)]
@@ -131,7 +131,7 @@ def test_host_with_most_busy_connections_loses_one_to_another(monkeypatch: pytes
         assert [read_answer(connection) for connection in others] == [(200, b"1")] * 2
 
 
-def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
+def test_http_connection_limit_closes_connections_of_the_busiest_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     hosts = dict[str, str]()
     monkeypatch.setattr(connections, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
@@ -143,7 +143,9 @@ def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
-def test_connection_without_tls_is_closed(files: Certificates, monkeypatch: pytest.MonkeyPatch, sent: bytes):
+def test_plain_text_connection_to_the_https_port_is_closed(
+    files: Certificates, monkeypatch: pytest.MonkeyPatch, sent: bytes
+):
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
     context, trusted = make_contexts(files)
     with serve(lambda: context) as (port, _), connect(port.address) as connection:
@@ -152,7 +154,7 @@ def test_connection_without_tls_is_closed(files: Certificates, monkeypatch: pyte
         assert ask_over_tls(port, trusted) == 200
 
 
-def test_draining_port_closes_only_idle_connections():
+def test_draining_http_port_closes_only_idle_connections():
     with serve() as (port, app), connect(port.address) as idle, connect_busy(port, app) as busy:
         port.drain()
         assert receive_all(idle) == b""
@@ -163,13 +165,13 @@ def test_draining_port_closes_only_idle_connections():
         assert receive_all(busy).endswith(b"\r\n\r\n1")
 
 
-def test_ended_port_closes_busy_connections():
+def test_stopped_http_port_closes_busy_connections():
     with serve() as (port, app), connect_busy(port, app) as busy:
         port.end()
         assert receive_all(busy) == b""
 
 
-def test_connection_sends_without_delay_and_switches_threads_fast():
+def test_http_connection_sets_tcp_nodelay_and_a_short_switch_interval():
     before = sys.getswitchinterval()
     with serve() as (port, _):
         with connect(port.address) as connection:
@@ -184,7 +186,7 @@ def test_connection_sends_without_delay_and_switches_threads_fast():
     assert sys.getswitchinterval() == before
 
 
-def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certificates):
+def test_draining_https_port_does_not_wait_for_tls_shutdown(files: Certificates):
     context, trusted = make_contexts(files)
     with (
         serve(lambda: context) as (port, _),
@@ -195,7 +197,7 @@ def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certi
         await_that(lambda: port.is_idle, seconds=20.0)  # asyncio by itself would wait 30 seconds
 
 
-def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
+def test_http_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ports, "UNREAD_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
@@ -204,13 +206,13 @@ def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch
         assert len(receive_all(deaf)) < LARGE_BYTES
 
 
-def test_slow_reader_gets_the_whole_response():
+def test_slow_http_client_gets_the_whole_response():
     with serve(app=send_much) as (port, _), connect(port.address) as slow:
         slow.sendall(write_request(b"", b"Connection: close"))
         assert sum(iter(lambda: len(slow.recv(4096)), 0)) > LARGE_BYTES
 
 
-def test_failed_connection_frees_its_slot():
+def test_failed_http_connection_does_not_count_toward_the_limit():
     def find() -> ssl.SSLContext:
         raise ValueError
 
@@ -219,7 +221,7 @@ def test_failed_connection_frees_its_slot():
         await_that(lambda: port.is_idle)
 
 
-def test_address_is_taken_until_the_port_ends():
+def test_http_address_is_in_use_until_the_port_stops():
     port = make_port(Waiting())  # this port is never started
     with pytest.raises(ConfigError, match="cannot listen on"):
         make_port(Waiting(), address=port.address)
@@ -227,7 +229,7 @@ def test_address_is_taken_until_the_port_ends():
     make_port(Waiting(), address=port.address).end()
 
 
-def test_process_ends_when_the_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
+def test_server_process_ends_when_its_http_thread_ends(monkeypatch: pytest.MonkeyPatch):
     reasons = SimpleQueue[str]()
 
     async def fail(_server: uvicorn.Server, _counter: int) -> bool:

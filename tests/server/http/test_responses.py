@@ -15,7 +15,7 @@ def reject(error: Exception) -> Response:
     return build_rejection(build_failure(error, CallInfo("/a/b", [("x-request-id", "mine")])))
 
 
-def test_every_code_and_every_reason_has_a_status():
+def test_every_grpc_code_and_reason_has_an_http_status():
     assert HTTP_CODES.keys() == {code.name for code in grpc.StatusCode}
     for reason in Reason:
         response = reject(ReshapeError("text", reason=reason))
@@ -26,7 +26,7 @@ def test_every_code_and_every_reason_has_a_status():
         assert response.headers["x-request-id"] == "mine"
 
 
-def test_temporary_rejection_has_the_seconds_until_a_retry():
+def test_retryable_http_error_has_a_retry_after_header():
     rejection = LimitError.of(Reason.QUOTA_EXCEEDED, "text")
     rejection.retry_seconds = 1.25
     response = reject(rejection)
@@ -34,12 +34,12 @@ def test_temporary_rejection_has_the_seconds_until_a_retry():
     assert json.loads(bytes(response.body))["details"][1]["retryDelay"] == "1.250s"
 
 
-def test_rejection_without_identity_names_the_scheme():
+def test_http_401_response_has_a_bearer_www_authenticate_header():
     response = reject(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "text"))
     assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
 
 
-def test_success_has_the_request_id_but_no_other_metadata():
+def test_successful_http_response_has_only_the_request_id_header():
     response = build_response(b"{}", [("x-request-id", "mine"), ("x-other", "a")])
     assert (response.status_code, response.body) == (200, b"{}")
     assert (response.headers["x-request-id"], response.headers["content-type"]) == ("mine", "application/json")

@@ -61,7 +61,7 @@ class Counted:
         return {labels: count for labels, (count,) in self.counters.cells[CALLS].items() if count}
 
 
-def test_call_is_counted_when_it_is_finished():
+def test_metrics_count_a_call_when_it_finishes():
     counted = Counted()
     caller = counted.call().arrive(100).end(30)
     assert counted.list_codes() == {}
@@ -73,20 +73,20 @@ def test_call_is_counted_when_it_is_finished():
     assert (count, 0 <= seconds < 60) == (1, True)
 
 
-def test_stream_messages_are_counted_before_the_call_ends():
+def test_metrics_count_stream_messages_before_the_call_ends():
     counted = Counted()
     counted.call().arrive(100).respond(10, 20).sent(10)
     assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
 
 
-def test_unknown_method_is_counted_as_other():
+def test_metrics_count_an_unknown_method_as_other():
     counted = Counted("/another.service/Method")
     counted.call().arrive(5).end(5).leave()
     counted.calls.count_other()
     assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
 
 
-def test_server_counts_calls_to_unknown_methods():
+def test_metrics_include_calls_to_unknown_methods():
     counters = SharedCounters(list_methods())
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
     runner.count_into(counters)
@@ -100,7 +100,7 @@ def test_server_counts_calls_to_unknown_methods():
     assert counters.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"][0] == 2
 
 
-def test_rejected_call_is_counted_by_its_reason():
+def test_metrics_count_a_rejected_call_by_its_reason():
     counted = Counted(max_calls=1)
     rejected = Lifecycle(counted.call(), METHOD)
     with pytest.raises(LimitError) as raised:
@@ -146,7 +146,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_counts_equal_those_of_observers_for_random_events(seed: int):
+def test_call_counters_match_observed_calls_for_random_events(seed: int):
     rng, watcher = random.Random(seed), Watcher()
     counted = Counted(observers=[watcher])
     for _ in range(200):

@@ -13,7 +13,7 @@ from tensor_reshape.server.metrics.families import (
 FAMILIES = (*PROCESS_FAMILIES, *SERVER_FAMILIES)
 
 
-def test_names_follow_the_conventions_of_prometheus():
+def test_metric_names_follow_the_prometheus_conventions():
     for family in FAMILIES:
         assert re.fullmatch(r"tensor_reshape_[a-z_]+", family.name)
         assert family.shown_name.endswith("_total") == (family.kind == COUNTER), family.name
@@ -23,6 +23,6 @@ def test_names_follow_the_conventions_of_prometheus():
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
 
 
-def test_labels_of_processes_have_known_values():
+def test_metric_labels_have_a_fixed_set_of_values():
     for family in PROCESS_FAMILIES:
         assert set(family.labels) <= {*VALUES, "service", "method", "code"}, family.name

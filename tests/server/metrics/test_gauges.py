@@ -40,7 +40,7 @@ def counters() -> SharedCounters:
     return SharedCounters([METHOD])
 
 
-def test_gauges_have_running_calls_by_state_and_their_memory(counters: SharedCounters):
+def test_metrics_show_running_calls_per_state_and_used_memory(counters: SharedCounters):
     looked = Looked(counters)
     Caller(looked.engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
@@ -52,12 +52,12 @@ def test_gauges_have_running_calls_by_state_and_their_memory(counters: SharedCou
     assert used == looked.engine.used_bytes > 0
 
 
-def test_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
+def test_metrics_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
     counters.set(OPEN_STREAMS, 5)
     assert Looked(counters).read(OPEN_STREAMS) == 0
 
 
-def test_counters_of_the_previous_process_are_continued(counters: SharedCounters):
+def test_metrics_counters_continue_from_the_previous_process(counters: SharedCounters):
     for _ in range(2):
         looked = Looked(counters)
         for _ in range(3):
@@ -67,7 +67,7 @@ def test_counters_of_the_previous_process_are_continued(counters: SharedCounters
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
-def test_lost_log_records_are_counted_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
+def test_metrics_count_lost_log_records_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
     handler = QueuedHandler(-1)
     handler.addFilter(handler.limit)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])

@@ -40,14 +40,14 @@ def ask(address: str, request: bytes = GET) -> tuple[bytes, bytes]:
     return head.partition(b"\r\n")[0], body
 
 
-def test_get_returns_the_page():
+def test_metrics_port_returns_the_metrics_page():
     with serve_metrics(ANY, Page()) as address:
         status, page = ask(address)
     assert status == b"HTTP/1.0 200 OK"
     assert page.splitlines() == [b"# HELP answer x", b"# TYPE answer gauge", b"answer 42.0"]
 
 
-def test_invalid_requests_are_rejected():
+def test_metrics_port_rejects_invalid_requests():
     answers = {
         b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n": b" 501 ",
         b"\x16\x03\x01\x02\x00\r\nHost: a\r\n\r\n": b"code: 400",
@@ -72,7 +72,7 @@ def join_threads() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_silent_connections_are_closed_without_blocking_others():
+def test_metrics_port_closes_connections_without_a_request():
     with serve_metrics(ANY, Page()) as address, ExitStack() as stack:
         silent = [stack.enter_context(connect(address)) for _ in range(10)]
         assert ask(address)[0] == b"HTTP/1.0 200 OK"
@@ -80,7 +80,7 @@ def test_silent_connections_are_closed_without_blocking_others():
 
 
 @pytest.mark.usefixtures("hasty")
-def test_unread_response_is_closed_and_its_thread_ends():
+def test_metrics_port_closes_connections_that_do_not_read():
     # The page exceeds the socket buffers.
     with serve_metrics(ANY, Page(1 << 24)) as address, connect(address) as connection:
         connection.sendall(GET)
@@ -89,14 +89,14 @@ def test_unread_response_is_closed_and_its_thread_ends():
         assert len(receive_all(connection)) < 1 << 24
 
 
-def test_failed_scrape_is_logged_and_the_next_succeeds(caplog: pytest.LogCaptureFixture):
+def test_failed_metrics_scrape_is_logged_and_the_next_succeeds(caplog: pytest.LogCaptureFixture):
     with serve_metrics(ANY, Page(failures=[ValueError("secret")])) as address:
         assert ask(address) == (b"", b"")
         assert ask(address)[0] == b"HTTP/1.0 200 OK"
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["bug"]
 
 
-def test_address_is_free_after_the_port_stops():
+def test_metrics_port_frees_its_address_when_it_stops():
     with serve_metrics(ANY, Page()) as address:
         with pytest.raises(ConfigError, match="cannot listen on"), serve_metrics(address, Page()):
             pytest.fail("two ports have one address")
@@ -105,7 +105,7 @@ def test_address_is_free_after_the_port_stops():
         assert ask(again)[0] == b"HTTP/1.0 200 OK"
 
 
-def test_port_listens_on_all_addresses_of_a_name():
+def test_metrics_port_listens_on_all_addresses_of_a_host_name():
     with serve_metrics("localhost:0", Page()) as address:
         port = int(address.rpartition(":")[2])
         for family, _, _, _, place in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):

@@ -35,7 +35,7 @@ def make_counters(seconds: float, max_calls: int) -> SharedCounters:
     return counters
 
 
-def test_page_has_the_sums_of_all_processes():
+def test_metrics_page_sums_the_values_of_all_processes():
     every = [make_counters(0.003, 10), make_counters(0.5, 20)]
     page = read(*(Source(number, counters, os.getpid()) for number, counters in enumerate(every, 1)))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
@@ -47,7 +47,7 @@ def test_page_has_the_sums_of_all_processes():
     assert page.find("tensor_reshape_call_duration_seconds_sum", **LABELS) == pytest.approx(0.503)
 
 
-def test_page_has_counters_but_not_gauges_of_an_ended_process():
+def test_metrics_page_keeps_only_counters_of_an_ended_process():
     every = [make_counters(0.003, 10), make_counters(0.5, 20)]
     page = read(Source(1, every[0], os.getpid()), Source(2, every[1], None, False, 3, 1))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
@@ -59,14 +59,14 @@ def test_page_has_counters_but_not_gauges_of_an_ended_process():
     assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="2") == 0
 
 
-def test_page_has_every_returned_code_of_a_called_method():
+def test_metrics_page_has_every_status_code_of_a_called_method():
     page = render(Source(1, make_counters(1.0, 1), None))
     lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
     assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
 
 
-def test_page_has_build_versions_and_process_metrics():
+def test_metrics_page_has_build_versions_and_process_metrics():
     page = read(Source(1, SharedCounters(METHODS), os.getpid()))
     assert page.sum("tensor_reshape_build_info", io_engine="event", grpc_api=CORE) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})

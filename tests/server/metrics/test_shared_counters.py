@@ -12,7 +12,7 @@ from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters,
 METHODS = ("/a.service/First", "/a.service/Second")
 
 
-def test_each_number_has_its_own_memory():
+def test_shared_counters_do_not_overlap_in_memory():
     counters = SharedCounters(METHODS)
     cells = [cell for cells in counters.cells.values() for cell in cells.values()]
     for number, cell in enumerate(cells):
@@ -20,12 +20,12 @@ def test_each_number_has_its_own_memory():
     assert [(cell[0], cell[-1]) for cell in cells] == [(number, number) for number in range(len(cells))]
 
 
-def test_each_method_has_a_counter_for_each_code():
+def test_each_method_has_a_counter_for_each_status_code():
     methods = [("a.service", "First"), ("a.service", "Second"), (OTHER, OTHER)]
     assert list(SharedCounters(METHODS).cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
 
 
-def test_observe_adds_to_the_first_bucket_that_fits():
+def test_histogram_observation_counts_in_the_first_fitting_bucket():
     for value, bucket in ((0, 0), (256, 0), (257, 1), (4**14, 10), (4**14 + 1, 11)):
         cell = SharedCounters(METHODS).cells[REQUEST_BYTES]["a.service", "Second"]
         observe(REQUEST_BYTES, cell, value)
@@ -34,7 +34,7 @@ def test_observe_adds_to_the_first_bucket_that_fits():
         assert list(cell) == [*expected, value]
 
 
-def test_clear_gauges_keeps_counters():
+def test_clear_gauges_keeps_shared_counters():
     counters = SharedCounters(METHODS)
     calls = counters.cells[CALLS]["a.service", "First", "OK"]
     calls[0] = 5.0
@@ -50,7 +50,7 @@ def count_and_die(descriptor: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs memfd_create, of Linux")
-def test_counters_survive_the_end_of_their_process():
+def test_shared_counters_survive_the_end_of_their_process():
     descriptor = os.memfd_create("test")
     try:
         counters = SharedCounters(METHODS, descriptor)

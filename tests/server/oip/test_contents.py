@@ -15,14 +15,14 @@ REQUEST = find_class("ModelInferRequest")
 
 
 def build(datatype: str, **contents: object) -> InferMessage:
-    return REQUEST(inputs=[{"datatype": datatype, "contents": contents}]).inputs[0]  # type: ignore[attr-defined] # of the pool
+    return REQUEST(inputs=[{"datatype": datatype, "contents": contents}]).inputs[0]  # type: ignore[attr-defined] # a message class from a pool
 
 
 def pack(datatype: str, **contents: object) -> bytes:
     return pack_contents(build(datatype, **contents), DATATYPES[datatype], "inputs[0]")
 
 
-def test_numbers_are_packed_by_their_datatype():
+def test_inference_tensor_contents_are_packed_by_datatype():
     rows: list[tuple[str, str, list[float], str]] = [
         ("BOOL", "bool_contents", [True, False], "??"),
         ("INT8", "int_contents", [-128, 127], "bb"),
@@ -51,7 +51,7 @@ def test_numbers_are_packed_by_their_datatype():
     ],
     ids=range(7),
 )
-def test_numbers_that_the_datatype_does_not_hold_are_rejected(
+def test_inference_tensor_contents_outside_their_datatype_are_rejected(
     datatype: str, contents: dict[str, object], field: str, text: str
 ):
     with pytest.raises(InvalidRequestError, match="contents") as caught:
@@ -60,13 +60,13 @@ def test_numbers_that_the_datatype_does_not_hold_are_rejected(
     assert text in caught.value.message
 
 
-def test_forty_thousand_numbers_are_packed():
+def test_inference_tensor_contents_of_forty_thousand_numbers_are_packed():
     assert pack("INT8", int_contents=[1] * 40_000) == b"\1" * 40_000
 
 
-def test_unknown_fields_of_a_request_are_not_answered():
+def test_response_contents_omit_unknown_request_fields():
     source = build("INT8", int_contents=[1])
     source.contents.MergeFromString(b"\x23" * 97 + b"\x24" * 97)
-    tensor = find_class("ModelInferResponse")().outputs.add()  # type: ignore[attr-defined] # of the pool
+    tensor = find_class("ModelInferResponse")().outputs.add()  # type: ignore[attr-defined] # a message class from a pool
     fill_contents(tensor, source, TensorView(DataType.I8, (1,), None, memoryview(b"\1")))
     assert tensor.contents.SerializeToString() == b"\x12\x01\x01"

@@ -8,13 +8,13 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.oip.datatypes import DATATYPES, NAMES, decode_datatype, format_names
 
 
-def test_name_has_the_kind_and_the_bits():
+def test_inference_protocol_datatype_names_match_kind_and_bits():
     for name, data_type in DATATYPES.items():
         assert data_type.bits == int("".join(filter(str.isdigit, name.replace("BF16", "16"))) or 8)
         assert name[0] not in "UI" or np.dtype(data_type.numpy_name).name.upper() == name
 
 
-def test_type_without_a_name_is_rejected_with_the_method_that_takes_it():
+def test_unsupported_inference_datatype_error_names_an_alternative_method():
     for name in ("", "FP8", "fp32", "INT4", "X" * 10000):
         with pytest.raises(InvalidRequestError, match=r"f8e4m3, .*, call .*ReshapeService/Reshape$") as caught:
             decode_datatype(name, "inputs[0].datatype")
@@ -22,10 +22,10 @@ def test_type_without_a_name_is_rejected_with_the_method_that_takes_it():
     assert DataType.F8E4M3 not in NAMES
 
 
-def test_type_bytes_is_rejected_as_without_a_fixed_size():
+def test_datatype_bytes_is_rejected_because_its_size_varies():
     with pytest.raises(InvalidRequestError, match="no fixed size"):
         decode_datatype("BYTES", "inputs[0].datatype")
 
 
-def test_names_are_listed_in_the_order_of_the_protocol():
+def test_datatypes_are_listed_in_inference_protocol_order():
     assert format_names(frozenset({DataType.F32, DataType.BF16, DataType.F16, DataType.F8E4M3})) == "FP16, BF16, FP32"

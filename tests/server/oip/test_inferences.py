@@ -76,7 +76,9 @@ def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -
 
 @examples(150)
 @given(reshape_calls(), st.booleans())
-def test_model_answers_as_the_native_call(drawn: tuple[ReshapeCall, TensorView | None], as_input: bool):
+def test_inference_model_returns_the_result_of_the_native_call(
+    drawn: tuple[ReshapeCall, TensorView | None], as_input: bool
+):
     call, shape = drawn
     if call.data.strides is not None or call.data.data_type not in NAMES or call.question.expected is not None:
         return
@@ -93,14 +95,14 @@ def test_model_answers_as_the_native_call(drawn: tuple[ReshapeCall, TensorView |
     assert [ask(KEPT, request), ask(KEPT, request)] == [want, want]
 
 
-def test_requests_that_differ_in_their_id_get_their_own_back():
+def test_inference_response_has_the_id_of_its_request():
     for ids in (("", "a"), ("a", "b"), ("a", "longer"), ("longer", ""), ("a", "x" * 200), ("a", "\xfc")):
         inference = make()
         raws = [build_request(id=request_id).SerializeToString() for request_id in (*ids, *ids)]
         assert [ask(inference, raw).request_id for raw in raws] == [*ids, *ids]
 
 
-def test_target_that_is_longer_than_the_elements_is_not_a_payload():
+def test_target_tensor_larger_than_the_data_is_not_ignored():
     inference, shapes = make(), []
     for first in (1, 4):
         request = build_request(shape=(4,), payload=bytes(4), datatype="INT8", target=None)
@@ -110,14 +112,14 @@ def test_target_that_is_longer_than_the_elements_is_not_a_payload():
     assert shapes == [(1, 4), (4, 1)]
 
 
-def test_signaling_nan_among_numbers_keeps_its_bits():
+def test_inference_request_keeps_the_bits_of_a_signaling_nan():
     request = build_request(shape=(1,), target="[1,1]", raw_input_contents=[])
     request.inputs[0].contents.MergeFromString(b"\x32\x04" + NAN + b"\xfa\x01\x01x")  # and an unknown field
     response = read_response(make().respond(request.SerializeToString()))
     assert NAN in response.outputs[0].contents.SerializeToString()
 
 
-def test_shape_is_asked_for_without_data():
+def test_infer_shape_model_needs_no_tensor_data():
     rows: list[tuple[list[int], str, list[int]]] = [
         ([2, 3], "[3,-1]", [3, 2]),
         ([-1, 4], "[2,-1]", [2, -1]),
@@ -132,7 +134,7 @@ def test_shape_is_asked_for_without_data():
         assert read_response(make().respond(raw)).outputs[0].name == "shape"
 
 
-def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
+def test_cached_inference_response_has_the_id_of_its_request():
     service = ReshapeService(DEFAULT_LIMITS)
     inference = Inference(service, SharedMemory(None), DEFAULT_LIMITS)
     for target in ([3, -1], [-1]):  # two targets, so the second one is not the last request
@@ -143,7 +145,7 @@ def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
     assert inference.statistics.read("infer_shape").successes == 6
 
 
-def test_repeated_question_that_takes_a_search_is_answered_at_once():
+def test_repeated_hard_inference_query_is_answered_from_the_cache():
     inference, raw = make(), build_question([-1, -1], "[5,6]").SerializeToString()
     session = InferSession("/method", inference)
     assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (True, None)
@@ -151,7 +153,7 @@ def test_repeated_question_that_takes_a_search_is_answered_at_once():
     assert (session.estimate(raw).takes_long, inference.respond_light(raw)) == (False, answer)
 
 
-def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
+def test_infer_shape_model_applies_the_operation_parameter():
     texts = []
     for operation in ("reshape", "static_reshape"):
         request = build_question([4, 0, 2], "[-1,0]", special_zero=True)
@@ -160,7 +162,7 @@ def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
     assert texts == ["INT64", Reason.MINUS_ONE_WITH_ZERO_VOLUME]
 
 
-def test_typed_dims_are_answered_with_typed_dims():
+def test_infer_shape_model_answers_typed_contents_with_typed_contents():
     request = build_question([2, 3], "[-1]")
     del request.raw_input_contents[:]
     request.inputs[0].contents.int64_contents.extend([2, 3])
@@ -172,13 +174,13 @@ LARGE = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", tar
 NUMBERS = build_typed_request([1] * 4096)
 
 
-def test_large_requests_are_left_to_a_thread():
+def test_large_inference_requests_are_processed_on_a_thread():
     for raw in (LARGE.SerializeToString(), NUMBERS.SerializeToString()):
         assert make().respond_light(raw) is None
         assert len(make().respond(raw)) > 4096
 
 
-def test_work_of_a_request_follows_from_its_model_and_its_form():
+def test_inference_request_work_kind_depends_on_model_and_encoding():
     requests = (build_request(), LARGE, build_request("infer_shape"), NUMBERS)
     works = [find_work(request.SerializeToString()) for request in requests]
     assert works == [Work.TENSORS, Work.TENSORS, Work.QUERIES, Work.NUMBERS]
@@ -186,7 +188,7 @@ def test_work_of_a_request_follows_from_its_model_and_its_form():
     assert [find_work(raw) for raw in (b"\x3b\x3c", b"\x3a\x00" * 200)] == [Work.NUMBERS] * 2
 
 
-def test_too_many_numbers_are_rejected():
+def test_inference_request_with_too_many_numbers_is_rejected():
     limits = Limits(max_output_bytes=2**20)  # the header limit is a 64th of this
     with pytest.raises(LimitError) as caught:
         make(limits).respond(build_typed_request([1] * 2**17).SerializeToString())
@@ -201,7 +203,7 @@ def stream(raw: bytes, service: ReshapeService | None = None) -> InferMessage:
     return STREAMED.FromString(answer)
 
 
-def test_rejection_on_a_stream_has_the_id_and_the_reason():
+def test_inference_stream_rejection_has_request_id_and_reason():
     plain = build_request(id="seven", target="[4]").SerializeToString()
     long = build_typed_request([1] * 9000, id="seven", target="[5]").SerializeToString()
     for raw in (plain, long, long + b"\x7b\x7c"):  # the last one has a group
@@ -211,12 +213,12 @@ def test_rejection_on_a_stream_has_the_id_and_the_reason():
         assert response.infer_response.parameters["reason"].string_param == "VOLUME_MISMATCH"
 
 
-def test_malformed_message_on_a_stream_is_rejected():
+def test_malformed_inference_stream_message_is_rejected():
     for raw in (b"\xff", b"\x0a\xff\xff\xff\xff\x0f"):  # not a field, and a field that is too long
         assert stream(raw).infer_response.parameters["reason"].string_param == "MESSAGE_MALFORMED"
 
 
-def test_bug_on_a_stream_is_logged_and_answered_as_internal_error(caplog: pytest.LogCaptureFixture):
+def test_exception_on_an_inference_stream_becomes_internal_error(caplog: pytest.LogCaptureFixture):
     def fail(*_: object) -> TensorView:
         raise RuntimeError("secret")  # noqa: EM101 - any text
 
@@ -226,7 +228,7 @@ def test_bug_on_a_stream_is_logged_and_answered_as_internal_error(caplog: pytest
     assert "secret" in caplog.text
 
 
-def test_memory_for_a_message_on_a_stream_follows_from_its_size():
+def test_memory_reserved_for_an_inference_stream_depends_on_message_size():
     session = InferSession("/method", make())
     large = build_request(shape=(2**20,), payload=bytes(2**20), datatype="INT8", target="[-1]")
     for request in (build_request(), large):
@@ -236,7 +238,7 @@ def test_memory_for_a_message_on_a_stream_follows_from_its_size():
     assert session.estimate(question) == (True, None)
 
 
-def test_requests_are_counted_for_the_model_that_they_name():
+def test_inference_statistics_count_requests_per_model():
     inference = make()
     for request in (build_request(), build_request(), build_request(target="[4]"), build_request("nothing")):
         ask(inference, request.SerializeToString())

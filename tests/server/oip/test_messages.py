@@ -12,18 +12,18 @@ from google.protobuf.message_factory import GetMessageClass
 from tensor_reshape.server.oip.messages import SERVICE, find_class, find_path
 
 
-def test_default_pool_has_none_of_the_names():
+def test_inference_messages_are_absent_from_the_default_descriptor_pool():
     with pytest.raises(KeyError):
         descriptor_pool.Default().FindFileContainingSymbol(SERVICE.full_name)
 
 
-def test_method_has_its_path_and_its_classes():
+def test_inference_methods_have_their_path_and_message_classes():
     assert find_path("ModelInfer") == "/inference.GRPCInferenceService/ModelInfer"
     for method in SERVICE.methods:
         assert find_class(method.input_type.name).DESCRIPTOR is method.input_type
 
 
-def test_classes_are_never_collected():
+def test_inference_message_classes_are_never_garbage_collected():
     classes = [weakref.ref(type(message)) for message in build_all()]
     gc.collect()
     assert classes

@@ -21,7 +21,7 @@ def name(model: str, version: str = "") -> InferMessage:
     return find_class("ModelMetadataRequest")(name=model, version=version)
 
 
-def test_described_requests_are_answered():
+def test_requests_built_from_inference_model_metadata_succeed():
     inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS)
     for model in MODELS:
         described = metadata.describe_model(name(model))
@@ -41,7 +41,7 @@ def test_described_requests_are_answered():
             assert response.outputs[0].name == described.outputs[0].name, (model, datatypes)
 
 
-def test_configuration_and_metadata_agree():
+def test_inference_model_configuration_and_metadata_agree():
     for model in MODELS:
         described = metadata.describe_model(name(model))
         config = metadata.configure_model(name(model)).config
@@ -52,7 +52,7 @@ def test_configuration_and_metadata_agree():
         assert {key: value.string_value for key, value in config.parameters.items()} == dict(described.properties)
 
 
-def test_unknown_model_or_version_is_neither_described_nor_ready():
+def test_unknown_inference_model_is_neither_described_nor_ready():
     for unknown in (name("resnet"), name("resnet", "1"), name("reshape", "2")):
         for describe in (metadata.describe_model, metadata.configure_model):
             with pytest.raises(NotFoundError):
@@ -61,7 +61,7 @@ def test_unknown_model_or_version_is_neither_described_nor_ready():
     assert all(metadata.is_model_ready(name("reshape", version)) for version in ("", "1"))
 
 
-def test_server_has_its_name_version_and_extensions():
+def test_inference_server_metadata_has_name_version_and_extensions():
     request = find_class("ServerMetadataRequest")()
     described = metadata.describe_server(request, shares_memory=False)
     assert described.name == "tensor-reshape"
@@ -71,14 +71,14 @@ def test_server_has_its_name_version_and_extensions():
     assert list(shares.extensions) == [*metadata.EXTENSIONS, "system_shared_memory"]
 
 
-def test_index_has_every_model():
+def test_inference_repository_index_lists_every_model():
     index = metadata.list_models(find_class("RepositoryIndexRequest")())
     assert [(model.name, model.version, model.state) for model in index.models] == [
         (model, "1", "READY") for model in MODELS
     ]
 
 
-def test_statistics_are_of_one_model_or_of_all():
+def test_inference_statistics_cover_one_model_or_all():
     statistics = Statistics()
     statistics.count_success("reshape", 0)
     (stats,) = metadata.describe_statistics(statistics, name("reshape")).model_stats

@@ -23,7 +23,7 @@ def probe(method: str, *, is_ready: bool) -> InferMessage:
     return find_class(f"{method}Response").FromString(answer)
 
 
-def test_methods_of_the_protocol_are_served_and_probes_are_apart():
+def test_inference_probes_are_served_separately_from_other_methods():
     names = {"ServerMetadata", "ModelMetadata", "ModelInfer", "ModelConfig", "ModelStatistics", "RepositoryIndex"}
     served = {method.name for method in TABLE.unary} | {stream.name for stream in TABLE.streams}
     assert {find_path(name) for name in {*names, "ModelStreamInfer"}} <= served
@@ -33,7 +33,7 @@ def test_methods_of_the_protocol_are_served_and_probes_are_apart():
     assert probed.isdisjoint(served)
 
 
-def test_model_answers_on_either_thread_and_counts():
+def test_inference_request_is_counted_on_receiving_and_worker_threads():
     table = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
     method, raw = find("ModelInfer", table), build_request().SerializeToString()
     answers = [method.respond_light(raw), method.respond(raw, lambda: False)]
@@ -45,13 +45,13 @@ def test_model_answers_on_either_thread_and_counts():
     assert [stats.inference_count for stats in told.model_stats] == [2]
 
 
-def test_draining_server_is_live_and_not_ready():
+def test_draining_inference_server_is_live_but_not_ready():
     for is_ready in (True, False):
         assert probe("ServerLive", is_ready=is_ready).live
         assert probe("ServerReady", is_ready=is_ready).ready is is_ready
 
 
-def test_malformed_or_long_question_about_the_server_is_rejected():
+def test_malformed_or_oversized_inference_metadata_request_is_rejected():
     questions = [method for method in TABLE.unary if method.name != find_path("ModelInfer")]
     assert len(questions) > 5
     for method in questions:

@@ -6,12 +6,12 @@ from tensor_reshape.rules.errors import NotFoundError, Reason
 from tensor_reshape.server.oip.models import MODELS, find_model
 
 
-def test_model_is_found_by_its_name_with_or_without_version():
+def test_inference_model_version_is_optional():
     assert list(MODELS) == ["static_reshape", "dynamic_reshape", "reshape", "infer_shape"]
     assert all(find_model(name, version) is model for name, model in MODELS.items() for version in ("", "1"))
 
 
-def test_unknown_model_or_version_is_rejected():
+def test_unknown_inference_model_or_version_is_rejected():
     for name, version, field in (
         ("", "", "model_name"),
         ("Reshape", "1", "model_name"),
@@ -22,7 +22,7 @@ def test_unknown_model_or_version_is_rejected():
         assert (caught.value.reason, caught.value.field) == (Reason.MODEL_UNKNOWN, field)
 
 
-def test_properties_have_each_parameter_and_each_type():
+def test_inference_model_properties_list_parameters_and_datatypes():
     for model in MODELS.values():
         properties = model.properties
         assert {f"parameters.{name}" for name in model.parameters} <= properties.keys()

@@ -23,7 +23,7 @@ def split(raw: bytes) -> Split:
     return found
 
 
-def test_message_is_cut_around_its_raw_contents():
+def test_split_message_separates_raw_contents_from_the_inference_header():
     raw = RAW + b"\x3a\x00" + b"\x12\x011"
     found = split(raw)
     assert [raw[begin:end] for begin, end in found.raw_contents] == [SIX, b""]
@@ -31,50 +31,50 @@ def test_message_is_cut_around_its_raw_contents():
     assert [raw[begin:end] for begin, end in found.ids] == [b"\x1a\x05seven"]
 
 
-def test_elements_are_the_longest_of_the_raw_contents():
+def test_longest_raw_contents_are_taken_as_the_tensor_data():
     begin, id_begin = RAW.index(SIX), RAW.index(b"\x1a")
     assert split(RAW + b"\x3a\x01x").find_spans() == Spans(id_begin, id_begin + 7, begin, 3)
 
 
-def test_two_ids_or_no_raw_contents_have_no_spans():
+def test_inference_request_with_two_ids_is_not_cacheable():
     assert [split(raw).find_spans() for raw in (RAW + b"\x1a\x01x", b"\x1a\x01x")] == [None, None]
 
 
-def test_whole_of_a_message_is_all_but_its_id():
+def test_inference_cache_key_without_data_excludes_only_the_id():
     id_begin = RAW.index(b"\x1a")
     assert split(RAW).find_whole() == Spans(id_begin, id_begin + 7, len(RAW), 0)
     assert split(b"\x12\x011").find_whole() == Spans(0, 0, 3, 0)
     assert split(RAW + b"\x1a\x01x").find_whole() is None
 
 
-def test_model_is_the_last_that_is_named():
+def test_last_model_name_in_an_inference_message_applies():
     assert [split(raw).model_name for raw in (RAW, RAW + b"\x0a\x03abc", b"")] == [b"reshape", b"abc", b""]
 
 
-def test_odd_encodings_are_left_to_the_generated_class():
+def test_unusual_inference_encodings_are_parsed_by_the_protobuf_class():
     odd = {"group": b"\x3b\x3c", "short": b"\x3a\x05abc", "long": b"\x3a\xff\xff\xff\xff\xff\x01", "tag": b"\x00\x00"}
     assert [name for name, more in odd.items() if split_message(RAW + more, MAX_HEADER_BYTES) is not None] == []
 
 
-def test_bytes_beside_raw_contents_are_limited():
+def test_inference_message_bytes_outside_raw_contents_are_limited():
     with pytest.raises(LimitError) as caught:
         split_message(b"\x0a\x7f" + bytes(127), 100)
     assert caught.value.reason is Reason.HEADER_TOO_LARGE
     assert split_message(b"\x3a\x7f" + bytes(127), 100) is not None
 
 
-def test_number_of_fields_is_limited():
+def test_number_of_fields_of_an_inference_message_is_limited():
     assert split_message(b"\x3a\x00" * MAX_FIELDS, MAX_HEADER_BYTES) is not None
     with pytest.raises(LimitError):
         split_message(b"\x3a\x00" * (MAX_FIELDS + 1), MAX_HEADER_BYTES)
 
 
-def test_header_limit_is_a_share_of_the_largest_message():
+def test_inference_header_limit_is_proportional_to_the_output_limit():
     assert find_header_limit(Limits(max_output_bytes=2**24)) == 2**18
     assert find_header_limit(Limits(max_output_bytes=2**10)) == MAX_HEADER_BYTES
 
 
-def test_long_message_is_not_parsed_whole():
+def test_inference_message_too_large_for_the_protobuf_class_is_rejected():
     assert check_parsable(b"abc", 3) == b"abc"
     with pytest.raises(InvalidRequestError) as caught:
         check_parsable(b"abcd", 3)

@@ -4,5 +4,5 @@ from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 
 
-def test_each_method_is_for_a_thread():
+def test_shared_memory_methods_always_run_on_a_thread():
     assert [method.respond_light(b"") for method in build_region_methods(SharedMemory(None))] == [None] * 3

@@ -20,21 +20,21 @@ ONE = {"string_param": "one"}
 
 
 def find(**parameters: Any) -> Location | None:
-    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message of the pool
+    output = find_class("ModelInferRequest")(outputs=[{"name": "output", "parameters": parameters}]).outputs[0]  # type: ignore[attr-defined] # a message class from a pool
     return find_location(output.parameters, "outputs[0]", DEFAULT_LIMITS)
 
 
-def test_tensor_lies_in_the_message_unless_a_region_is_named():
+def test_tensor_without_a_region_parameter_is_in_the_message():
     assert find(**{SIZE: {"int64_param": 1}}) is None
 
 
-def test_location_is_part_of_a_region():
+def test_shared_memory_location_has_region_offset_and_size():
     for kind in ("int64_param", "uint64_param"):
         assert find(**{REGION: ONE, SIZE: {kind: 8}, OFFSET: {kind: 4}}) == Location("one", 4, 8)
     assert find(**{REGION: ONE, SIZE: {"int64_param": 8}}) == Location("one", 0, 8)
 
 
-def test_location_of_another_kind_is_rejected():
+def test_invalid_shared_memory_parameters_are_rejected():
     for parameters in (
         {REGION: ONE},
         {REGION: {"int64_param": 1}, SIZE: {"int64_param": 1}},
@@ -49,7 +49,7 @@ def test_location_of_another_kind_is_rejected():
         assert (caught.value.reason, caught.value.field) == (Reason.PARAMETER_INVALID, "outputs[0].parameters")
 
 
-def test_location_is_at_most_as_large_as_an_output():
+def test_shared_memory_tensor_above_the_output_limit_is_rejected():
     most = DEFAULT_LIMITS.max_output_bytes
     assert find(**{REGION: ONE, SIZE: {"int64_param": most}}) == Location("one", 0, most)
     for size in (most + 1, 2**63 - 1):
@@ -59,7 +59,7 @@ def test_location_is_at_most_as_large_as_an_output():
 
 
 @pytest.mark.parametrize("fields", ["inputs", "outputs"])
-def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: Path, fields: str):
+def test_request_with_shared_memory_runs_on_a_thread(tmp_path: Path, fields: str):
     (tmp_path / "file").write_bytes(SIX)
     memory = SharedMemory(tmp_path)
     inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
@@ -84,7 +84,7 @@ def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: P
     assert unknown.value.field == beyond.value.field == f"{fields}[0].parameters"
 
 
-def test_query_reads_its_dims_from_a_region_each_time(tmp_path: Path):
+def test_infer_shape_model_rereads_dims_from_shared_memory(tmp_path: Path):
     memory = SharedMemory(tmp_path)
     inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
     request = build_question([2, 3], "[-1]", raw_input_contents=[])

@@ -37,25 +37,25 @@ def build(**fields: Any) -> InferMessage:
     return build_request(target=None, **{"inputs": [DATA, SHAPE], "raw_input_contents": [SIX, TARGET], **fields})
 
 
-def test_inputs_go_by_their_names():
+def test_inference_inputs_are_matched_by_name():
     for step in (1, -1):
         call = read(build(inputs=[DATA, SHAPE][::step], raw_input_contents=[SIX, TARGET][::step]))
         assert (call.first.dims, bytes(call.first.payload), list(call.target)) == ((2, 3), SIX, [3, -1])
 
 
-def test_elements_are_a_view_of_the_message():
+def test_inference_input_data_is_a_view_of_the_message():
     raw = build_request().SerializeToString()
     split = split_message(raw, MAX_HEADER_BYTES)
     assert split is not None
     assert parse_split(raw, split).raw_contents[0].obj is raw
 
 
-def test_target_is_a_list_in_a_text():
+def test_inference_target_parameter_is_a_json_list_of_integers():
     texts = ("[3,-1]", " [ 3 , -1 ] ", "[3,-1]\n", "[]")
     assert [list(read(build_request(target=text)).target) for text in texts] == [[3, -1]] * 3 + [[]]
 
 
-def test_long_header_is_rejected():
+def test_inference_request_with_an_oversized_header_is_rejected():
     for name, request in {
         "target": build_request(target="[" + "1," * MAX_HEADER_BYTES + "1]"),
         "shape": build_request(shape=[1] * MAX_HEADER_BYTES),
@@ -66,12 +66,12 @@ def test_long_header_is_rejected():
         assert caught.value.reason is Reason.HEADER_TOO_LARGE, name
 
 
-def test_elements_are_not_part_of_the_header():
+def test_tensor_data_does_not_count_toward_the_inference_header_limit():
     assert read(build_typed_request([1] * MAX_HEADER_BYTES)).first.payload.nbytes == MAX_HEADER_BYTES
     assert read_whole(build_request(payload=bytes(MAX_HEADER_BYTES))).special_zero is False
 
 
-def test_missing_special_zero_and_unknown_parameters_are_left_to_the_rules():
+def test_inference_request_ignores_unknown_parameters():
     request = build_request(special_zero=None)
     request.parameters["priority"].int64_param = 3
     call = read(request)
@@ -152,19 +152,21 @@ REJECTED = [
 
 
 @pytest.mark.parametrize(("request_", "reason", "field", "text"), REJECTED)
-def test_rejection_has_its_reason_its_field_and_a_text(request_: InferMessage, reason: Reason, field: str, text: str):
+def test_inference_request_rejection_has_reason_field_and_message(
+    request_: InferMessage, reason: Reason, field: str, text: str
+):
     with pytest.raises(ReshapeError) as caught:
         read(request_)
     assert (caught.value.reason, caught.value.field) == (reason, field)
     assert text in caught.value.message
 
 
-def test_message_that_is_parsed_whole_gives_the_same_call():
+def test_inference_request_is_decoded_equally_by_the_protobuf_class():
     call = read_whole(build())
     assert (bytes(call.first.payload), list(call.target)) == (SIX, [3, -1])
 
 
-def test_region_is_named_by_an_input_or_an_output():
+def test_inference_inputs_and_outputs_may_name_a_region():
     region = {"shared_memory_region": PARAMETER(string_param="mine")}
     assert not names_a_region(build())
     assert names_a_region(build(inputs=[DATA, {**SHAPE, "parameters": region}]))

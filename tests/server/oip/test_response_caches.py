@@ -16,13 +16,13 @@ def fill() -> ResponseCache:
     return cache
 
 
-def test_response_is_found_for_other_elements_and_another_id():
+def test_inference_cache_ignores_tensor_data_and_request_id():
     hit = fill().find(b"head" + b"\x1a\x02cd" + b":" + b"ELEMENTS" + b"tail")
     assert hit is not None
     assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdresponse", b"ELEMENTS", "reshape")
 
 
-def test_response_is_not_found_for_other_bytes_or_positions():
+def test_inference_cache_misses_for_a_different_request_header():
     others = {
         "head": (b"HEAD" + ID + b":elementstail", SPANS),
         "tail": (b"head" + ID + b":elementsTAIL", SPANS),
@@ -38,7 +38,7 @@ def test_response_is_not_found_for_other_bytes_or_positions():
     assert [name for name, (request, spans) in others.items() if fill().find(request, spans) is not None] == []
 
 
-def test_id_of_another_length_is_found_by_its_position_and_guessed_later():
+def test_inference_cache_accepts_request_ids_of_another_length():
     cache = fill()
     hit = cache.find(LONGER, LONGER_SPANS)
     assert hit is not None
@@ -47,13 +47,13 @@ def test_id_of_another_length_is_found_by_its_position_and_guessed_later():
     assert cache.find(REQUEST) is None
 
 
-def test_long_header_is_not_kept():
+def test_inference_cache_skips_large_headers():
     cache, request = ResponseCache(), bytes(MAX_CACHED_HEADER_BYTES + 1)
     cache.add(request, Spans(0, 0, len(request), 0), b"", "reshape")
     assert cache.find(request) is None
 
 
-def test_response_without_elements_is_found_for_another_id():
+def test_inference_cache_finds_responses_without_data_for_another_id():
     cache, request = ResponseCache(), b"head" + ID + b"rest"
     cache.add(request, Spans(4, 8, len(request), 0), b"response", "infer_shape")
     hit = cache.find(b"head\x1a\x02cdrest")

@@ -12,7 +12,7 @@ OUTPUT = TensorView(DataType.BF16, (2, 0, 2**62), None, memoryview(b"12345"))
 RESPONSE = find_class("ModelInferResponse")
 
 
-def test_id_header_and_elements_are_the_message():
+def test_inference_response_parts_join_to_a_valid_message():
     call = InferCall("seven", MODELS["reshape"], RESHAPE, OUTPUT, [], True, False, None, None)
     raw = encode_id("seven") + encode_header(call, OUTPUT) + b"12345"
     assert RESPONSE.FromString(raw) == RESPONSE(

@@ -56,7 +56,7 @@ def read(regions: SharedMemory, name: str, offset: int, byte_size: int) -> bytes
     return bytes(regions.read(name, offset, byte_size, FIELD))
 
 
-def test_bytes_that_were_read_do_not_change_with_the_file(regions: SharedMemory, directory: Path):
+def test_bytes_read_from_shared_memory_do_not_change_later(regions: SharedMemory, directory: Path):
     view = regions.read("all", 0, SIZE, FIELD)
     (directory / "seen").write_bytes(bytes(SIZE))
     assert (bytes(view), view.readonly) == (CONTENT, True)
@@ -68,7 +68,7 @@ def test_bytes_that_were_read_do_not_change_with_the_file(regions: SharedMemory,
 @example(span=(100, 0), size=0)
 @example(span=(1, 100), size=100)
 @example(span=(0, 101), size=101)
-def test_bytes_beyond_a_region_are_neither_read_nor_written(
+def test_bytes_outside_a_shared_memory_region_are_not_accessed(
     tmp_path_factory: pytest.TempPathFactory, span: tuple[int, int], size: int
 ):
     folder = tmp_path_factory.getbasetemp()
@@ -114,7 +114,9 @@ REPLACEMENTS: dict[str, tuple[Callable[[Path], None], Reason]] = {
 
 
 @pytest.mark.parametrize(("change", "reason"), REPLACEMENTS.values(), ids=REPLACEMENTS)
-def test_file_that_is_missing_or_not_plain_is_rejected(directory: Path, change: Callable[[Path], None], reason: Reason):
+def test_missing_or_irregular_shared_memory_file_is_rejected(
+    directory: Path, change: Callable[[Path], None], reason: Reason
+):
     regions = SharedMemory(directory)
     regions.register("all", Region("seen", 0, SIZE))
     change(directory / "seen")
@@ -125,12 +127,12 @@ def test_file_that_is_missing_or_not_plain_is_rejected(directory: Path, change: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_file_of_another_user_is_rejected(directory: Path):
+def test_shared_memory_file_of_another_user_is_rejected(directory: Path):
     os.chown(directory / "seen", 65534, 65534)
     assert reject_region(directory, "all", "seen", 0, SIZE) == Reason.REGION_FILE_INVALID
 
 
-def test_file_that_shrinks_and_grows_is_read_whole_or_rejected(regions: SharedMemory, directory: Path):
+def test_resized_shared_memory_file_is_read_completely_or_rejected(regions: SharedMemory, directory: Path):
     over = threading.Event()
 
     def shake() -> None:
@@ -153,7 +155,7 @@ def test_file_that_shrinks_and_grows_is_read_whole_or_rejected(regions: SharedMe
     assert lengths <= {0, SIZE}
 
 
-def test_key_is_the_name_of_a_file_in_the_directory(directory: Path):
+def test_shared_memory_key_with_a_path_is_rejected(directory: Path):
     keys = ["", "/", ".", "..", "../hidden", "/../hidden", "//seen", "regions/seen", "seen/", "se\0en", "x" * 256]
     keys.append(str(directory / "seen"))
     assert {key: reject_region(directory, "all", key, 0, SIZE) for key in keys} == dict.fromkeys(
@@ -161,7 +163,7 @@ def test_key_is_the_name_of_a_file_in_the_directory(directory: Path):
     )
 
 
-def test_region_has_a_short_name_and_lies_in_its_file(directory: Path):
+def test_shared_memory_region_must_lie_within_its_file(directory: Path):
     for name in ("", "x" * (MAX_NAME_BYTES + 1), "\u00e9" * 128):
         assert reject_region(directory, name, "seen", 0, SIZE) == Reason.REGION_INVALID
     for span in ((0, SIZE + 1), (1, SIZE), (SIZE, 1), (2**63, 1), (0, 2**64 - 1)):
@@ -169,7 +171,7 @@ def test_region_has_a_short_name_and_lies_in_its_file(directory: Path):
     assert reject_region(directory, "none", "seen", 0, 0) == Reason.REGION_INVALID
 
 
-def test_name_is_registered_once_until_it_is_unregistered(regions: SharedMemory):
+def test_shared_memory_region_name_can_be_registered_only_once(regions: SharedMemory):
     again = Region("seen", 0, 10)
     assert catch_reason(lambda: regions.register("all", again)) == Reason.REGION_INVALID
     regions.unregister("all")
@@ -178,7 +180,7 @@ def test_name_is_registered_once_until_it_is_unregistered(regions: SharedMemory)
 
 
 @pytest.mark.parametrize("place", ["directory", "parent"])
-def test_link_in_the_place_of_the_directory_is_not_followed(tmp_path: Path, place: str):
+def test_shared_memory_directory_replaced_by_a_link_is_not_followed(tmp_path: Path, place: str):
     directory = tmp_path / "parent" / "directory"
     directory.mkdir(parents=True)
     regions = SharedMemory(directory)
@@ -193,7 +195,7 @@ def test_link_in_the_place_of_the_directory_is_not_followed(tmp_path: Path, plac
     assert read(regions, "one", 0, 4) == b"seen"
 
 
-def test_regions_are_unregistered_one_by_one_or_together(regions: SharedMemory):
+def test_shared_memory_regions_are_unregistered_individually_or_all(regions: SharedMemory):
     assert list(regions.list_regions("")) == ["all", "part"]
     regions.unregister("part")
     regions.unregister("part")  # a second time changes nothing
@@ -204,7 +206,7 @@ def test_regions_are_unregistered_one_by_one_or_together(regions: SharedMemory):
     assert regions.list_regions("") == {}
 
 
-def test_number_of_regions_is_limited(directory: Path):
+def test_number_of_shared_memory_regions_is_limited(directory: Path):
     regions, region = SharedMemory(directory), Region("seen", 0, SIZE)
     for index in range(MAX_REGIONS):
         regions.register(f"region {index}", region)
@@ -215,13 +217,13 @@ def test_number_of_regions_is_limited(directory: Path):
     regions.register("one more", region)
 
 
-def test_no_descriptor_stays_open(regions: SharedMemory, directory: Path):
+def test_shared_memory_leaves_no_file_descriptor_open(regions: SharedMemory, directory: Path):
     read(regions, "all", 0, SIZE)
     regions.write("all", 0, memoryview(CONTENT), FIELD)
     assert [name for name in read_descriptors(os.getpid()).values() if name.startswith(f"{directory}/")] == []
 
 
-def test_everything_is_rejected_without_a_directory():
+def test_shared_memory_is_rejected_without_a_configured_directory():
     regions = SharedMemory(None)
     for ask in (
         lambda: regions.register("all", Region("seen", 0, SIZE)),
@@ -233,7 +235,7 @@ def test_everything_is_rejected_without_a_directory():
         assert catch_reason(ask) == Reason.SHARED_MEMORY_DISABLED
 
 
-def test_rejection_does_not_name_the_directory(regions: SharedMemory, directory: Path):
+def test_shared_memory_error_does_not_reveal_the_directory(regions: SharedMemory, directory: Path):
     (directory / "seen").unlink()
     with pytest.raises(InvalidRequestError) as caught:
         read(regions, "all", 0, 1)
@@ -241,7 +243,7 @@ def test_rejection_does_not_name_the_directory(regions: SharedMemory, directory:
     assert caught.value.field == FIELD
 
 
-def test_unusable_directory_raises_an_error(tmp_path: Path):
+def test_unusable_shared_memory_directory_raises_an_error(tmp_path: Path):
     gone = tmp_path / "gone"
     with pytest.raises(ConfigError, match=f"^cannot open --shared-memory-dir {gone}: No such file or directory$"):
         Runner(Config(listen=("127.0.0.1:0",), shared_memory_dir=gone))

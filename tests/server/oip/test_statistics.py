@@ -7,7 +7,7 @@ import pytest
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 
-def test_responses_and_rejections_are_counted_separately():
+def test_inference_statistics_count_successes_and_failures_separately():
     statistics = Statistics()
     with statistics.measure("reshape") as measured:
         assert measured.count_response("response") == "response"
@@ -21,7 +21,7 @@ def test_responses_and_rejections_are_counted_separately():
     assert statistics.read("static_reshape") == Count()
 
 
-def test_last_response_has_its_time():
+def test_inference_statistics_have_the_time_of_the_last_response():
     statistics, before = Statistics(), time.time_ns() // 1_000_000
     statistics.count_success("reshape", time.perf_counter_ns())
     assert before <= statistics.read("reshape").last_ms <= time.time_ns() // 1_000_000

@@ -33,28 +33,28 @@ def heavy() -> MemoryReturner:
     return memory
 
 
-def test_memory_is_returned_after_a_quiet_period(heavy: MemoryReturner):
+def test_freed_memory_is_returned_after_a_quiet_period(heavy: MemoryReturner):
     assert look_at(heavy, [QUIET_BYTES] * LOOKS) == [False] * (LOOKS - 1) + [True]
 
 
-def test_single_large_call_does_not_end_the_quiet_period(heavy: MemoryReturner):
+def test_single_large_call_does_not_delay_the_return_of_memory(heavy: MemoryReturner):
     assert look_at(heavy, [QUIET_BYTES, QUIET_BYTES, QUIET_BYTES, 10**9, QUIET_BYTES] * (LOOKS // 5))[-1]
 
 
-def test_steady_large_traffic_keeps_its_memory(heavy: MemoryReturner):
+def test_freed_memory_is_kept_during_steady_large_traffic(heavy: MemoryReturner):
     assert not any(look_at(heavy, [10**9, 10**9, QUIET_BYTES] * LOOKS))
 
 
-def test_memory_is_not_returned_at_the_beginning_of_a_flood(heavy: MemoryReturner):
+def test_freed_memory_is_not_returned_when_large_traffic_begins(heavy: MemoryReturner):
     assert not any(look_at(heavy, [0] * (LOOKS - 1) + [10**9] * LOOKS))
 
 
-def test_useless_return_is_not_repeated_soon(heavy: MemoryReturner):
+def test_memory_return_without_effect_is_not_repeated_soon(heavy: MemoryReturner):
     heavy._base -= 10**12
     assert sum(look_at(heavy, [0] * 5 * LOOKS)) == 1
 
 
-def test_process_without_growth_returns_no_memory():
+def test_process_that_has_not_grown_returns_no_memory():
     assert not any(look_at(MemoryReturner(QUIET_BYTES), [0] * 2 * LOOKS))
 
 
@@ -90,14 +90,14 @@ def fail() -> None:
     raise RuntimeError(message)
 
 
-def test_failing_task_does_not_stop_other_tasks():
+def test_failing_periodic_task_does_not_stop_other_tasks():
     duty = Duty()
     keeper = run((SWEEP_SECONDS, fail), (SWEEP_SECONDS, duty), is_idle=False)
     duty.await_count(2)
     keeper.stop()
 
 
-def test_task_runs_in_its_interval():
+def test_periodic_task_runs_at_its_interval():
     duty, often = Duty(), Duty()
     keeper = run((4 * SWEEP_SECONDS, duty), (SWEEP_SECONDS, often), is_idle=False)
     assert min(duty.await_count(3)) >= 4 * SWEEP_SECONDS
@@ -105,7 +105,7 @@ def test_task_runs_in_its_interval():
     assert len(often.times) > len(duty.times)
 
 
-def test_tasks_run_less_often_without_calls():
+def test_periodic_tasks_run_less_often_without_calls():
     duty = Duty()
     keeper = run((SWEEP_SECONDS, duty), is_idle=True)
     assert min(duty.await_count(3)) >= IDLE_SECONDS * 0.9

@@ -60,7 +60,7 @@ def log() -> Iterator[Log]:
     logger.removeHandler(log.handler)
 
 
-def test_unread_pipe_does_not_block_and_dropped_records_are_counted(log: Log):
+def test_log_queue_drops_and_counts_records_if_its_pipe_blocks(log: Log):
     for number in range(5000):
         log.put(f"{number} {'x' * 4000}", logging.DEBUG)
     log.handler.report()  # does nothing, because the queue is full
@@ -72,7 +72,7 @@ def test_unread_pipe_does_not_block_and_dropped_records_are_counted(log: Log):
     assert dropped + sum("xxx" in line for line in log.lines) == 5000
 
 
-def test_flush_waits_one_second_for_the_reader(log: Log):
+def test_log_flush_waits_at_most_one_second(log: Log):
     for _ in range(100):
         log.put("x" * 4000, logging.DEBUG)
     began = time.monotonic()
@@ -80,7 +80,7 @@ def test_flush_waits_one_second_for_the_reader(log: Log):
     assert 0.5 < time.monotonic() - began < 10
 
 
-def test_flush_returns_when_the_queue_stays_full(log: Log):
+def test_log_flush_returns_if_the_queue_stays_full(log: Log):
     for _ in range(1000):
         log.put("x" * 4000, logging.DEBUG)
     began = time.monotonic()
@@ -88,7 +88,7 @@ def test_flush_returns_when_the_queue_stays_full(log: Log):
     assert time.monotonic() - began < 10
 
 
-def test_traceback_is_written_and_long_line_is_truncated(log: Log):
+def test_log_writes_tracebacks_and_truncates_long_lines(log: Log):
     log.read()
     try:
         _ = 1 // 0
@@ -99,7 +99,7 @@ def test_traceback_is_written_and_long_line_is_truncated(log: Log):
     assert len(log.await_line("xxx")) < 70_000
 
 
-def test_full_disk_causes_neither_errors_nor_a_busy_loop():
+def test_logging_to_a_full_disk_raises_no_errors():
     handler = QueuedHandler(os.open("/dev/full", os.O_WRONLY))
     handler.handle(make_record("lost"))
     handler.flush()
@@ -109,14 +109,14 @@ def test_full_disk_causes_neither_errors_nor_a_busy_loop():
     handler.handle(make_record("lost as well"))
 
 
-def test_record_with_a_formatting_error_counts_as_dropped(log: Log):
+def test_log_record_with_a_formatting_error_counts_as_dropped(log: Log):
     log.read()
     log.put("%d", args=("no number",))
     log.handler.report()
     log.await_line("dropped=1")
 
 
-def test_suppressed_records_are_reported(log: Log):
+def test_number_of_suppressed_log_records_is_reported(log: Log):
     log.read()
     for _ in range(RECORDS_PER_SECOND + 3):
         log.put("often", code="INTERNAL")
@@ -131,7 +131,7 @@ def admit(*records: logging.LogRecord) -> list[bool]:
     return [limit(record) for record in records]
 
 
-def test_each_source_line_and_code_has_its_own_limit():
+def test_log_rate_limit_applies_per_source_line_and_status_code():
     kinds = [
         make_record("a", lineno=1),
         make_record("a", lineno=2),
@@ -142,18 +142,18 @@ def test_each_source_line_and_code_has_its_own_limit():
     assert admit(*records) == ([True] * RECORDS_PER_SECOND + [False]) * len(kinds)
 
 
-def test_different_messages_of_one_source_line_share_a_limit():
+def test_messages_of_one_source_line_share_a_log_rate_limit():
     assert sum(admit(*(make_record(f"a caller's text {number}") for number in range(100)))) == RECORDS_PER_SECOND
 
 
-def test_rate_limit_is_reset_after_a_second():
+def test_log_rate_limit_is_reset_after_one_second():
     times = iter([*[5.0] * (RECORDS_PER_SECOND + 3), 6.0])
     limit = RateFilter(lambda: next(times))
     assert sum(limit(make_record("a")) for _ in range(RECORDS_PER_SECOND + 3)) == RECORDS_PER_SECOND
     assert limit(make_record("a"))
 
 
-def test_take_suppressed_returns_each_record_once():
+def test_suppressed_log_records_are_reported_only_once():
     limit = RateFilter()
     for _ in range(RECORDS_PER_SECOND + 3):
         limit(make_record("a", code="INTERNAL"))
@@ -161,12 +161,12 @@ def test_take_suppressed_returns_each_record_once():
     assert (limit.take_suppressed(), limit.suppressed) == ({}, 3)
 
 
-def test_sampled_and_debug_records_are_not_limited():
+def test_access_log_and_debug_records_have_no_rate_limit():
     assert all(admit(*[make_record("call", sampled=0.5)] * 100))
     assert all(admit(*[make_record("a", logging.DEBUG)] * 100))
 
 
-def test_logger_with_debug_level_is_limited_only_for_warnings():
+def test_log_rate_limit_at_debug_level_applies_only_to_warnings():
     logger = logging.getLogger("test")
     logger.setLevel(logging.DEBUG)
     try:

@@ -24,25 +24,25 @@ def is_one_printable_line(line: str) -> bool:
     return len(line.splitlines()) == 1 and line.isprintable()
 
 
-def test_control_characters_are_escaped():
+def test_text_log_escapes_control_characters():
     for log_format in ("text", "json"):
         assert is_one_printable_line(format_record(log_format, EVIL))
         assert is_one_printable_line(format_record(log_format, "rejected", method=EVIL))
 
 
-def test_json_record_with_a_traceback_is_one_line():
+def test_json_log_record_with_a_traceback_is_one_line():
     line = format_record("json", "bug", broken=True)
     assert (is_one_printable_line(line), "RuntimeError" in line) == (True, True)
 
 
-def test_traceback_in_text_is_indented():
+def test_text_log_indents_tracebacks():
     record, *traceback = format_record("text", "bug", broken=True).split("\n")
     assert is_one_printable_line(record)
     assert all(line.startswith("    ") and is_one_printable_line(line) for line in traceback)
     assert "RuntimeError" in "".join(traceback)
 
 
-def test_values_follow_the_message_and_are_quoted():
+def test_text_log_quotes_values_after_the_message():
     assert format_record("text", "listening", address="a:1").endswith(" INFO listening address=a:1")
     for value in ('a code=OK "peer=b', "", "a=b", '"', "\\", "two words"):
         *_, last = shlex.split(format_record("text", "rejected", method=value, code="OK"))
@@ -50,7 +50,7 @@ def test_values_follow_the_message_and_are_quoted():
         assert (last, len(line), line[-1]) == ("code=OK", 4, f"method={value}")
 
 
-def test_json_has_the_values_as_fields():
+def test_json_log_has_values_as_fields():
     record = json.loads(format_record("json", EVIL, method=EVIL, index=1))
     assert (record["message"], record["method"], record["index"]) == (EVIL, EVIL, 1)
     assert {"time", "level", "logger", "message"} <= record.keys()
@@ -58,7 +58,7 @@ def test_json_has_the_values_as_fields():
 
 @pytest.mark.parametrize("error", [DecodeError("garbage"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "garbage")])
 @pytest.mark.parametrize(("level", "logged"), [("DEBUG", True), ("INFO", False)])
-def test_decoding_errors_are_debug_records_without_traceback(
+def test_grpc_decoding_errors_are_logged_as_debug_without_traceback(
     error: Exception, level: str, logged: bool, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(level)
@@ -70,7 +70,7 @@ def test_decoding_errors_are_debug_records_without_traceback(
     assert "secret" not in record.getMessage()
 
 
-def test_other_exceptions_stay_errors(caplog: pytest.LogCaptureFixture):
+def test_exceptions_other_than_decoding_errors_are_logged_as_errors(caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO")
     error = ValueError("a bug")
     record = logging.makeLogRecord({"levelname": "ERROR", "exc_info": (type(error), error, None)})

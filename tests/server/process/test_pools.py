@@ -23,33 +23,33 @@ def meet(pool: Pool, count: int) -> None:
         future.result(WAIT_SECONDS)
 
 
-def test_future_has_the_result_or_the_exception():
+def test_thread_pool_future_has_the_result_or_exception():
     with Pool(1, "results") as pool:
         assert pool.submit(divmod, 7, 2).result(WAIT_SECONDS) == (3, 1)
         assert isinstance(pool.submit(divmod, 7, 0).exception(WAIT_SECONDS), ZeroDivisionError)
 
 
-def test_threads_start_on_demand():
+def test_thread_pool_starts_threads_on_demand():
     with Pool(5, "lazy") as pool:
         assert count_threads("lazy") == 1
         meet(pool, 2)
         assert count_threads("lazy") <= 3
 
 
-def test_concurrent_work_uses_up_to_the_maximum_of_threads():
+def test_thread_pool_uses_at_most_its_maximum_threads():
     with Pool(5, "all") as pool:
         for _ in range(3):
             meet(pool, 5)
         assert count_threads("all") == 5
 
 
-def test_work_waits_for_a_free_thread():
+def test_thread_pool_work_waits_for_a_free_thread():
     with Pool(2, "few") as pool:
         futures = [pool.submit(pow, number, 2) for number in range(100)]
         assert [future.result(WAIT_SECONDS) for future in futures] == [number**2 for number in range(100)]
 
 
-def test_shutdown_finishes_submitted_work_and_rejects_more():
+def test_thread_pool_shutdown_finishes_submitted_work():
     pool = Pool(2, "ended")
     futures = [pool.submit(pow, number, 2) for number in range(100)]
     pool.shutdown()
@@ -59,7 +59,7 @@ def test_shutdown_finishes_submitted_work_and_rejects_more():
         pool.submit(pow, 1, 2)
 
 
-def test_cancelled_work_does_not_run():
+def test_thread_pool_does_not_run_cancelled_work():
     with Pool(1, "cancelled") as pool:
         met, done = threading.Barrier(2), list[int]()
         pool.submit(lambda: [met.wait(WAIT_SECONDS) for _ in range(2)])
@@ -70,7 +70,7 @@ def test_cancelled_work_does_not_run():
         assert done == [2]
 
 
-def test_finished_work_is_released():
+def test_thread_pool_keeps_no_reference_to_finished_work():
     class Message:
         pass
 
@@ -102,6 +102,6 @@ print(threading.active_count())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
-def test_pool_works_with_few_threads_if_no_more_can_start():
+def test_thread_pool_works_if_no_more_threads_can_start():
     outcome = subprocess.run([sys.executable, "-c", CROWDED], capture_output=True, text=True, check=True)
     assert 2 < int(outcome.stdout) < 50

@@ -23,7 +23,7 @@ def write_limits(mount: Path, name: str, limits: dict[str, str]) -> None:
         (folder / name).write_text(f"{limit}\n")
 
 
-def test_cgroup_limit_is_the_smallest_of_all_ancestors(tmp_path: Path):
+def test_cgroup_memory_limit_is_the_smallest_of_all_ancestors(tmp_path: Path):
     rows: list[tuple[str, dict[str, str], float]] = [
         ("0::/a/b\n", {"a/b": "max", "a": "max"}, math.inf),
         ("0::/a/b\n", {"a/b": "4096", "a": "max"}, 4096),
@@ -42,14 +42,14 @@ def test_cgroup_limit_is_the_smallest_of_all_ancestors(tmp_path: Path):
     assert find_cgroup_limit(tmp_path / "missing", tmp_path) == math.inf
 
 
-def test_cgroup_limit_supports_version_1(tmp_path: Path):
+def test_cgroup_version_1_memory_limit_is_supported(tmp_path: Path):
     (tmp_path / "groups").write_text("9:cpu:/x\n4:memory,hugetlb:/a\n0::/a\n")
     write_limits(tmp_path / "mount" / "memory", "memory.limit_in_bytes", {"a": "4096", "": str(2**63 - 4096)})
     write_limits(tmp_path / "mount" / "memory", "memory.max", {"": "1"})
     assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == 4096
 
 
-def test_available_memory_depends_on_the_address_space_limit():
+def test_available_memory_respects_the_address_space_limit():
     # The process sets the limit itself, because grpcio may abort code that runs between fork and exec.
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB}));"
@@ -62,7 +62,7 @@ def test_available_memory_depends_on_the_address_space_limit():
     assert find_available_memory(8) < find_available_memory(1)
 
 
-def test_connections_are_limited_by_descriptors():
+def test_default_connection_limit_depends_on_the_file_descriptor_limit():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert count_connections(10**9, 1) == soft - RESERVED_DESCRIPTORS
     assert count_connections(10**9, 4) == (soft - RESERVED_DESCRIPTORS) // 4

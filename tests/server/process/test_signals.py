@@ -18,21 +18,21 @@ def _restored() -> Iterator[None]:
     signal.signal(NUMBER, before)
 
 
-def test_caught_signal_is_a_byte_on_the_descriptor():
+def test_caught_signal_is_read_as_a_byte_from_a_descriptor():
     with catch_signals((NUMBER,)) as signals:
         for _ in range(2):
             signal.raise_signal(NUMBER)
         assert os.read(signals, 8) == bytes([NUMBER] * 2)
 
 
-def test_descriptor_is_closed_after_the_block():
+def test_catch_signals_closes_its_descriptor_on_exit():
     with catch_signals((NUMBER,)) as signals:
         os.fstat(signals)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(signals)
 
 
-def test_ignored_signal_has_no_effect():
+def test_signal_ignored_during_catch_signals_stays_ignored_afterwards():
     with catch_signals((NUMBER,)):
         ignore_signals((NUMBER,))
     signal.raise_signal(NUMBER)

@@ -81,27 +81,27 @@ def read_rejection(told: Told) -> ReshapeError:
     return rejection
 
 
-def test_replica_has_every_api_method_by_its_short_name():
+def test_ray_replica_has_every_api_method():
     names = [path.rpartition("/")[2] for path in ReshapeService(Limits()).methods.names]
     assert [name for name in names if not hasattr(ReshapeReplica, name)] == []
 
 
-async def test_replica_responds_like_the_server(replica: ReshapeReplica):
+async def test_ray_replica_returns_the_responses_of_the_server(replica: ReshapeReplica):
     told, request = Told(), build_static_request()
-    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
+    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # Ray Serve sets the attribute by name
     methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
     assert answer.SerializeToString() == methods[STATIC_RESHAPE].respond(request, lambda: False)
     assert told == Told()
 
 
-async def test_error_has_its_details(replica: ReshapeReplica):
+async def test_ray_replica_error_has_status_details(replica: ReshapeReplica):
     told = Told()
     await replica.answer(INFER_SHAPE.path, reshape_pb2.InferShapeRequest().SerializeToString(), told)
     assert told.code is grpc.StatusCode.INVALID_ARGUMENT
     read_rejection(told)
 
 
-async def test_bug_text_is_not_sent_to_the_client(replica: ReshapeReplica):
+async def test_ray_replica_does_not_send_exception_text(replica: ReshapeReplica):
     def fail(*_: object) -> bytes:
         raise RuntimeError(SECRET)
 
@@ -111,13 +111,13 @@ async def test_bug_text_is_not_sent_to_the_client(replica: ReshapeReplica):
     assert told == Told(grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
 
 
-async def test_replica_forwards_the_messages_of_a_stream(replica: ReshapeReplica):
+async def test_ray_replica_answers_the_messages_of_a_stream(replica: ReshapeReplica):
     answers = replica.StreamReshape(send(begin(), chunk(0, SIX)), grpc_context=Told())  # type: ignore[attr-defined]
     _accepted, passed = [decode_stream_response(message.raw) async for message in answers]
     assert bytes(passed.payload) == SIX
 
 
-async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
+async def test_ray_replica_rejected_stream_has_its_reason(replica: ReshapeReplica):
     for messages, reason in (
         ((begin((6,), (4, -1)),), Reason.NOT_DIVISIBLE),
         ((begin(), chunk(0, SIX[:3])), Reason.DATA_SIZE_MISMATCH),
@@ -128,13 +128,13 @@ async def test_rejected_stream_has_its_reason(replica: ReshapeReplica):
         assert read_rejection(told).reason is reason
 
 
-def test_limits_of_an_application_are_those_of_a_server():
+def test_ray_application_accepts_only_the_limits_that_take_effect():
     assert read_limits({"max_message_bytes": 4096}) == Config(max_message_bytes=4096).limits
     with pytest.raises(ValueError, match=r"Remove max_calls, workers$"):  # these flags would have no effect
         read_limits({"max_message_bytes": 4096, "workers": 2, "max_calls": 3})
 
 
-async def test_long_message_of_a_stream_does_not_block_other_calls(replica: ReshapeReplica):
+async def test_ray_replica_stream_does_not_block_other_calls(replica: ReshapeReplica):
     session = LongSession()
     replica._streams = {STREAM_RESHAPE.path: StreamMethod(STREAM_RESHAPE.path, lambda _take: session)}
     asyncio.get_running_loop().call_soon(session.others_ran.set)  # runs on the event loop, which must not be blocked
@@ -142,7 +142,7 @@ async def test_long_message_of_a_stream_does_not_block_other_calls(replica: Resh
     assert [message.raw async for message in messages] == [b"done"]
 
 
-def test_registered_methods_answer_only_through_a_proxy():
+def test_ray_methods_answer_only_through_a_ray_serve_proxy():
     server = grpc.server(ThreadPoolExecutor(1))
     add_reshape_service(None, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"

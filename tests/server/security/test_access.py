@@ -55,11 +55,11 @@ def ask(
     return info.identity
 
 
-def test_access_has_no_gates_without_requirements(files: dict[str, Path]):
+def test_server_without_authentication_settings_has_no_access_checks(files: dict[str, Path]):
     assert open_access(files).gates == open_access(files, "tls_certificate", "tls_key").gates == ()
 
 
-def test_token_determines_the_identity_of_a_call(files: dict[str, Path]):
+def test_bearer_token_determines_the_identity_of_a_call(files: dict[str, Path]):
     access = open_access(files, "token_file")
     assert ask(access, TOKEN) == "token:ci"
     assert ask(access) == ask(access, TOKEN[1:]) == ask(access, tls=WEB) == Reason.UNAUTHENTICATED
@@ -71,31 +71,31 @@ def test_first_certificate_name_is_the_identity_of_a_call(files: dict[str, Path]
     assert ask(access) == ""  # TLS has verified a certificate without names
 
 
-def test_one_certificate_identity_must_be_allowed(files: dict[str, Path]):
+def test_call_requires_an_allowed_identity_in_its_certificate(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, allow_identity=("dns:web.example.org", "uri:spiffe://example.org/batch"))
     assert ask(access, tls=WEB) == "uri:spiffe://example.org/web"
     assert ask(access, tls=OTHER) == ask(access) == Reason.PERMISSION_DENIED
 
 
-def test_access_requires_both_token_and_certificate(files: dict[str, Path]):
+def test_call_requires_token_and_certificate_if_both_are_configured(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, "token_file", allow_identity=("dns:web.example.org",))
     assert ask(access, TOKEN, WEB) == "token:ci"
     assert ask(access, TOKEN, OTHER) == Reason.PERMISSION_DENIED
     assert ask(access, None, WEB) == Reason.UNAUTHENTICATED
 
 
-def test_permissions_of_all_identities_are_combined(files: dict[str, Path]):
+def test_call_has_the_permissions_of_token_and_certificate(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, "token_file", "authorization_file")
     assert ask(access, TOKEN, OTHER, INFER) == ask(access, TOKEN, WEB, RESHAPE) == "token:ci"
     assert ask(access, TOKEN, OTHER, RESHAPE) == ask(access, TOKEN, None, RESHAPE) == Reason.PERMISSION_DENIED
 
 
-def test_unverified_certificate_is_rejected(files: dict[str, Path]):
+def test_unverified_client_certificate_grants_no_permission(files: dict[str, Path]):
     access = open_access(files, "tls_certificate", "tls_key", "token_file", "authorization_file")
     assert ask(access, TOKEN, WEB, RESHAPE) == Reason.PERMISSION_DENIED
 
 
-def test_look_reloads_changed_files(files: dict[str, Path]):
+def test_changed_token_file_is_reloaded(files: dict[str, Path]):
     access = open_access(files, "token_file")
     files["token_file"].write_text(f"web:{TOKEN}")
     assert ask(access, TOKEN) == "token:ci"
@@ -104,12 +104,12 @@ def test_look_reloads_changed_files(files: dict[str, Path]):
 
 
 @pytest.mark.parametrize("name", ["token_file", "authorization_file", "tls_client_ca"])
-def test_invalid_file_raises_config_error(name: str, files: dict[str, Path]):
+def test_invalid_authentication_file_raises_config_error(name: str, files: dict[str, Path]):
     files[name].write_text("nothing")
     with pytest.raises(ConfigError, match=str(files[name])):
         open_access(files, *MUTUAL, "token_file", "authorization_file")
 
 
-def test_malformed_identity_raises_config_error(files: dict[str, Path]):
+def test_malformed_allowed_identity_raises_config_error(files: dict[str, Path]):
     with pytest.raises(ConfigError, match="is not a valid identity"):
         open_access(files, *MUTUAL, allow_identity=("web",))

@@ -44,13 +44,15 @@ DAMAGES: dict[str, tuple[Callable[[Issued], object], str]] = {
 
 
 @pytest.mark.parametrize(("damage", "cause"), DAMAGES.values(), ids=DAMAGES)
-def test_unusable_files_are_rejected_with_the_cause(damage: Callable[[Issued], object], cause: str, issued: Issued):
+def test_unusable_certificate_files_are_rejected_with_the_cause(
+    damage: Callable[[Issued], object], cause: str, issued: Issued
+):
     damage(issued)
     with pytest.raises(ConfigError, match=cause):
         read(issued)
 
 
-def test_key_of_a_curve_that_grpc_lacks_is_rejected(tmp_path: Path):
+def test_private_key_of_an_unsupported_curve_is_rejected(tmp_path: Path):
     authority = trustme.CA()
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())

@@ -63,18 +63,18 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-def test_pattern_matches_its_identities_and_no_others():
+def test_identity_pattern_matches_only_its_identities():
     assert [row for row in MATCHES if not IdentityPattern(row[0]).matches(row[1])] == []
     assert [row for row in OTHERS if IdentityPattern(row[0]).matches(row[1])] == []
 
 
-def test_malformed_pattern_error_shows_the_valid_form():
+def test_malformed_identity_pattern_error_shows_the_valid_form():
     for text in MALFORMED:
         with pytest.raises(ConfigError, match="is not a valid identity: write uri:"):
             pytest.fail(f"{text!r} is {IdentityPattern(text)}")
 
 
-def test_certificate_proves_its_alternative_names():
+def test_certificate_identities_are_its_subject_alternative_names():
     tls = {
         "x509_common_name": [b"admin"],
         "x509_subject": [b"CN=admin"],
@@ -88,11 +88,11 @@ def test_certificate_proves_its_alternative_names():
     assert read_identities(tls) == ["uri:spiffe://example.org/web", "dns:web.example.org", "email:Web@example.org"]
 
 
-def test_connection_without_a_certificate_proves_nothing():
+def test_connection_without_a_certificate_has_no_identities():
     assert read_identities({"transport_security_type": [b"ssl"]}) == []
 
 
-def test_host_names_are_folded_to_lower_case():
+def test_host_names_in_identities_are_converted_to_lower_case():
     folded = {"dns:A.B": "dns:a.b", "email:A@B": "email:A@b", "uri:A://B/C": "uri:A://B/C", "token:A": "token:A"}
     assert {identity: fold_identity(identity) for identity in folded} == folded
 
@@ -103,7 +103,7 @@ HOST, MAIL, PAGE = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier
 MANY = [HOST(f"{number}.a.org") for number in range(100)]
 
 
-def test_certificate_with_a_nul_in_a_name_proves_nothing(tmp_path: Path):
+def test_certificate_with_a_nul_in_a_name_has_no_identities(tmp_path: Path):
     address = x509.IPAddress(ipaddress.ip_address("10.0.0.0"))
     rows: list[tuple[list[x509.GeneralName], bool]] = [
         ([HOST("a.org"), MAIL("a@a.org"), PAGE("https://a.org"), address], True),
@@ -118,7 +118,7 @@ def test_certificate_with_a_nul_in_a_name_proves_nothing(tmp_path: Path):
         assert read_identities(tls) == (["dns:a.org"] if proves else []), names
 
 
-def test_truncated_names_of_a_certificate_prove_nothing():
+def test_certificate_with_truncated_alternative_names_has_no_identities():
     begin = b"\x06\x03\x55\x1d\x11\x04"
     for rest in (b"", b"\x04", b"\x04\x30", b"\x04\x30\x02\x82"):
         pem = ssl.DER_cert_to_PEM_cert(begin + rest).encode()

@@ -27,7 +27,7 @@ def read(path: Path, text: str) -> Permissions:
     return Permissions(path, METHODS)
 
 
-def test_permissions_of_all_identities_are_combined(tmp_path: Path):
+def test_permissions_file_combines_the_methods_of_all_identities(tmp_path: Path):
     permissions = read(tmp_path / "file", FILE)
     permitted: dict[tuple[str, ...], set[str]] = {
         ("token:batch",): {RESHAPE, INFER, MODEL},
@@ -43,7 +43,7 @@ def test_permissions_of_all_identities_are_combined(tmp_path: Path):
         assert {method for method in METHODS if permissions.permit(identities, method)} == methods, identities
 
 
-def test_malformed_file_error_has_the_file_name(tmp_path: Path):
+def test_malformed_permissions_file_error_has_the_file_name(tmp_path: Path):
     file = tmp_path / "file"
     for text, cause in (
         ("", r"must have one table, \[callers\]"),
@@ -66,7 +66,7 @@ def test_malformed_file_error_has_the_file_name(tmp_path: Path):
         assert str(file) in str(caught.value)
 
 
-def test_example_of_the_page_is_taken_by_a_server(tmp_path: Path):
+def test_documented_permissions_file_example_is_accepted(tmp_path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))
     page = ROOT / "docs" / "deployment" / "authentication.md"

@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_unchanged_files_are_read_once(path: Path):
+def test_unchanged_files_are_not_reloaded(path: Path):
     counted = Counted(path)
     reloaded = Reloaded("files", [path], counted.load)
     for _ in range(3):
@@ -42,7 +42,7 @@ def test_unchanged_files_are_read_once(path: Path):
     assert (reloaded.value, counted.count) == ([b"one"], 1)
 
 
-def test_written_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixture):
+def test_modified_file_is_reloaded(path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.write_bytes(b"another")
@@ -51,7 +51,7 @@ def test_written_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixture
     assert [record.message for record in caplog.records] == ["reloaded"]
 
 
-def test_file_with_kept_size_and_time_is_read_again(path: Path):
+def test_modified_file_of_equal_size_and_time_is_reloaded(path: Path):
     reloaded, found = Reloaded("files", [path], Counted(path).load), path.stat()
     times = (found.st_atime_ns, found.st_mtime_ns)
     other = path.with_name("other")
@@ -69,7 +69,7 @@ def test_file_with_kept_size_and_time_is_read_again(path: Path):
     assert reloaded.value == [b"six"]
 
 
-def test_pipe_is_not_read_as_a_file(path: Path):
+def test_reload_ignores_a_pipe_in_place_of_the_file(path: Path):
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.unlink()
     os.mkfifo(path)
@@ -79,7 +79,7 @@ def test_pipe_is_not_read_as_a_file(path: Path):
         Counted(path).load()
 
 
-def test_symbolic_link_with_a_new_target_is_followed(tmp_path: Path):
+def test_symbolic_link_with_a_new_target_is_reloaded(tmp_path: Path):
     # Kubernetes mounts secrets as cert.pem -> ..data/cert.pem and ..data -> ..2026_1, and replaces only the second
     # link.
     for version in ("1", "2"):
@@ -96,7 +96,7 @@ def test_symbolic_link_with_a_new_target_is_followed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"junk"), Path.unlink], ids=["junk", "gone"])
-def test_unusable_file_changes_nothing_and_is_logged_once(
+def test_unusable_reloaded_file_keeps_the_old_value(
     damage: Callable[[Path], object], path: Path, caplog: pytest.LogCaptureFixture
 ):
     reloaded = Reloaded("files", [path], Counted(path).load)
@@ -110,7 +110,7 @@ def test_unusable_file_changes_nothing_and_is_logged_once(
     assert reloaded.value == [b"again"]
 
 
-def test_files_that_change_during_reading_are_read_next_time(tmp_path: Path):
+def test_files_that_change_during_a_reload_are_reloaded_next_time(tmp_path: Path):
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         path.write_text("1")

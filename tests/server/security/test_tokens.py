@@ -29,24 +29,24 @@ def find(tokens: Tokens, *values: str | bytes) -> str:
     return tokens.find_identity(values)
 
 
-def test_token_has_the_identity_of_its_line(path: Path):
+def test_bearer_token_has_the_identity_of_its_file_line(path: Path):
     tokens = read(path, "# those of the cluster", "", f"web:{OLD}", f"  ci:{OTHER}  ")
     assert find(tokens, f"Bearer {OLD}") == "token:web"
     assert find(tokens, f"bearer {OTHER}") == "token:ci"
 
 
-def test_token_matches_its_hash(path: Path):
+def test_bearer_token_matches_its_hash_in_the_file(path: Path):
     tokens = read(path, f"web:sha256:{hash_token(OLD)}", f"ci:sha256:{hash_token(OTHER).upper()}")
     assert (find(tokens, f"Bearer {OLD}"), find(tokens, f"Bearer {OTHER}")) == ("token:web", "token:ci")
     assert find(tokens, f"Bearer sha256:{hash_token(OLD)}") == find(tokens, f"Bearer {hash_token(OLD)}") == ""
 
 
-def test_name_may_have_several_tokens(path: Path):
+def test_identity_may_have_several_tokens(path: Path):
     tokens = read(path, f"web:{OLD}", f"web:{NEW}")
     assert find(tokens, f"Bearer {OLD}") == find(tokens, f"Bearer {NEW}") == "token:web"
 
 
-def test_other_headers_have_no_identity(path: Path):
+def test_invalid_authorization_headers_give_no_identity(path: Path):
     tokens = read(path, f"web:{OLD}")
     rows: list[tuple[str | bytes, ...]] = [
         (),
@@ -68,7 +68,7 @@ def test_other_headers_have_no_identity(path: Path):
     assert [values for values in rows if find(tokens, *values) != ""] == []
 
 
-def test_malformed_line_error_has_its_number_but_not_its_text(path: Path):
+def test_malformed_token_line_error_hides_the_line_text(path: Path):
     for line in (
         OLD,
         f":{OLD}",
@@ -91,18 +91,18 @@ def test_malformed_line_error_has_its_number_but_not_its_text(path: Path):
         assert hash_token(OLD)[1:20] not in str(caught.value)
 
 
-def test_number_of_tokens_is_limited(path: Path):
+def test_number_of_tokens_in_a_file_is_limited(path: Path):
     for lines in ((), ("# none",), tuple(f"web:{number:040}" for number in range(MAX_TOKENS + 1))):
         with pytest.raises(ConfigError, match=f"must have 1 to {MAX_TOKENS}"):
             read(path, *lines)
 
 
-def test_token_with_two_names_is_rejected(path: Path):
+def test_token_assigned_to_two_identities_is_rejected(path: Path):
     with pytest.raises(ConfigError, match="the same token twice"):
         read(path, f"web:{OLD}", f"ci:sha256:{hash_token(OLD)}")
 
 
-def test_unreadable_file_is_rejected(path: Path):
+def test_unreadable_token_file_is_rejected(path: Path):
     with pytest.raises(ConfigError, match=str(path)):
         Tokens(path)
     path.write_bytes(b"\xff\xfe")
@@ -110,7 +110,7 @@ def test_unreadable_file_is_rejected(path: Path):
         Tokens(path)
 
 
-def test_every_call_compares_all_tokens(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_each_call_compares_its_token_with_all_tokens(path: Path, monkeypatch: pytest.MonkeyPatch):
     compared = []
 
     def compare(one: bytes, other: bytes) -> bool:

@@ -21,24 +21,24 @@ def view(dims: list[int], strides: list[int] | None = None, payload: bytes = SIX
     return TensorView(DataType.U8, dims, strides, memoryview(payload))
 
 
-def test_dense_tensor_keeps_its_payload():
+def test_reshape_of_a_dense_tensor_does_not_copy_its_payload():
     data = view([2, 3])
     output = reshape(data, (1, 6, 1), LIMITS)
     assert output.payload is data.payload
     assert output.dims == (1, 6, 1)
 
 
-def test_empty_tensor_takes_dims_that_numpy_would_not():
+def test_empty_tensor_may_have_dims_too_large_for_numpy():
     assert reshape(view([0], payload=b""), (2**62, 4, 0), LIMITS).dims == (2**62, 4, 0)
 
 
-def test_payload_with_a_wrong_size_is_rejected():
+def test_tensor_payload_of_wrong_size_is_rejected():
     with pytest.raises(InvalidRequestError) as caught:
         reshape(view([7]), (7,), LIMITS)
     assert caught.value.reason == Reason.DATA_SIZE_MISMATCH
 
 
-def test_output_is_limited_before_it_is_made():
+def test_output_above_the_size_limit_is_rejected():
     broadcast = view([6, 2], [1, 0])
     assert reshape(broadcast, (12,), Limits(max_output_bytes=12)).payload.nbytes == 12
     with pytest.raises(LimitError) as caught:
@@ -61,7 +61,7 @@ print(*sorted({"numpy", "ml_dtypes"} & sys.modules.keys()))
 """
 
 
-def test_server_starts_without_numpy():
+def test_server_backend_does_not_import_numpy_at_start():
     assert run(STARTED) == "\n"
 
 
@@ -79,6 +79,6 @@ for _ in range(2):
 """
 
 
-def test_strided_requests_are_for_a_thread_until_numpy_is_imported():
+def test_strided_requests_run_on_a_thread_until_numpy_is_imported():
     dense, transposed = (build_request((2, 3), bytes(24), strides=strides) for strides in ((), (1, 2)))
     assert run(LIGHT, dense.hex(), transposed.hex()) == "True False\nTrue True\n"

@@ -38,18 +38,18 @@ def asked() -> Asked:
     return Asked()
 
 
-def test_light_query_has_the_same_result_as_on_a_thread(asked: Asked):
+def test_query_result_is_equal_on_the_receiving_and_worker_threads(asked: Asked):
     assert asked.queries.respond_light(b"plain") == Asked().queries.respond(b"plain")
 
 
-def test_repeated_query_is_not_decoded(asked: Asked):
+def test_repeated_query_is_answered_without_decoding(asked: Asked):
     for ask in (asked.queries.respond_light, asked.queries.respond):
         assert ask(b"plain") == ask(b"plain")
     assert asked.read == [b"plain"]
     assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
 
 
-def test_ten_thousand_results_are_cached():
+def test_ten_thousand_query_results_are_cached():
     service = ReshapeService(DEFAULT_LIMITS)
     queries = EncodedQueries(service, lambda _: read_query(QUERIES[b"plain"]).request, lambda _: bytes(40))
     for _ in range(2):
@@ -58,20 +58,20 @@ def test_ten_thousand_results_are_cached():
     assert (service.lookups.misses, service.lookups.hits) == (10_000, 10_000)
 
 
-def test_error_is_not_cached(asked: Asked):
+def test_query_error_is_not_cached(asked: Asked):
     for ask in (asked.queries.respond_light, asked.queries.respond_light, asked.queries.respond):
         with pytest.raises(ValueError, match="divisible"):
             ask(b"rejected")
     assert asked.read == [b"rejected"] * 3
 
 
-def test_query_with_a_search_is_left_to_a_thread(asked: Asked):
+def test_query_that_needs_a_search_runs_on_a_thread(asked: Asked):
     assert asked.queries.respond_light(b"searched") is None
     result = asked.queries.respond(b"searched")
     assert asked.queries.respond_light(b"searched") == result
 
 
-def test_long_query_is_left_to_a_thread_undecoded(asked: Asked):
+def test_long_query_is_passed_to_a_thread_undecoded(asked: Asked):
     assert asked.queries.respond_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
     assert asked.read == []
 

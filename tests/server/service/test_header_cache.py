@@ -37,7 +37,7 @@ def execute(service: ReshapeService, operation: Operation, request: bytes) -> ob
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_cut_and_changed_requests_are_not_taken_for_a_known_one(operation: Operation):
+def test_header_cache_misses_for_truncated_or_changed_requests(operation: Operation):
     used, request = ReshapeService(Limits()), build_request(operation)
     variants = [request[:size] for size in range(len(request))]
     variants += [request[:at] + bytes([request[at] ^ 0xFF]) + request[at + 1 :] for at in range(len(request))]
@@ -46,7 +46,7 @@ def test_cut_and_changed_requests_are_not_taken_for_a_known_one(operation: Opera
         assert execute(used, operation, variant) == execute(ReshapeService(Limits()), operation, variant)
 
 
-def test_operations_have_separate_caches():
+def test_operations_have_separate_header_caches():
     service = ReshapeService(Limits())
     i64 = reshape_pb2.ReshapeRequest.FromString(build_request(RESHAPE))
     i64.shape.CopyFrom(tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=[1], data=b"\xff" * 8))
@@ -55,7 +55,7 @@ def test_operations_have_separate_caches():
     assert execute(service, DYNAMIC_RESHAPE, raw) == execute(ReshapeService(Limits()), DYNAMIC_RESHAPE, raw)
 
 
-def test_request_with_strides_is_always_read():
+def test_header_cache_is_correct_for_requests_with_strides():
     for dims, strides, payload, want in (
         ([6], [1], bytes(range(24)), bytes(range(24))),
         ([6], [0], b"abcd", b"abcd" * 6),
@@ -68,7 +68,7 @@ def test_request_with_strides_is_always_read():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_light_answer_is_the_same_or_none(operation: Operation):
+def test_small_request_has_equal_results_on_receiving_and_worker_threads(operation: Operation):
     for size in (0, 4, LIGHT_BYTES // 2, 2 * LIGHT_BYTES):
         service, request = ReshapeService(Limits()), build_request(operation, size)
         light = service.execute_light(operation, request)
@@ -77,7 +77,7 @@ def test_light_answer_is_the_same_or_none(operation: Operation):
     assert ReshapeService(Limits()).execute_light(STATIC_RESHAPE, broadcast) is None
 
 
-def test_header_is_found_by_its_bytes_and_the_length():
+def test_header_cache_key_is_header_bytes_and_message_length():
     headers = HeaderCache()
     headers.add(b"headdata", 4, b"answer")
     found = headers.find_at(b"headDATA", 4)
@@ -88,7 +88,7 @@ def test_header_is_found_by_its_bytes_and_the_length():
         assert (headers.find_at(request, 4), headers.find(request)) == (None, None), request
 
 
-def test_large_header_is_not_cached():
+def test_header_cache_skips_large_headers():
     most = MAX_CACHED_HEADER_BYTES - len(b"answer")
     for start, kept in ((most, True), (most + 1, False)):
         headers, request = HeaderCache(), bytes(start + 8)
@@ -96,7 +96,7 @@ def test_large_header_is_not_cached():
         assert (headers.find_at(request, start) is not None) == kept
 
 
-def test_cached_headers_take_limited_memory():
+def test_header_cache_memory_is_limited():
     headers = HeaderCache()
 
     def flood(size: int) -> None:
@@ -109,7 +109,7 @@ def test_cached_headers_take_limited_memory():
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 @pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
-def test_dense_request_is_copied_once(operation: Operation, known: bool):
+def test_dense_reshape_request_is_copied_once(operation: Operation, known: bool):
     service = ReshapeService(Limits(max_output_bytes=32 * MIB))
     request = build_request(operation, 16 * MIB)
     service.execute(operation, request if known else build_request(operation, 8))

@@ -72,7 +72,7 @@ def build_batch(queries: list[ShapeQuery]) -> bytes:
     return join_items([encode_batch_item(read_query(query)) for query in queries])
 
 
-def test_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
+def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
         service.infer_batch(build_batch([PLAIN] * 9), lambda: next(polls))
@@ -88,7 +88,7 @@ def test_large_batch_is_left_to_a_worker_thread(service: ReshapeService, queries
     assert service.infer_batch_light(build_batch(queries)) is None
 
 
-def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService):
+def test_message_of_a_disconnected_client_is_not_parsed(service: ReshapeService):
     for answer in (service.queries.respond, service.infer_batch):
         with pytest.raises(LimitError) as rejection:
             answer(NO_BATCH, lambda: True)
@@ -98,7 +98,7 @@ def test_message_is_not_read_when_its_client_disconnects(service: ReshapeService
         assert malformed.value.reason == Reason.MESSAGE_MALFORMED
 
 
-def test_batches_take_turns_after_each_item(shared: ReshapeService, lock: RecordedLock):
+def test_concurrent_batches_are_processed_item_by_item_in_turn(shared: ReshapeService, lock: RecordedLock):
     def ask() -> None:
         shared.infer_batch(build_batch([PLAIN] * 4), lambda: False)
 
@@ -131,7 +131,7 @@ def find_a_bug(*_: object) -> ShapeAnswer:
 
 
 @pytest.mark.parametrize("bug", [find_what_cannot_be_sent, find_a_bug], ids=lambda bug: bug.__name__)
-def test_bug_in_a_batch_fails_items_and_is_logged_once(
+def test_exception_in_a_batch_is_logged_only_once(
     service: ReshapeService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -16,7 +16,7 @@ ITEMS = 8
 
 @examples(120)
 @given(st.integers(0, 2**32))
-def test_query_results_match_the_local_rules(seed: int):
+def test_server_query_results_match_local_inference(seed: int):
     random = Random(seed)
     wide = Wide(random)
     items = [

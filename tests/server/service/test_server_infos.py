@@ -12,14 +12,14 @@ from tensor_reshape.wire.servers import decode_server_info
 METHOD = build_info_method(describe_server(Config(), CORE))
 
 
-def test_server_info_describes_the_server():
+def test_server_info_method_returns_the_info_of_the_server():
     answer = METHOD.respond_light(b"")
     assert answer is not None
     assert decode_server_info(answer) == describe_server(Config(), CORE)
     assert METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field of a newer client
 
 
-def test_malformed_or_long_request_is_rejected():
+def test_malformed_or_oversized_server_info_request_is_rejected():
     for request in (b"\xff", b"\x0a\x02x"):
         with pytest.raises(ReshapeError):
             METHOD.respond_light(request)

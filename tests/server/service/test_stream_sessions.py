@@ -85,7 +85,7 @@ def read_chunks(answers: list[bytes]) -> bytes:
     return joined
 
 
-def test_dense_chunk_is_forwarded_unchanged(session: Session):
+def test_stream_forwards_dense_chunks_unchanged(session: Session):
     assert list(map(read_accept, session.send(begin((6,), (2, -1))))) == [(2, 3)]
     for message in (chunk(0, SIX[:2]), chunk(2, SIX[2:])):
         (answer,) = session.send(message)
@@ -93,12 +93,12 @@ def test_dense_chunk_is_forwarded_unchanged(session: Session):
     assert sum(session.held) == 0
 
 
-def test_chunk_in_another_encoding_is_answered_in_the_plain_one(session: Session):
+def test_stream_reencodes_chunks_with_an_unusual_encoding(session: Session):
     session.send(begin())
     assert session.send(b"\x20\x00\x7a\x06" + SIX) == [chunk(0, SIX)]
 
 
-def test_tensors_follow_each_other(session: Session):
+def test_stream_session_accepts_several_tensors(session: Session):
     for dims in ((6,), (2, 3), (0,), (6, 1)):
         payload = SIX[: int(np.prod(dims))]
         accept, *chunks = session.send(begin(dims, (-1,)), *([chunk(0, payload)] if payload else []))
@@ -109,7 +109,7 @@ def test_tensors_follow_each_other(session: Session):
     session.session.finish()
 
 
-def test_empty_tensor_has_no_chunks(session: Session):
+def test_stream_of_an_empty_tensor_has_no_chunks(session: Session):
     for dims, target in (((0,), (2**62, 4, 0)), ((2, 0), (0,)), ((0, 2**62), (0,))):
         (accept,) = session.send(begin(dims, target))
         assert read_accept(accept) == target
@@ -120,7 +120,7 @@ def test_empty_tensor_has_no_chunks(session: Session):
 ADMITTED, OVERLAPPING = ((3, 5), (5, 3)), ((3, 4), (3, 2))
 
 
-def test_overlaps_are_searched_when_the_bytes_have_arrived(session: Session):
+def test_stream_checks_strides_overlap_after_all_bytes_arrived(session: Session):
     forbidden = AssertionError("the header costs more than its bytes")
     for dims, strides in (ADMITTED, OVERLAPPING):
         with patch.object(layouts, "_mark_places", side_effect=forbidden):
@@ -132,12 +132,12 @@ def test_overlaps_are_searched_when_the_bytes_have_arrived(session: Session):
     assert session.reject(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
 
 
-def test_header_with_64_odd_strides_takes_few_calls(session: Session):
+def test_stream_header_with_64_strides_is_checked_quickly(session: Session):
     header = begin((2,) * 11 + (1,) * 53, (-1,), (*(331 + index for index in range(11)), *range(53)))
     assert count_calls(lambda: session.send(header)) < 1000
 
 
-def test_empty_tensor_with_strides_has_no_chunks(session: Session):
+def test_stream_of_an_empty_strided_tensor_has_no_chunks(session: Session):
     session.send(begin((0, 3), (0,), (3, 1)))
     assert session.reject(chunk(0, b"a")).reason == Reason.CHUNK_UNEXPECTED
     session.session.finish()
@@ -146,7 +146,7 @@ def test_empty_tensor_with_strides_has_no_chunks(session: Session):
 
 
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=8), st.booleans())
-def test_payload_survives_in_chunks_of_any_size(sizes: list[int], strided: bool):
+def test_stream_payload_survives_in_chunks_of_any_size(sizes: list[int], strided: bool):
     session, size = Session(Limits(max_output_bytes=2 * 8 * 700)), sum(sizes)
     payload = np.arange(size, dtype=np.uint8).tobytes()
     cuts = np.cumsum([0, *sizes])
@@ -159,14 +159,14 @@ def test_payload_survives_in_chunks_of_any_size(sizes: list[int], strided: bool)
     session.session.finish()
 
 
-def test_strided_tensor_is_collected_until_it_is_complete(session: Session):
+def test_stream_collects_a_strided_tensor_until_it_is_complete(session: Session):
     assert len(session.send(STRIDED, chunk(0, SIX[:4]))) == 1
     assert bytes(session.session.collected or b"") == SIX[:4]
     assert read_chunks(session.send(chunk(4, SIX[4:]))) == GATHERED
     assert session.session.collected is None
 
 
-def test_gathered_tensor_leaves_in_chunks_of_the_default_size():
+def test_stream_returns_a_strided_tensor_in_default_size_chunks():
     session = Session(Limits(max_output_bytes=2**23))
     size = 2 * DEFAULT_CHUNK_BYTES + 2
     answers = session.send(begin((size,), (-1,), (0,)), chunk(0, b"a"))[1:]
@@ -174,13 +174,13 @@ def test_gathered_tensor_leaves_in_chunks_of_the_default_size():
     assert read_chunks(answers) == b"a" * size
 
 
-def test_strided_tensor_holds_memory_until_the_next_one(session: Session):
+def test_stream_holds_memory_of_a_strided_tensor_until_the_next(session: Session):
     session.send(begin((3, 2), (6,), (4, 1)), chunk(0, bytes(10)))
     session.send(begin())
     assert (session.held[0] >= 10 + 2 * 6, session.held[-1]) == (True, 0)
 
 
-def test_strided_tensor_is_rejected_without_memory_capacity():
+def test_stream_rejects_a_strided_tensor_if_no_memory_is_free():
     def reject(size: int) -> None:
         raise LimitError.of(Reason.SERVER_BUSY, "no", size=size)
 
@@ -238,13 +238,13 @@ REJECTIONS: dict[str, tuple[list[bytes], Reason, str]] = {
 
 
 @pytest.mark.parametrize(("messages", "reason", "field"), REJECTIONS.values(), ids=REJECTIONS)
-def test_invalid_message_is_rejected(session: Session, messages: list[bytes], reason: Reason, field: str):
+def test_stream_session_rejects_invalid_messages(session: Session, messages: list[bytes], reason: Reason, field: str):
     error = session.reject(*messages)
     assert (error.reason, error.field) == (reason, field)
     assert isinstance(error, LimitError if reason is Reason.TENSOR_TOO_LARGE else InvalidRequestError)
 
 
-def test_stream_end_within_a_tensor_is_rejected():
+def test_stream_that_ends_within_a_tensor_is_rejected():
     for messages in ([begin()], BEGUN, [STRIDED, chunk(0, SIX[:5])]):
         session = Session()
         session.send(*messages)
@@ -253,6 +253,6 @@ def test_stream_end_within_a_tensor_is_rejected():
         assert (caught.value.reason, caught.value.metadata["want"]) == (Reason.DATA_SIZE_MISMATCH, "6")
 
 
-def test_tensor_of_exactly_the_limit_is_accepted():
+def test_stream_accepts_a_tensor_of_exactly_the_size_limit():
     for strides, limit in (((), 2**20), ((1,), 4096)):
         assert read_accept(Session().send(begin((limit,), (-1,), strides))[0]) == (limit,)

@@ -23,7 +23,7 @@ class Sample:
 SETTINGS = {setting.name: setting for setting in list_settings(Sample)}
 
 
-def test_settings_have_the_order_types_and_defaults_of_the_fields():
+def test_declared_settings_match_the_config_fields():
     assert {name: (setting.type, setting.is_repeatable) for name, setting in SETTINGS.items()} == {
         "max_items": (int, False),
         "stall_timeout_seconds": (float, False),
@@ -36,12 +36,12 @@ def test_settings_have_the_order_types_and_defaults_of_the_fields():
     assert {name: setting.default for name, setting in SETTINGS.items()} == vars(Sample())
 
 
-def test_flag_and_variable_are_derived_from_the_field_name():
+def test_setting_flag_and_variable_are_derived_from_the_field_name():
     setting = SETTINGS["max_items"]
     assert (setting.flag, setting.variable) == ("--max-items", "TENSOR_RESHAPE_MAX_ITEMS")
 
 
-def test_settings_accept_their_bounds_and_nothing_beyond():
+def test_settings_accept_only_values_within_their_bounds():
     accepted: dict[str, list[Any]] = {
         "max_items": [1, 9],
         "stall_timeout_seconds": [0.5, inf],
@@ -58,7 +58,7 @@ def test_settings_accept_their_bounds_and_nothing_beyond():
     assert [one for name, values in rejected.items() for one in values if SETTINGS[name].admits(one)] == []
 
 
-def test_bounds_are_described_in_words():
+def test_setting_bounds_are_described_in_words():
     bounds = {
         "max_items": "1 to 9",
         "stall_timeout_seconds": "at least 0.5",

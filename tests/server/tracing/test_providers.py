@@ -14,7 +14,7 @@ def run(program: str, **variables: str) -> str:
     return outcome.stdout + outcome.stderr
 
 
-def test_tracing_starts_with_the_default_name_or_the_given_one():
+def test_tracing_service_name_has_a_default_and_can_be_set():
     program = (
         START
         + """
@@ -25,13 +25,13 @@ print(build_resource().attributes['service.name'], build_resource().attributes['
     assert run(program, OTEL_SERVICE_NAME="mine").split() == ["mine", "0.1.0"]
 
 
-def test_tracing_is_rejected_in_an_instrumented_process():
+def test_tracing_is_rejected_in_a_process_instrumented_by_opentelemetry():
     instrument = "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider; "
     instrument += "trace.set_tracer_provider(TracerProvider()); "
     assert "Use only one of them" in run(instrument + START).splitlines()[-1]
 
 
-def test_invalid_variable_raises_config_error():
+def test_invalid_opentelemetry_variable_raises_config_error():
     assert f"{REJECTION}: " in run(START, OTEL_BSP_MAX_QUEUE_SIZE="0").splitlines()[-1]
     start = (
         "from tensor_reshape.server.watchers import start_tracing; start_tracing()"  # an import reads the next variable
@@ -39,7 +39,7 @@ def test_invalid_variable_raises_config_error():
     assert f"{REJECTION}: OTEL" in run(start, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many").splitlines()[-1]
 
 
-def test_malformed_header_is_rejected_without_quoting_it():
+def test_malformed_opentelemetry_header_error_hides_the_header():
     complaint = run(START, OTEL_EXPORTER_OTLP_HEADERS="Authorization: Bearer secret")
     assert "not NAME=VALUE" in complaint
     assert "secret" not in complaint

@@ -51,7 +51,7 @@ def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
     return record
 
 
-def test_running_call_has_no_span(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_running_call_produces_no_span_before_its_end(observer: SpanObserver, exporter: InMemorySpanExporter):
     for state in set(State) - {State.DONE}:
         record = build_record(None)
         record.state = state
@@ -59,7 +59,7 @@ def test_running_call_has_no_span(observer: SpanObserver, exporter: InMemorySpan
         assert exporter.get_finished_spans() == (), state
 
 
-def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_call_span_has_the_times_and_method_of_the_call(observer: SpanObserver, exporter: InMemorySpanExporter):
     observer.observe(build_record(CallResult("OK")), Event.OVER)
     (span,) = exporter.get_finished_spans()
     assert span.start_time is not None
@@ -75,7 +75,7 @@ def test_span_has_the_times_and_the_method_of_the_call(observer: SpanObserver, e
     assert dict(span.attributes or {}).items() >= expected.items()
 
 
-def test_server_failure_is_an_error_span_unlike_a_rejection(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_only_server_failures_mark_spans_as_errors(observer: SpanObserver, exporter: InMemorySpanExporter):
     for result, code, status in (
         (CallResult("OK"), 0, StatusCode.UNSET),
         (CallResult("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),
@@ -90,7 +90,7 @@ def test_server_failure_is_an_error_span_unlike_a_rejection(observer: SpanObserv
 
 
 @pytest.mark.parametrize("method", ANSWERS)
-def test_span_has_the_rank_of_the_output(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
+def test_call_span_has_the_output_rank(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
     record = build_record(CallResult("OK"), f"/{SERVICE}/{method}")
     record_response(record.info, ANSWERS[method])
     observer.observe(record, Event.OVER)
@@ -98,7 +98,7 @@ def test_span_has_the_rank_of_the_output(observer: SpanObserver, exporter: InMem
     assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
 
 
-def test_span_has_no_rank_when_the_response_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):
+def test_call_span_has_no_rank_without_an_output_shape(observer: SpanObserver, exporter: InMemorySpanExporter):
     record = build_record(CallResult("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
     record_response(record.info, b"\x0a\x00")
     observer.observe(record, Event.OVER)

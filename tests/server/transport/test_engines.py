@@ -40,33 +40,33 @@ def test_io_engine_setting_lists_every_engine():
         ("nowhere", EVENT),
     ],
 )
-def test_polling_engine_is_chosen_only_for_local_addresses(address: str, engine: str):
+def test_polling_io_engine_is_chosen_only_for_local_addresses(address: str, engine: str):
     assert choose(AUTO, [address], None).name == engine
 
 
 @pytest.mark.parametrize("addresses", [PUBLIC, PUBLIC[::-1]])
-def test_one_network_address_selects_the_event_engine(addresses: tuple[str, ...]):
+def test_one_network_address_selects_the_event_io_engine(addresses: tuple[str, ...]):
     assert choose(AUTO, addresses, None).name == EVENT
 
 
 @pytest.mark.parametrize("addresses", [LOCAL, PUBLIC])
 @pytest.mark.parametrize("asked", [EVENT, POLLING])
-def test_requested_engine_overrides_the_addresses(asked: str, addresses: tuple[str, ...]):
+def test_io_engine_setting_overrides_the_choice_by_address(asked: str, addresses: tuple[str, ...]):
     assert choose(asked, addresses, None).name == asked
 
 
 @pytest.mark.parametrize("variable", [None, ""])
-def test_polling_engine_sets_the_experiment_variable(variable: str | None):
+def test_polling_io_engine_sets_the_grpc_experiments_variable(variable: str | None):
     assert choose(AUTO, LOCAL, variable) == (POLLING, LISTENER, "")
 
 
 @pytest.mark.parametrize("variable", [LISTENER, f"other, {LISTENER}", f"{LISTENER},-other"])
-def test_matching_environment_is_unchanged(variable: str):
+def test_matching_grpc_experiments_variable_is_unchanged(variable: str):
     assert choose(AUTO, LOCAL, variable) == (POLLING, variable, "")
 
 
 @pytest.mark.parametrize("variable", [None, "", "-other"])
-def test_event_engine_sets_no_variable(variable: str | None):
+def test_event_io_engine_sets_no_environment_variable(variable: str | None):
     assert choose(AUTO, PUBLIC, variable) == (EVENT, variable, "")
 
 
@@ -74,7 +74,9 @@ def test_event_engine_sets_no_variable(variable: str | None):
     ("addresses", "variable", "engine"),
     [(LOCAL, "-other", EVENT), (LOCAL, "event_engine_listener", EVENT), (PUBLIC, LISTENER, POLLING)],
 )
-def test_conflicting_environment_is_unchanged_and_reported(addresses: tuple[str, ...], variable: str, engine: str):
+def test_conflicting_grpc_experiments_variable_is_kept_and_reported(
+    addresses: tuple[str, ...], variable: str, engine: str
+):
     assert choose(AUTO, addresses, variable) == (
         engine,
         variable,
@@ -83,7 +85,7 @@ def test_conflicting_environment_is_unchanged_and_reported(addresses: tuple[str,
 
 
 @pytest.mark.parametrize(("asked", "variable"), [(POLLING, "-other"), (EVENT, LISTENER), (EVENT, f"x,{LISTENER}")])
-def test_requested_engine_against_the_environment_is_rejected(asked: str, variable: str):
+def test_io_engine_setting_that_contradicts_grpc_experiments_is_rejected(asked: str, variable: str):
     with pytest.raises(
         ConfigError,
         match=f"^--io-engine {asked} is not available: the environment already has GRPC_EXPERIMENTS={variable}",
@@ -92,7 +94,7 @@ def test_requested_engine_against_the_environment_is_rejected(asked: str, variab
 
 
 @pytest.mark.usefixtures("unknown_grpcio")
-def test_untested_grpcio_keeps_its_engine():
+def test_untested_grpcio_keeps_its_default_io_engine():
     obstacle = "grpcio 9.99.0 was not tested with the polling engine"
     assert choose(AUTO, LOCAL, None) == (EVENT, None, obstacle)
     assert choose(AUTO, PUBLIC, None) == (EVENT, None, "")
@@ -100,19 +102,19 @@ def test_untested_grpcio_keeps_its_engine():
         choose(POLLING, LOCAL, None)
 
 
-def test_already_imported_grpc_keeps_its_engine():
+def test_already_imported_grpc_keeps_its_io_engine():
     obstacle = "grpc was imported before the server started, for example by an instrumentation"
     assert choose(AUTO, LOCAL, None, is_imported=True) == (EVENT, None, obstacle)
     with pytest.raises(ConfigError, match=obstacle):
         choose(POLLING, LOCAL, None, is_imported=True)
 
 
-def test_already_imported_grpc_with_the_engine_is_accepted():
+def test_already_imported_grpc_with_the_requested_engine_is_accepted():
     assert choose(AUTO, PUBLIC, None, is_imported=True) == (EVENT, None, "")
     assert choose(AUTO, LOCAL, LISTENER, is_imported=True) == (POLLING, LISTENER, "")
 
 
 @pytest.mark.usefixtures("unknown_grpcio")
-def test_environment_selects_the_polling_engine_of_any_grpcio():
+def test_environment_selects_the_polling_engine_for_any_grpcio_release():
     assert choose(AUTO, LOCAL, LISTENER) == (POLLING, LISTENER, "")
     assert choose(POLLING, PUBLIC, LISTENER) == (POLLING, LISTENER, "")

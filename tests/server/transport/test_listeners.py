@@ -19,20 +19,20 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_bind_returns_the_real_port(server: Server, host: str):
+def test_binding_port_0_returns_the_actual_port(server: Server, host: str):
     address = bind(server, f"{host}:0", None)
     assert address.rpartition(":")[0] == host
     assert find_port(address) > 0
 
 
-def test_port_in_use_is_rejected(server: Server):
+def test_listen_port_in_use_is_rejected(server: Server):
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ConfigError, match=f"cannot listen on {address}"):
             bind(server, address, None)
 
 
-def test_used_unix_socket_is_rejected_and_a_stale_one_replaced(server: Server, tmp_path: Path):
+def test_stale_unix_socket_is_replaced_but_used_socket_rejected(server: Server, tmp_path: Path):
     path = tmp_path / "server.sock"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
@@ -43,7 +43,7 @@ def test_used_unix_socket_is_rejected_and_a_stale_one_replaced(server: Server, t
     assert bind(server, f"unix:{path}", None) == f"unix:{path}"
 
 
-def test_held_port_can_only_be_bound_by_sharing_processes():
+def test_reserved_port_can_be_bound_only_with_so_reuseport():
     address, sockets = hold("127.0.0.1:0")
     try:
         with pytest.raises(ConfigError):
@@ -56,10 +56,10 @@ def test_held_port_can_only_be_bound_by_sharing_processes():
             held.close()
 
 
-def test_unix_socket_counts_as_one_listener():
+def test_unix_socket_address_counts_as_one_listener():
     assert count_listeners("unix:/tmp/any.sock") == 1
 
 
 @pytest.mark.parametrize(("address", "count"), [("127.0.0.1:0", 1), ("[::1]:0", 1), ("no.such.name.invalid:1", 1)])
-def test_host_name_counts_a_listener_for_each_address(address: str, count: int):
+def test_host_name_counts_as_one_listener_per_resolved_address(address: str, count: int):
     assert count_listeners(address) == count

@@ -4,5 +4,5 @@ from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
 from worker_slots import ORDER
 
 
-def test_stop_seconds_is_drain_grace_and_margin():
+def test_worker_stop_timeout_is_drain_plus_grace_plus_margin():
     assert ORDER.stop_seconds == 1 + 8 + STOP_MARGIN_SECONDS

@@ -43,7 +43,7 @@ def await_end(process: WorkerProcess) -> None:
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_worker_receives_order_and_hurry(monkeypatch: pytest.MonkeyPatch):
+def test_worker_process_receives_start_and_fast_stop_messages(monkeypatch: pytest.MonkeyPatch):
     with run(monkeypatch, READ_ORDER) as process:
         assert await_messages(process) == b"1"
     with run(monkeypatch, READ_HURRY) as process:
@@ -52,7 +52,7 @@ def test_worker_receives_order_and_hurry(monkeypatch: pytest.MonkeyPatch):
         assert await_messages(process) == b"h"
 
 
-def test_ended_process_has_exit_code_and_last_message(monkeypatch: pytest.MonkeyPatch):
+def test_ended_worker_process_has_exit_code_and_last_message(monkeypatch: pytest.MonkeyPatch):
     with run(monkeypatch, END) as process:
         await_end(process)
         assert (process.find_exit_code(), process.read_messages(), process.read_messages()) == (3, b"bye", b"")
@@ -60,7 +60,7 @@ def test_ended_process_has_exit_code_and_last_message(monkeypatch: pytest.Monkey
         process.send_signal(signal.SIGTERM)
 
 
-def test_failed_start_closes_all_descriptors(monkeypatch: pytest.MonkeyPatch):
+def test_failed_worker_start_closes_all_descriptors(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(processes, "_COMMAND", ("/nowhere",))
     before = count_descriptors(os.getpid())
     with pytest.raises(OSError, match="nowhere"):

@@ -39,7 +39,7 @@ def test_worker_without_heartbeats_is_killed(room: Room):
     assert (room.process.actions, room.slot.serves, room.slot.hangs) == (["SIGKILL"], False, 1)
 
 
-def test_obstacle_is_kept_and_does_not_count_as_heartbeat():
+def test_fallback_cause_from_a_worker_is_not_a_heartbeat():
     room = Room()
     room.send(OBSTACLE + b"another grpcio: 1.-x\n")
     assert (room.slot.obstacle, room.slot.state) == ("another grpcio: 1.-x", State.STARTING)
@@ -47,13 +47,13 @@ def test_obstacle_is_kept_and_does_not_count_as_heartbeat():
     assert (room.slot.obstacle, room.slot.serves) == ("another grpcio: 1.-x", True)
 
 
-def test_heartbeat_after_an_obstacle_counts():
+def test_heartbeat_after_a_fallback_cause_from_a_worker_counts():
     room = Room()
     room.send(OBSTACLE + b"another grpcio\n" + BEAT)
     assert room.slot.serves
 
 
-def test_heartbeat_that_is_read_late_counts(room: Room):
+def test_worker_heartbeat_that_is_read_late_counts(room: Room):
     room.process.sent = BEAT
     room.slot.advance(10 * HANG_SECONDS)
     assert room.slot.state is State.SERVING
@@ -67,7 +67,7 @@ def test_worker_that_hangs_at_start_is_killed():
 
 
 @pytest.mark.parametrize("sent", [b"", BEAT])
-def test_leaving_worker_finishes_calls_and_is_replaced(sent: bytes):
+def test_worker_that_announces_its_exit_gets_time_before_replacement(sent: bytes):
     room = Room()
     room.send(sent)
     room.send(LEAVING)
@@ -82,7 +82,7 @@ def test_leaving_worker_finishes_calls_and_is_replaced(sent: bytes):
 
 
 @pytest.mark.parametrize("sent", [b"", BEAT, LEAVING])
-def test_worker_that_ends_is_replaced_unless_the_server_stops(sent: bytes):
+def test_exited_worker_is_replaced_unless_the_server_stops(sent: bytes):
     room = Room()
     room.send(sent)
     room.exit()
@@ -97,7 +97,7 @@ def test_worker_that_ends_is_replaced_unless_the_server_stops(sent: bytes):
     assert (room.slot.pid, len(room.processes)) == (None, 2)
 
 
-def test_stopped_slot_without_worker_starts_none(room: Room):
+def test_supervisor_starts_no_worker_after_a_stop(room: Room):
     room.exit()
     room.slot.stop()
     room.slot.hurry()
@@ -110,7 +110,7 @@ def test_stopping_worker_is_killed_after_the_grace_period(room: Room):
     kill(room, STOP_SECONDS)
 
 
-def test_hurried_worker_is_killed_after_the_margin(room: Room):
+def test_worker_that_ignores_a_second_signal_is_killed(room: Room):
     room.slot.stop()
     room.slot.hurry()
     room.wait(STOP_MARGIN_SECONDS / 2)
@@ -119,7 +119,7 @@ def test_hurried_worker_is_killed_after_the_margin(room: Room):
     kill(room, STOP_MARGIN_SECONDS / 2)
 
 
-def test_early_ends_increase_the_restart_delay():
+def test_early_worker_exits_increase_the_restart_delay():
     room = Room()
     for seconds in (*BACK_OFF_SECONDS, BACK_OFF_SECONDS[-1]):
         room.exit()
@@ -134,7 +134,7 @@ def test_early_ends_increase_the_restart_delay():
     assert len(room.processes) == count + 2
 
 
-def test_rejection_is_kept_until_the_next_worker_starts():
+def test_worker_start_error_is_kept_until_the_next_start():
     room = Room()
     room.process.sent = REJECTION + b"cannot listen"
     room.exit()
@@ -143,7 +143,7 @@ def test_rejection_is_kept_until_the_next_worker_starts():
     assert room.slot.rejection == ""
 
 
-def test_failed_starts_are_retried_with_increasing_delay():
+def test_failed_worker_starts_are_retried_with_increasing_delay():
     room = Room(full=True)
     assert room.slot.pid is None
     room.wait(sum(BACK_OFF_SECONDS))
@@ -157,6 +157,6 @@ def test_failed_starts_are_retried_with_increasing_delay():
     assert room.slot.pid == 1
 
 
-def test_closed_slot_has_no_process(room: Room):
+def test_closing_a_worker_slot_kills_its_process(room: Room):
     room.slot.close()
     assert (room.process.actions, room.process.is_closed, room.slot.pid) == (["SIGKILL"], True, None)

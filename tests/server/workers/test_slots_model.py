@@ -57,21 +57,21 @@ class SlotModel(RuleBasedStateMachine):
         assert self.stopped_with in {None, len(self.room.processes)}
 
     @invariant()
-    def a_process_is_closed_when_the_slot_has_it_no_more(self) -> None:
+    def a_process_without_a_slot_is_closed(self) -> None:
         assert self.has_process() == any(not process.is_closed for process in self.room.processes)
 
     @invariant()
-    def a_worker_is_asked_once_before_it_is_hurried(self) -> None:
+    def a_worker_gets_one_sigterm_before_it_is_hurried(self) -> None:
         for process in self.room.processes:
-            asked = [action for action in process.actions if action != "SIGKILL"]
-            assert asked == ["SIGTERM", *["hurry"] * (len(asked) - 1)][: len(asked)]
+            signals = [action for action in process.actions if action != "SIGKILL"]
+            assert signals == ["SIGTERM", *["hurry"] * (len(signals) - 1)][: len(signals)]
 
     @invariant()
     def a_worker_is_killed_once(self) -> None:
         assert all(process.actions.count("SIGKILL") <= 1 for process in self.room.processes)
 
     @invariant()
-    def whoever_serves_was_not_told_to_end(self) -> None:
+    def a_serving_worker_was_not_signalled(self) -> None:
         assert not self.room.slot.serves or (self.has_process() and not self.room.process.actions)
 
     def teardown(self) -> None:
@@ -86,5 +86,5 @@ class SlotModel(RuleBasedStateMachine):
         assert self.room.slot.pid is None
 
 
-def test_slot_keeps_its_invariants_for_random_events():
+def test_worker_slot_keeps_its_invariants_for_random_events():
     run_state_machine_as_test(SlotModel, settings=settings(examples(100), stateful_step_count=40))

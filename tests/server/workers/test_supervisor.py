@@ -79,13 +79,13 @@ def stop_at(message: str) -> Iterator[None]:
         logger.removeFilter(stop)
 
 
-def test_supervisor_reports_the_rejection_if_no_worker_starts():
+def test_supervisor_reports_the_error_if_no_worker_starts():
     slots = [make_slot(JUNK) for _ in range(3)]
     with supervise(*slots) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
 
 
-def test_supervisor_ends_if_a_worker_ends_during_start():
+def test_supervisor_exits_if_a_worker_exits_during_start():
     with (
         supervise(make_slot(BEAT), make_slot(b"")) as supervisor,
         pytest.raises(ConfigError, match="before all workers served"),
@@ -93,13 +93,13 @@ def test_supervisor_ends_if_a_worker_ends_during_start():
         supervisor.run()
 
 
-def test_rejection_ends_the_supervisor_without_other_serving_workers():
+def test_worker_start_error_ends_the_supervisor_without_serving_workers():
     slot = make_slot(BEAT, JUNK)
     with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()
 
 
-def test_rejection_is_only_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
+def test_worker_start_error_is_only_logged_while_another_serves(caplog: pytest.LogCaptureFixture):
     first = make_slot(BEAT, JUNK, BEAT)
     with (
         supervise(first, make_slot(BEAT), announce=lambda: kill(first)) as supervisor,

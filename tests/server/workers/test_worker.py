@@ -64,7 +64,7 @@ def await_end(process: WorkerProcess) -> int:
     [lambda process: process.send_signal(signal.SIGTERM), lambda process: process._orders.close()],
     ids=["SIGTERM", "no supervisor"],
 )
-def test_worker_sends_leaving_and_exits(stop: Callable[[WorkerProcess], None]):
+def test_worker_announces_its_exit_to_the_supervisor(stop: Callable[[WorkerProcess], None]):
     with run_worker() as (process, _):
         await_message(process, BEAT)
         stop(process)
@@ -72,7 +72,7 @@ def test_worker_sends_leaving_and_exits(stop: Callable[[WorkerProcess], None]):
         assert await_end(process) == 0
 
 
-def test_worker_that_cannot_serve_sends_a_rejection():
+def test_worker_that_cannot_serve_sends_its_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with run_worker(address) as (process, _):
@@ -80,7 +80,7 @@ def test_worker_that_cannot_serve_sends_a_rejection():
             assert process.read_messages().startswith(REJECTION + b"cannot listen on " + address.encode())
 
 
-def test_long_rejection_is_truncated_to_one_atomic_write():
+def test_long_worker_error_is_truncated_to_one_atomic_write():
     with run_worker("unix:/" + "s" * MAX_MESSAGE_BYTES) as (process, _):
         assert await_end(process) == 1
         messages = process.read_messages()

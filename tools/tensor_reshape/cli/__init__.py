@@ -1,1 +1,1 @@
-"""The command line `tensor-reshape`."""
+"""The command line program `tensor-reshape`."""

@@ -1,7 +1,7 @@
-"""The command `tensor-reshape`.
+"""Starts the command line program `tensor-reshape`.
 
-Invariant: a module that only one command needs is imported only when the command is known. This includes grpc, because
-the command `serve` makes decisions before it imports grpc.
+Invariant: a module that only one command needs is imported only if that command runs. The package grpc is such a
+module, because the command `serve` makes decisions before it imports grpc.
 """
 
 import sys
@@ -57,15 +57,15 @@ def commands() -> None:
 
 def main() -> None:
     """Runs one command. Prints or draws an expected error, and sets the exit code."""
-    texts: dict[str, str] = {}  # the parameter types store the texts of the options here
+    texts: dict[str, str] = {}  # the parameter types store the texts of the options in this dict
     try:
-        # The standalone mode is off, because click would print errors in its own form and exit.
+        # The standalone mode of click is off, because click would print errors in its own form and exit.
         code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=texts)
     except (click.ClickException, TensorReshapeError, OSError) as error:
         report(error, texts)
         code = choose_exit_code(error)
     except click.Abort:
-        code = 130  # the usual exit code after Ctrl-C
+        code = 130  # this is the usual exit code after Ctrl-C
     sys.exit(code)
 
 

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # one byte for a tag, and three for the length of an item, which is at most 64 KiB
+_FIELD_BYTES = 4  # the header of an item has one tag byte and three length bytes, because an item has at most 64 KiB
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
 def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[Json]:
-    """Yields the JSON of the result or the error of each line, in order.
+    """Yields the JSON of each line's result or error, in the order of the lines.
 
     Args:
-        lines: the lines, with one query each; see `read_line`.
-        client: the client. None: this process infers the shapes.
+        lines: the lines, with one query each, as returned by `read_line`.
+        client: the client. If None, this process infers the shapes.
     """
     for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
         yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
@@ -46,11 +46,11 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
-    """Yields the result or the error of each line, in order.
+    """Yields the result or the error of each line, in the order of the lines.
 
     Args:
-        lines: the lines, with one query each; see `read_line`.
-        ask: infers many shapes at once.
+        lines: the lines, with one query each, as returned by `read_line`.
+        ask: a function that infers many shapes at once.
     """
     batch = _Batch(ask)
     for line in lines:
@@ -62,13 +62,15 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
 
 
 class _Batch:
-    """The results of earlier calls, and the lines of the next call."""
+    """The results of the earlier calls, and the lines of the next call."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._answers: list[Answer] = []  # results of all earlier lines, because `data_from` may refer to any of them
-        self._call: list[BatchLine] = []  # lines of the next call; an invalid line has an error as its query
-        self._bytes = 0  # size of the next call
+        # This list has the results of all earlier lines, because `data_from` may refer to any of them.
+        self._answers: list[Answer] = []
+        # These lines are sent in the next call, and for an invalid line, the `query` field contains an error.
+        self._call: list[BatchLine] = []
+        self._bytes = 0  # the encoded size of the next call
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
@@ -80,17 +82,17 @@ class _Batch:
         return True
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
-        """Makes the call, and yields its lines with their results."""
-        # The batch is cleared before the call, because no query may be sent again after an exception.
+        """Makes the call, and yields the lines of the call with their results."""
+        # The batch is cleared before the call is made, because no query may be sent again after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
-        # A placeholder replaces a line that cannot be sent, so other lines keep their indexes. The server rejects the
-        # placeholder and all items that depend on it.
+        # A placeholder replaces a line that cannot be sent, so that the other lines keep their indexes. The server
+        # rejects the placeholder and all items that depend on it.
         queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
-            # The error of the server has the index of an item in the call, but users need the number of a line.
+            # The server's error has the index of an item in the call, but users need the number of a line.
             if (
                 isinstance(final, ReshapeError)
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
@@ -101,7 +103,7 @@ class _Batch:
             yield item, final
 
     def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
-        """Returns the query to send, or its error, and the size in bytes."""
+        """Returns the query to send (or the error of the query), and the size of the query in bytes."""
         try:
             if isinstance(question, ReshapeError):
                 raise question
@@ -120,7 +122,7 @@ class _Batch:
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
-        if data_from >= start:  # the earlier line is in this call, so its output shape is not known yet
+        if data_from >= start:  # the earlier line is in the same call, so its output shape is not known yet
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):
@@ -146,7 +148,10 @@ def _measure(query: ShapeQuery) -> int:
 
 
 def _reject_number(query: ShapeQuery) -> ReshapeError:
-    """Returns the error for a number that does not fit into the s64 of the API. The rules find the number."""
+    """Returns the error for a number that does not fit into the s64 of the API.
+
+    The rules find the number that does not fit.
+    """
     (answer,) = infer_locally([replace(query, data_from=None)])
     if isinstance(answer, ReshapeError):
         return answer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor_reshape.onnx import Finding, ModelReport
     from tensor_reshape.onnx.checks import Ask
 
-_REJECTED = 3  # the exit code if a node is rejected or contradicts the model
+_REJECTED = 3  # this is the exit code if a node is rejected or contradicts the model
 _REMARKS = {
     "closed": "; unknown to onnx",
     "narrowed": "; known only in part to onnx",
@@ -58,14 +58,15 @@ def check(
     else:
         with connection.open() as client:
             found = _check(client.infer_shapes, model, write)
-    lines = map(escape_unprintable, _format_report(found, explain=explain))  # the names come from the model
+    # Unprintable characters are escaped, because the names come from the model.
+    lines = map(escape_unprintable, _format_report(found, explain=explain))
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(lines))
     if not found.is_good:
         raise click.exceptions.Exit(_REJECTED)
 
 
 def _check(ask: "Ask", model: Path, write: Path | None) -> "ModelReport":
-    try:  # the extra is imported here, because the help of the command does not need it
+    try:  # the optional onnx package is imported only here, because the help of the command does not need it
         from tensor_reshape.onnx import ModelError, annotate_model, check_model  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise reject_missing_extra(error, name="check", extra="onnx") from None

@@ -46,7 +46,7 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         message = f"the server reports no health for the service {service!r}: use {SERVICE}, or '' for the whole server"
         raise click.ClickException(message) from None
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status.name != "SERVING":  # a probe needs only the exit code
+    if status.name != "SERVING":  # for a health probe, the exit code is enough
         raise click.exceptions.Exit(1)
 
 
@@ -64,7 +64,7 @@ def info(client: "Client", *, as_json: bool) -> None:
 
 
 def _list_facts(server: "ServerInfo") -> dict[str, Any]:
-    """Returns the facts about a server for JSON."""
+    """Returns the facts about a server in the form of JSON."""
     return {
         "version": server.version,
         "grpc_api": server.grpc_api,
@@ -82,7 +82,7 @@ def _list_facts(server: "ServerInfo") -> dict[str, Any]:
 
 
 def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yields a line for each fact, with sizes in units."""
+    """Yields a line of text for each fact, with units for sizes."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield f"{indent}{name}:"
@@ -95,7 +95,7 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws a table with the facts about the server, and a table with the operations."""
+    """Draws two tables, with the facts about the server and with its operations."""
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)

@@ -1,10 +1,10 @@
-"""Prints click's scripts for completion in a shell. The scripts call this command line."""
+"""Prints the shell completion scripts of click. For each completion, these scripts run `tensor-reshape`."""
 
 import click
 from click.shell_completion import get_completion_class
 
 _PROGRAM = "tensor-reshape"
-_VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # click derives it from the name of the program
+_VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # click derives the name of this variable from the name of the program
 
 
 @click.command()
@@ -17,5 +17,5 @@ def completion(context: click.Context, shell: str) -> None:
     fish: tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
     """
     script = get_completion_class(shell)
-    if script is not None:  # click has a class for each of the choices
+    if script is not None:  # click has a completion class for each of the allowed shells
         click.echo(script(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

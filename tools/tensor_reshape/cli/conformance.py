@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _Source = TypeVar("_Source")
 _Value = TypeVar("_Value")
 
-_DIFFERENT = 1  # the exit code of a run with differences
+_DIFFERENT = 1  # this is the exit code of a run with differences
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HTML_OPTION = click.option("--html", type=NEW_FILE, help="Write the report to this file, as one HTML page.")
 _EPILOG = """
@@ -87,7 +87,7 @@ def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | No
     if click.get_current_context().invoked_subcommand is not None:
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
-    # The file is read before the run, because the run takes long.
+    # The expectation file is read before the run, because the run takes long.
     expected = {} if expect is None else _read(read_expectation, expect)
     cases = list_cases(sizes or [Size.CORE], rules or RULES)
     if not cases:
@@ -159,7 +159,7 @@ def _read_versions(value: object) -> dict[str, str]:
 def _run_implementation(
     cases: Sequence[Case], jobs: int, timeout: float, *, function: str | None, command: str | None
 ) -> "tuple[str, Mapping[str, Reply], Json]":
-    """Returns the name of the implementation, its replies, and its description of itself."""
+    """Returns the name of the implementation, its replies, and the description that it has sent of itself."""
     name = function or command
     if name is None or None not in (function, command):
         _reject("name one implementation, with --python MODULE:FUNCTION or --command PROGRAM")

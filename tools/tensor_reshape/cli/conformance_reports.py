@@ -47,7 +47,7 @@ def draw_report(console: "Console", results: Sequence[Results], examples: int = 
 
     Args:
         console: the console of the terminal.
-        results: the results of one run or of several.
+        results: the results of one run or of several runs.
         examples: the maximum number of examples for each pair of a verdict and a rule.
     """
     from rich.table import Column  # noqa: PLC0415 - plain output does not need it
@@ -84,10 +84,10 @@ def write_title(results: Results) -> str:
 
 
 def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Difference, int]]:
-    """Yields the smallest examples for each pair of a verdict and a rule, the worst verdict first.
+    """Yields the smallest examples for each pair of a verdict and a rule, beginning with the worst verdict.
 
-    Each example comes with a number. The first example of a pair has the number of all differences of the pair. Every
-    other example has the number 1.
+    Each example comes with a number of differences. For the first example of a pair, this is the number of all
+    differences of the pair. For every other example, the number is 1.
     """
     for verdict in Verdict:
         for rule in results.list_rules():

@@ -1,6 +1,6 @@
 """Creates the client of a command from the options of the command line.
 
-Invariant: an error about a wrong option names the option, and is reported before the client connects.
+Invariant: an error about an invalid option names the option, and is reported before the client connects.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
 
     Args:
         server: the address of the server.
-        options: `tls`, the files for TLS, and the options of the token, by parameter name.
+        options: the option `tls`, the files for TLS, and the token options, by parameter name.
         **settings: further arguments of the client.
 
     Raises:
@@ -38,7 +38,7 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
             raise click.UsageError(message)
     try:
         return Client(server, credentials=credentials, **token, **settings)
-    except ValueError as error:  # the server address is valid, so only the token can be invalid
+    except ValueError as error:  # the server address is already known to be valid, so only the token can be invalid
         message = f"--token-file {token['token_file']}: {error}"
         raise click.UsageError(message) from None
 
@@ -58,7 +58,7 @@ def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials |
 
 
 def _check_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
-    """Checks the files for TLS with Python's `ssl`, because gRPC would report a wrong file only in its log."""
+    """Checks the files for TLS with Python's `ssl`, because gRPC would report an invalid file only in its log."""
     import ssl  # noqa: PLC0415 - commands without TLS do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -70,7 +70,8 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
         raise click.UsageError(message) from None
     try:
         if certificate is not None:
-            context.load_cert_chain(certificate, key, password="")  # otherwise OpenSSL would ask for a password
+            # Without a password argument, OpenSSL would ask for a password.
+            context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError:
         message = (
             f"--tls-certificate {certificate} and --tls-key {key} are not a certificate chain and its key in PEM "

@@ -1,9 +1,9 @@
-"""Decides whether output is drawn with colours, tables and progress bars, or is plain text.
+"""Decides whether output is plain text, or is drawn with colours, tables and progress bars.
 
 - Output to a pipe, a file or a dumb terminal is plain text, which other programs read. Plain text is the same in every
   release, and writing it does not import rich. If FORCE_COLOR is set, output to a pipe or a file is drawn as on a
   terminal.
-- NO_COLOR removes only the colours. rich handles NO_COLOR and the width of the terminal.
+- If NO_COLOR is set, only the colours are removed. The library rich handles NO_COLOR and the width of the terminal.
 """
 
 import os
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def find_console(stream: TextIO) -> "Console | None":
-    """Returns the console for a stream. None if the output to this stream is plain text."""
-    # FORCE_COLOR is an environment variable and not an option, because only a variable reaches programs that other
-    # programs start, for example in CI.
+    """Returns the console for an output stream. The result is None if the output to this stream is plain text."""
+    # FORCE_COLOR is an environment variable and not an option, because programs that other programs start, for example
+    # in CI, get only the variable.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above
         return None
     from rich.console import Console  # noqa: PLC0415 - plain output does not need it

@@ -1,9 +1,9 @@
 """Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes.
 
-- A file is filled while the response arrives, so it does not have to fit into memory. While an `.npz` archive is
-  written, it needs twice its size on the disk, because its checksum is stored before the elements. Output for a pipe or
-  a device is kept in memory as a whole.
-- A file appears only when it is complete.
+- The command writes a file while the response arrives, so the array does not have to fit into memory. While an `.npz`
+  archive is written, it needs twice its size on the disk, because the checksum comes before the elements in the file.
+  Output for a pipe or a device is kept in memory as a whole.
+- An output file appears under its name only when it is complete.
 """
 
 import os
@@ -35,7 +35,7 @@ Its second argument is a function to which it passes the number of bytes that ha
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array that `fill` fills or creates.
+    """Writes an array whose elements `fill` fills or creates.
 
     Args:
         location: the file or pipe.
@@ -46,7 +46,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
     Raises:
         click.BadParameter: the extension of the file does not name a format.
         click.ClickException: the array cannot be written.
-        TensorReshapeError: `fill` raised it. The file is not written.
+        TensorReshapeError: `fill` raised this error. In this case, the file is not written.
     """
     with _report_faults(location):
         header = _build_header(location, data_type, dims)
@@ -67,7 +67,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
-    """Writes bytes without a header.
+    """Writes the bytes without a header.
 
     Raises:
         click.ClickException: the bytes cannot be written.
@@ -97,7 +97,7 @@ def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fil
 def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
     placement = Placement(len(header), DTYPES[data_type], tuple(dims))
     size = len(header) + placement.nbytes
-    # The temporary file is in the directory of the output, because only this directory must have enough space.
+    # The temporary file is created in the output's directory, so that only this directory needs enough space.
     with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
         reserve(scratch, size)
         mapping = _fill_mapped(scratch, header, placement, fill)
@@ -128,7 +128,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 def _report_faults(location: Location) -> Iterator[None]:
     try:
         yield
-    except TensorReshapeError:  # some of these errors are also OSErrors, for example lost connections
+    except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
         raise
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

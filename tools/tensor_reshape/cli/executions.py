@@ -1,6 +1,6 @@
-"""Reshapes buffers from the lines of a batch, on a server or in this process.
+"""Reshapes the buffers that the lines of a batch contain, on a server or in this process.
 
-Invariant: the output is always the bytes of the dense row-major array, for data with any strides.
+Invariant: the output is always the bytes of a dense row-major array, even if the data has strides.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
-    """Returns the elements of the output.
+    """Executes the query and returns the elements of the output.
 
     Args:
         query: the query, whose shapes are valid.
         data: the elements of the data, from the first byte to the last.
-        client: the client. None: this process executes the reshape.
+        client: the client. If None, this process executes the reshape.
 
     Raises:
-        InvalidRequestError: FIELD_MISSING, if data or shape are not fully known, or an error of the layout.
+        InvalidRequestError: FIELD_MISSING, if the data shape or the requested shape is not fully known, or an error of
+            the layout.
     """
     (question, _, strides), _ = read_query(query)
     if not is_known(question) or question.data_type is None:

@@ -1,6 +1,8 @@
-"""The files of a command that reshapes an array; see `sources` and `destinations`.
+"""Handles the input and output files of a command that reshapes an array.
 
-Invariant: the output file is never the input file. If the input changes while it is read, nothing is written.
+The modules `sources` and `destinations` read and write the files.
+
+Invariant: the output file is never the input file. If the input file changes while it is read, no output is written.
 """
 
 import json
@@ -33,13 +35,13 @@ _PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFiles:
-    """The input and the output of a reshape.
+    """The input file and the output file of a reshape.
 
     Attributes:
-        source: a file, a member of a file, or "-" for standard input.
-        output: a file, a member of a file, or "-" for standard output.
+        source: the location of the input: a file, a member of a file, or "-" for standard input.
+        output: the location of the output: a file, a member of a file, or "-" for standard output.
         data_type: the type of the elements if the format has no name for it, such as bfloat16 in `.npy`.
-        as_json: whether to print a description of the result.
+        as_json: whether to print a JSON description of the result.
         has_timeout: whether the user has set the timeout of the call.
         progress: whether to show a progress bar on a terminal.
     """
@@ -52,7 +54,7 @@ class ArrayFiles:
     progress: bool
 
     def __post_init__(self) -> None:
-        """Rejects two outputs to standard output, and an output file that is also the input."""
+        """Rejects two outputs to standard output, and an output file that is also the input file."""
         if self._destination.is_pipe and self.as_json:
             message = "--json and the array cannot both use standard output: name a file with --output"
             raise click.UsageError(message)
@@ -84,8 +86,8 @@ class ArrayFiles:
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
-            # The output shape is planned before the request is sent, so that disk space is reserved before the first
-            # byte arrives.
+            # The output shape is planned before the request is sent, so that disk space can be reserved before the
+            # first byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
             timeout = None if self.has_timeout else DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
@@ -94,7 +96,7 @@ class ArrayFiles:
         self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
-        """Returns the tensor whose packed bytes are the whole input.
+        """Returns the packed tensor whose bytes are the whole input.
 
         Raises:
             click.ClickException: the input cannot be read.
@@ -110,7 +112,7 @@ class ArrayFiles:
             return PackedTensor(self.data_type, dims, file.read())
 
     def write_packed(self, tensor: PackedTensor) -> None:
-        """Writes the packed bytes of an output, and its description if requested.
+        """Writes the packed bytes of an output, and prints a description of the output if requested.
 
         Raises:
             click.ClickException: the output cannot be written.
@@ -126,7 +128,10 @@ class ArrayFiles:
 def _fill(
     call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
-    """Makes the call. During the transfer, releases the memory of sent elements and updates the progress bar."""
+    """Makes the call.
+
+    During the transfer, the function releases the memory of sent elements and updates the progress bar.
+    """
     progress = (0, 0)
 
     def follow(arrived: int, total: int) -> None:
@@ -146,7 +151,7 @@ def _fill(
 
 
 def _explain_timeout(error: CallTimeoutError, arrived: int, total: int) -> CallTimeoutError:
-    """Returns an error with the number of arrived bytes, or `error` itself if no byte had arrived."""
+    """Returns an error with the number of bytes that have arrived, or `error` itself if no byte has arrived."""
     if not arrived:
         return error
     message = f"{round_size(arrived)} of {round_size(total)} had arrived when the time was up: set a longer --timeout"
@@ -158,13 +163,17 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error when it is opened
+    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error later, when it is opened
         return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
-    """Returns an array of raw items as an array of `data_type`. Rejects items of another type."""
-    if array.dtype.kind != "V":  # "V" are raw bytes, which files contain for types without a numpy name
+    """Returns an array of raw bytes as an array of `data_type`.
+
+    If the array has another type, the function rejects it.
+    """
+    # The numpy kind "V" means raw bytes, which files contain for types without a numpy name.
+    if array.dtype.kind != "V":
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type"
             raise click.ClickException(message)

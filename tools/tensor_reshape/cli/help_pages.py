@@ -1,7 +1,7 @@
-"""Shows `--help`, which rich-click draws on a terminal and click writes to a pipe.
+"""Shows the `--help` pages, which rich-click draws on a terminal and click writes to a pipe.
 
-rich-click's own command classes would also draw in pipes, and every command would have to use them. So this module
-draws the help of all commands.
+The command classes of rich-click would also draw in pipes, and every command would have to use them. This module
+therefore draws the help of all commands.
 """
 
 import sys
@@ -16,7 +16,7 @@ _LEAST_COLUMNS = 60
 
 
 class HelpContext(click.Context):
-    """The context of a command whose help is drawn on a terminal."""
+    """The context of a click command whose help is drawn on a terminal."""
 
     def get_help(self) -> str:
         """Returns the help of the command."""
@@ -24,16 +24,16 @@ class HelpContext(click.Context):
         if console is not None and console.width >= _LEAST_COLUMNS:
             return _draw_help(self)
         if console is not None:
-            self.terminal_width = console.width  # click itself uses at least 50 columns
+            self.terminal_width = console.width  # without this width, click uses at least 50 columns
             self.formatter_class = _NarrowFormatter
         return super().get_help()
 
 
 class _NarrowFormatter(click.HelpFormatter):
-    """Writes the description of an option below the option."""
+    """Writes the description of an option on the line below the option."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
-        """Writes options or commands with their descriptions."""
+        """Writes a list of options or commands with their descriptions."""
         super().write_dl(rows, col_max, col_spacing)
 
 

@@ -1,7 +1,7 @@
-"""Imports commands only when they run, so that they do not slow down other commands.
+"""Imports a command only when it runs, so that it does not slow down other commands.
 
-- The help of the group, its version and an unknown command import no command.
-- The help and the completion of one command import only that command.
+- Showing the help or the version of the program, or rejecting an unknown command, imports no command.
+- Showing the help or the completion of one command imports only that command.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class LazyCommand(click.Command):
         Args:
             name: the name on the command line.
             summary: the first sentence of the command's help.
-            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The argument
+            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The location
                 is text, because the server is an extra that the command line must not import.
             extra: the extra to install if an import fails.
         """
@@ -29,7 +29,10 @@ class LazyCommand(click.Command):
         self._summary, self._location, self._extra = summary, location, extra
 
     def load(self) -> click.Command:
-        """Returns the command. If its extra is missing, its help and its error name the extra to install."""
+        """Returns the command.
+
+        If the extra of the command is missing, its help and its error name the extra to install.
+        """
         module, _, attribute = self._location.partition(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
@@ -37,7 +40,7 @@ class LazyCommand(click.Command):
             if not self._extra:
                 raise
             command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
-        command.context_class = HelpContext  # the server's commands do not set this class
+        command.context_class = HelpContext  # the commands of the server do not set this class
         return command
 
     def _build_substitute(self, error: click.ClickException) -> click.Command:
@@ -50,14 +53,14 @@ class LazyCommand(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group whose help is drawn on a terminal and whose commands may be lazy."""
+    """A command group whose help is drawn on a terminal and whose commands may be lazy."""
 
     context_class = HelpContext
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command to run or to complete."""
+        """Returns the command with this name, to run or to complete it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 

@@ -1,6 +1,7 @@
-"""Reads the location of an array on the command line: a file, a member of a file, or a pipe.
+"""Parses the location of an array on the command line: a file, a member of a file, or a pipe.
 
-`FILE.npz:NAME` and `FILE.safetensors:NAME` are members. Every other colon belongs to the file name.
+A text of the form `FILE.npz:NAME` or `FILE.safetensors:NAME` is the location of a member. Any other colon is a part of
+the file name.
 """
 
 import re
@@ -13,12 +14,12 @@ _MEMBER = re.compile(r"(?P<path>.+?\.(?P<format>npz|safetensors))(?::(?P<member>
 
 
 class Location(NamedTuple):
-    """The location of an array.
+    """The location of an array on the command line.
 
     Attributes:
-        path: the path of the file. "-" means standard input or output.
-        format: the format, which the file extension selects. In pipes, the format is .npy.
-        member: the name of the array in the file. Empty if the user has not named an array.
+        path: the path of the file. The path "-" means standard input or output.
+        format: the file format, which the file extension selects. In pipes, the format is always .npy.
+        member: the name of the array in the file. The text is empty if the user has not named an array.
     """
 
     path: str
@@ -32,7 +33,7 @@ class Location(NamedTuple):
 
 
 def read_location(text: str) -> Location:
-    """Returns the location that a text names."""
+    """Returns the location that a command line argument names."""
     found = _MEMBER.fullmatch(text)
     if found is None:
         return Location(text)

@@ -1,6 +1,6 @@
 """Reads and writes headers of .npy files, which describe the type and shape of the elements.
 
-Invariants: every value of a header is checked against the size of the file, and no header creates Python objects.
+Invariants: every value of a header is compared with the size of the file, and no header can create Python objects.
 """
 
 import io
@@ -17,7 +17,7 @@ _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class Placement(NamedTuple):
-    """The position, type and shape of an array's elements in a file.
+    """The position, type and shape of the elements of an array in a file.
 
     Attributes:
         offset: the position of the first element in bytes.
@@ -45,7 +45,7 @@ class Placement(NamedTuple):
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
             message = (
-                f"its header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
+                f"the header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
                 f"{buffer.nbytes - self.offset} follow"
             )
             raise ValueError(message)
@@ -53,7 +53,7 @@ class Placement(NamedTuple):
 
 
 def read_npy(file: IO[bytes]) -> Placement:
-    """Reads a header, and leaves the file at the first element.
+    """Reads the header of an array, and leaves the file position at the first element.
 
     Raises:
         ValueError: the header is invalid, or the array has Python objects or records.
@@ -61,33 +61,33 @@ def read_npy(file: IO[bytes]) -> Placement:
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
-        message = "it does not start with the signature of the .npy format"
+        message = "the array does not start with the signature of the .npy format"
         raise ValueError(message) from None
     reader = _READERS.get(version)
     if reader is None:
-        message = f"its format version {version[0]}.{version[1]} contains records, which are not tensors"
+        message = f"the format version {version[0]}.{version[1]} contains records, which are not tensors"
         raise ValueError(message)
     dims, is_fortran, dtype = reader(file)
     if dtype.hasobject:
-        message = "it contains Python objects, which are not loaded for safety"
+        message = "the array contains Python objects, which are not loaded for safety"
         raise ValueError(message)
     return Placement(file.tell(), dtype, dims, is_fortran)
 
 
 def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -> Array:
-    """Reads a whole array, and nothing after it.
+    """Reads a whole array, but nothing after the array.
 
     Args:
         placement: the contents of the header.
-        stream: the elements, except `first`.
-        first: the bytes that were already read. They may include bytes after the array.
+        stream: the stream with the elements, except `first`.
+        first: the bytes that were already read from the stream. These bytes may include bytes after the array.
 
     Raises:
         ValueError: the stream ends too early.
         MemoryError: there is not enough memory.
     """
-    # The system provides memory only when it is written. So a header with a wrong size uses only as much memory as the
-    # data that follows.
+    # The system provides memory for the buffer only when it is written. If a header claims too large a size, the buffer
+    # therefore uses only as much memory as the data that follows.
     buffer = np.empty(placement.nbytes, np.uint8).data
     arrived = min(len(first), len(buffer))
     buffer[:arrived] = first[:arrived]
@@ -97,10 +97,10 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
 
 
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
-    """Returns the header of a row-major array."""
+    """Returns the .npy header of a row-major array."""
     dtype = DTYPES[data_type]
-    # A type without a name in the format is written as raw bytes. numpy itself would write a name for f8e5m2 that it
-    # cannot read.
+    # A type without a name in the .npy format is written as raw bytes. For f8e5m2, numpy itself would write a name that
+    # it cannot read.
     name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})

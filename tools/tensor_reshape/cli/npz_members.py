@@ -1,7 +1,7 @@
 """Reads and writes members of .npz files, which are zip archives of .npy files.
 
-`numpy.savez` does not compress, so its members are mapped like files, and their checksums are not verified. Members
-from `savez_compressed` are decompressed and verified as a whole.
+`numpy.savez` does not compress its members, so they are mapped like files, and their checksums are not verified.
+Members from `numpy.savez_compressed` are decompressed and verified as a whole.
 """
 
 import struct
@@ -15,16 +15,17 @@ from tensor_reshape.wire.arrays import Array
 DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and the lengths of the name and of the extra field
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compressions
+# The struct has the signature, and the lengths of the name and of the extra field.
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compression methods
 _SIGNATURE = b"PK\x03\x04"
-_LISTED = 20  # the maximum number of members in an error message, because a model has thousands
+_LISTED = 20  # an error message lists at most 20 members, because the archive of a model may have thousands
 
 
 class MemberError(ValueError):
-    """A file does not have the named array, or the file has several arrays and the user has named none.
+    """A file does not have the named array, or has several arrays although the user has named none.
 
-    The text of the error continues the name of the file.
+    The text of the error is written after the name of the file.
     """
 
 
@@ -54,10 +55,11 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the named member, or the only member.
+    """Returns the member that the user has named, or the only member.
 
     Raises:
-        MemberError: the member does not exist, or the user has named none of several members. The message lists them.
+        MemberError: the member does not exist, or the user has named none of several members. The message lists the
+            members of the file.
     """
     if member in names:
         return member
@@ -74,7 +76,7 @@ def choose_member(names: list[str], member: str) -> str:
 
 
 def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Writes an archive with one uncompressed member."""
+    """Writes an .npz archive with one uncompressed member."""
     with (
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
         archive.open((member or DEFAULT_MEMBER) + _SUFFIX, "w", force_zip64=True) as stream,
@@ -86,7 +88,7 @@ def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]
 def _read_compressed(stream: IO[bytes], size: int) -> Array:
     placement = read_npy(stream)
     if placement.offset + placement.nbytes != size:
-        message = f"its header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
+        message = f"the header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
         raise ValueError(message)
     return read_elements(placement, stream)
 
@@ -102,6 +104,6 @@ def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
     file.seek(start)
     placement = read_npy(file)
     if placement.offset + placement.nbytes > start + info.file_size:
-        message = f"its header announces {placement.nbytes} bytes of elements, more than the member has"
+        message = f"the header announces {placement.nbytes} bytes of elements, more than the member has"
         raise ValueError(message)
     return placement

@@ -1,6 +1,7 @@
-"""The options and arguments that several commands have.
+"""Defines the options and arguments that several commands have.
 
-Invariant: this module imports numpy and grpc only when an option needs them. Help and completion import neither.
+Invariant: this module imports numpy and grpc only when the value of an option needs them. Showing help or completing a
+word imports neither numpy nor grpc.
 """
 
 import functools
@@ -54,12 +55,12 @@ JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 
 class Connection(NamedTuple):
-    """The connection options of a command. Only `open` creates a client.
+    """The connection options of a command. A client is created only when `open` is called.
 
     Attributes:
         server: the address of the server.
         timeout: the timeout of each call, in seconds.
-        options: the options of TLS and of the token, by parameter name.
+        options: the TLS options and the token options, by parameter name.
     """
 
     server: str
@@ -79,9 +80,12 @@ class Connection(NamedTuple):
 
 
 def _prepare_grpc() -> None:
-    """Makes small calls faster and silences gRPC's own log, unless grpc is already imported, for example by a test."""
+    """Makes small calls faster and switches gRPC's own log off.
+
+    If grpc has already been imported, for example by a test, the function does nothing.
+    """
     if "grpc" not in sys.modules:
-        # gRPC logs each failed TLS handshake. The error of the command has the cause.
+        # gRPC would log each failed TLS handshake. The command's own error already contains the cause.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # noqa: TID251 - gRPC has no other interface for it
         use_fast_polling()
 
@@ -105,11 +109,11 @@ LOCAL_SERVER_OPTION = _build_server_option(
 
 
 def connection_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
-    """Adds the connection options. The command gets a `Connection` as its first argument."""
+    """Adds the connection options to a command. The command receives a `Connection` as its first argument."""
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
-        # The connection options are removed, because a command accepts only its own options.
+        # The connection options are removed here, because a command accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         command(Connection(server, timeout, connection), *arguments, **options)
 
@@ -143,7 +147,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
 
 
 def server_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
-    """Adds the connection options. The command gets a client as its first argument."""
+    """Adds the connection options to a command. The command receives a client as its first argument."""
 
     @functools.wraps(command)
     def connected(connection: Connection, *arguments: object, **options: object) -> None:
@@ -154,14 +158,18 @@ def server_options(command: _Command, server_option: Callable[[_Command], _Comma
 
 
 def array_options(command: _Command) -> _Command:
-    """Adds the options of commands that reshape an array. The command gets an `ArrayFiles` as its first argument."""
+    """Adds the options of a command that reshapes an array.
+
+    The command receives an `ArrayFiles` as its first argument.
+    """
 
     @functools.wraps(command)
     def prepared(**options: object) -> None:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
 
         names = ("source", "output", "data_type", "as_json", "progress")
-        given: dict[str, Any] = {name: options.pop(name) for name in names}  # click has converted the values
+        # Click has already converted the option values.
+        given: dict[str, Any] = {name: options.pop(name) for name in names}
         has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
         files = ArrayFiles(**given, has_timeout=has_timeout)
         command(files, **options)
@@ -195,12 +203,13 @@ def array_options(command: _Command) -> _Command:
 
 
 def _build_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
-    # TENSOR_RESHAPE_TLS_... is not used, because it names the server's files, and a container may have both.
+    # The variable has the prefix TENSOR_RESHAPE_CLIENT_ because the TENSOR_RESHAPE_TLS_ variables name the server's
+    # files, and a container may have the variables of both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(flag, type=_FILE, envvar=variable, help=text)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):  # decorators are applied from last to first
+    for option in reversed(options):  # Python applies decorators from last to first
         command = option(command)
     return command

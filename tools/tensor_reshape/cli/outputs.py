@@ -1,7 +1,8 @@
-"""Writes files completely or not at all.
+"""Writes an output file completely or not at all.
 
-- The file has another name until it is complete. Then it replaces the old file in one step.
-- Disk space is reserved before the first byte arrives, so a full disk is an error at the start instead of SIGBUS later.
+- An output file has a temporary name until it is complete. The complete file then replaces the old file in one step.
+- Disk space is reserved before the first byte arrives, so that a full disk causes an error at the start instead of
+  SIGBUS later.
 - No incomplete file remains after an error, SIGTERM or SIGHUP. Only signals that end a process at once, such as
   SIGKILL, SIGQUIT and SIGBUS, leave a `.part` file.
 """
@@ -21,13 +22,15 @@ from typing import IO
 
 import click
 
-_FILE_MODE = 0o666  # the mode of a new file before the umask is applied
+_FILE_MODE = 0o666  # this is the mode of a new file before the umask is applied
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """SIGHUP is sent when a terminal is closed or its connection is lost."""
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a path is or will be a regular file. Devices, FIFOs and terminals are written directly.
+    """Whether a path is or will be a regular file.
+
+    Devices, FIFOs and terminals are not regular files and are written directly.
 
     Raises:
         OSError: the path is a directory, or cannot be accessed.
@@ -43,12 +46,13 @@ def is_replaceable(path: str) -> bool:
 
 @contextmanager
 def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
-    """Opens a new file with reserved space, which replaces `path` when the block ends without an exception.
+    """Opens a new file with reserved disk space, which replaces `path` when the block ends without an exception.
 
     Raises:
-        OSError: there is not enough space, or no permission.
+        OSError: there is not enough disk space, or no permission.
     """
-    target = Path(path).resolve()  # a symbolic link is resolved, so that the link remains
+    # A symbolic link is resolved, so that the command replaces the target of the link and not the link.
+    target = Path(path).resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
@@ -66,7 +70,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: Path, raw: bytes) -> None:
-    """Writes a file. A FIFO or a device is written directly.
+    """Writes a file. A FIFO or a device is written directly, without a temporary file.
 
     Raises:
         click.FileError: the file cannot be written.
@@ -82,10 +86,10 @@ def write_file(path: Path, raw: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Reserves the space of a file on its disk.
+    """Reserves disk space for a file.
 
     Raises:
-        OSError: there is not enough space.
+        OSError: there is not enough disk space.
     """
     if not size:
         return
@@ -97,13 +101,14 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can clean up."""
+    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can remove incomplete files."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in _END_SIGNALS}
-    # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
+    # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
+    # handlers.
     is_main = threading.current_thread() is threading.main_thread()
     taken = {number: old for number, old in before.items() if is_main and old != signal.SIG_IGN}
     for number in taken:

@@ -1,6 +1,7 @@
-"""The types of the parameters of the command line.
+"""Defines the types of the command line parameters.
 
-Invariant: this module imports numpy and grpc only when a parameter needs them. Help and completion import neither.
+Invariant: this module imports numpy and grpc only when the value of a parameter needs them. Showing help or completing
+a word imports neither numpy nor grpc.
 """
 
 import re
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
 
     _Type = click.ParamType[Any]
 else:
-    _Type = click.ParamType  # generic only in newer releases of click
+    _Type = click.ParamType  # this class is generic only in newer releases of click
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts at most 4,300 digits
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
 
 
 class Dims(_Type):
-    """Numbers separated by commas, with or without brackets. An empty text is the shape of a scalar."""
+    """The parameter type of numbers separated by commas, with or without brackets.
+
+    An empty text is the shape of a scalar.
+    """
 
     name = "dims"
 
@@ -60,17 +64,17 @@ class Dims(_Type):
 class PartialShape(NamedTuple):
     """A partially known shape.
 
-    Options need this class, because the value None means that an option was not given.
+    Options need this class, because the plain value None means that an option was not given.
 
     Attributes:
-        dims: the dims. None means that the rank is unknown.
+        dims: the dims. The dims are None if the rank is unknown.
     """
 
     dims: tuple[AnyDim, ...] | None
 
 
 class _Notation(_Type):
-    """A text in a notation of `rules.shape_parser`."""
+    """The parameter type of a text in a notation of `rules.shape_parser`."""
 
     def _parse(self, text: str, name: str) -> object:
         raise NotImplementedError
@@ -85,7 +89,7 @@ class _Notation(_Type):
 
 
 class PartialDims(_Notation):
-    """Dims that may be unknown, or a shape with unknown rank."""
+    """The parameter type of dims that may be unknown, or of a shape with unknown rank."""
 
     name = "dims"
 
@@ -94,7 +98,7 @@ class PartialDims(_Notation):
 
 
 class Strides(_Notation):
-    """Strides as numbers separated by commas."""
+    """The parameter type of strides, which are numbers separated by commas."""
 
     name = "strides"
 
@@ -103,7 +107,7 @@ class Strides(_Notation):
 
 
 class Target(_Type):
-    """A requested shape as numbers, or the name of a file with the shape as an array."""
+    """The parameter type of a requested shape, given as numbers or as the name of a file with an array."""
 
     name = "dims|@file"
 
@@ -116,12 +120,12 @@ class Target(_Type):
             from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
 
             return read_array(text.removeprefix("@"))
-        # No dim is None here. The condition is for type checkers.
+        # `Dims(unknown=False)` never returns None as a dim. The condition is only for type checkers.
         return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
 
 
 class DataTypeName(_Type):
-    """A data type, by its name in the specifications or in numpy."""
+    """The parameter type of a data type, given by its name in the specifications or in numpy."""
 
     name = "type"
 
@@ -138,7 +142,7 @@ class DataTypeName(_Type):
 
 
 class OperationName(_Type):
-    """An operation, in any usual spelling."""
+    """The parameter type of an operation, given in any usual spelling."""
 
     name = "operation"
 
@@ -155,7 +159,7 @@ class OperationName(_Type):
 
 
 class ServerAddress(_Type):
-    """The address of a server."""
+    """The parameter type of a server address."""
 
     name = "address"
 
@@ -173,7 +177,10 @@ class ServerAddress(_Type):
 
 
 class ListenAddress(ServerAddress):
-    """The address of a server, or the value of the server's own settings --health-listen and --listen."""
+    """The parameter type of a server address for a health probe.
+
+    The text may also be the value of the server's settings --health-listen and --listen.
+    """
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the first address, with localhost instead of an address that stands for all interfaces."""
@@ -184,7 +191,7 @@ class ListenAddress(ServerAddress):
 
 
 class ArrayPath(_Type):
-    """A file, a member of a file, or - for a pipe."""
+    """The parameter type of an array location: a file, a member of a file, or - for a pipe."""
 
     name = "file"
 

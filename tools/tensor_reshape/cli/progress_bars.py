@@ -1,4 +1,4 @@
-"""Draws progress bars for transfers and runs of queries, only on terminals."""
+"""Draws progress bars for transfers and for runs of many queries, only on terminals."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,14 +15,16 @@ LEAST_BYTES = 16 * 1024 * 1024
 
 @contextmanager
 def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
-    """Draws a bar on standard error during the block. Yields a function that updates it, or None without a bar.
+    """Draws a progress bar on standard error during the block.
+
+    The block gets a function that updates the bar, or None if there is no bar.
 
     Args:
         size: the number of bytes of the transfer.
-        wanted: whether to draw a bar.
+        wanted: whether to draw a progress bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
-    # A log file gets no bar, even if FORCE_COLOR is set.
+    # A log file gets no progress bar, even if FORCE_COLOR is set.
     if console is None or not console.is_terminal or not sys.stderr.isatty():
         yield None
         return
@@ -41,7 +43,7 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
 
 @contextmanager
 def count_replies(size: int) -> Iterator[Callable[[], object]]:
-    """Draws a bar on standard error during the block, and yields a function that counts one reply.
+    """Draws a progress bar on standard error during the block, and yields a function that counts one reply.
 
     Any thread may call the function.
 
@@ -49,7 +51,7 @@ def count_replies(size: int) -> Iterator[Callable[[], object]]:
         size: the number of queries.
     """
     console = find_console(sys.stderr)
-    if console is None or not sys.stderr.isatty():  # a log file gets no bar, even with FORCE_COLOR
+    if console is None or not sys.stderr.isatty():  # a log file gets no progress bar, even if FORCE_COLOR is set
         yield bool
         return
     from rich import progress  # noqa: PLC0415 - plain output does not need it

@@ -1,7 +1,8 @@
 """Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
 
 - Reporting an error imports neither grpc nor the SDK.
-- Messages may contain control characters from a file or a server. They are escaped and never sent to the terminal.
+- Error messages may contain control characters from a file or a server. Such characters are escaped and never sent to
+  the terminal.
 """
 
 import io
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 _EXIT_CODES: dict[type[Exception], int] = {
     InvalidRequestError: 3,
     LimitError: 4,
-    ConnectionError: 5,  # the base class of UnavailableError
-    TimeoutError: 5,  # the base class of CallTimeoutError
+    ConnectionError: 5,  # ConnectionError is the base class of UnavailableError
+    TimeoutError: 5,  # TimeoutError is the base class of CallTimeoutError
     UnauthenticatedError: 6,
     PermissionDeniedError: 6,
 }
-# The options that have another name than the field of an error.
+# These options have another name than the field of an error.
 _OPTIONS = {
     "data.dims": "--data",
     "data.strides": "--strides",
@@ -45,23 +46,24 @@ _OPTIONS = {
     "expected_shape.dims": "--expect",
     "expected_shape": "--expect",
 }
-# The advice for a connection error, by a part of its text.
+# If the text of a connection error contains a key of this mapping, the error is shown with this advice.
 _HINTS = {
     "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
     "is not trusted": "Name the file of the authority with --tls-ca",
     "may require TLS": "Add --tls or --tls-ca",
     "may require a client certificate": "Add --tls-certificate and --tls-key",
 }
-_BARE = "NoArgsIsHelpError"  # an error of newer releases of click, whose message is the help
+_BARE = "NoArgsIsHelpError"  # newer releases of click raise this error, and its message is the help text
 _INDENT = "  "
-_LEAST_WIDTH = 7  # width of the shortest shape, because the dots around an item need six characters
+_LEAST_WIDTH = 7  # this is the width of the shortest shape, because the dots around an item need six characters
 
 
 def choose_exit_code(error: Exception) -> int:
-    """Returns the exit code for an error."""
+    """Returns the exit code of the command for an error."""
     if isinstance(error, click.ClickException):
         return error.exit_code
-    if not isinstance(error, TensorReshapeError):  # an error of the system, for example a closed pipe
+    # An error of the operating system occurs, for example, if a pipe is closed.
+    if not isinstance(error, TensorReshapeError):
         return 1
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
@@ -74,7 +76,7 @@ def report(error: Exception, texts: Mapping[str, str]) -> None:
         texts: the text of each shape option, by parameter name.
     """
     console = find_console(sys.stderr)
-    if "--json" in sys.argv:  # click may have failed to parse the options
+    if "--json" in sys.argv:  # the options are looked up in `sys.argv`, because click may have failed to parse them
         click.echo(_format_json(error), err=True)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, texts)
@@ -91,9 +93,9 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
     Args:
         text: the shape.
-        index: the index of the item. None underlines the whole shape.
-        width: the available width in characters. If the shape is longer, only the item is returned, with dots around
-            it.
+        index: the index of the item. If None, the whole shape is underlined.
+        width: the available width in characters. If the shape is longer than the width, only the item is returned, with
+            dots around it.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
@@ -108,10 +110,10 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns the text of an error, with advice on which option to use, if there is any."""
+    """Returns the text of an error. If an option could solve the problem, the text names the option."""
     if isinstance(error, click.ClickException):
         return error.format_message()
-    # The status of gRPC is left out, because it only repeats that the call has no response.
+    # The gRPC status is left out, because the status only repeats that the call has no response.
     text = str(getattr(error, "message", error)) if isinstance(error, ConnectionError | TimeoutError) else str(error)
     if isinstance(error, UnauthenticatedError):
         return f"{text}. Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
@@ -119,7 +121,7 @@ def _describe(error: Exception) -> str:
 
 
 def _describe_for_people(error: Exception) -> str:
-    """Returns the text of an error with the reason, and with options instead of the fields of the API."""
+    """Returns the text of an error with its reason, and with the names of options instead of the fields of the API."""
     text = _describe(error)
     if not isinstance(error, ReshapeError):
         return text
@@ -157,7 +159,10 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
 
 def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the entered text and a line with carets under the wrong item. Empty without such an item."""
+    """Returns the text that the user has entered and a line with carets under the wrong item.
+
+    The result is empty if no item is wrong.
+    """
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
     field, index = _read_field(error.field)

@@ -1,9 +1,11 @@
 """Reads and writes headers of .safetensors files.
 
-A file contains eight bytes with a length, JSON of that length, and then the elements of all tensors.
+A .safetensors file begins with a length of eight bytes and JSON of that length, followed by the elements of all
+tensors.
 
-The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. The header
-is short, so this module reads it and leaves the elements in place. The tests check both directions against the library.
+The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This module
+therefore reads the short header itself, and leaves the elements in the file. The tests compare reading and writing with
+the library.
 """
 
 import json
@@ -37,18 +39,18 @@ _METADATA = "__metadata__"
 
 
 def read_safetensors(file: IO[bytes], member: str) -> Placement:
-    """Returns the position of a tensor.
+    """Returns the position of a tensor in a file.
 
     Raises:
-        ValueError: the file is not in this format, or does not have the tensor.
+        ValueError: the file is not a .safetensors file, or does not have the tensor.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
-        message = f"its header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
+        message = f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
         raise ValueError(message)
     header = json.loads(_read(file, length))
     if not isinstance(header, dict):
-        message = "its header is not a JSON object"
+        message = "the header is not a JSON object"
         raise ValueError(message)  # noqa: TRY004 - the file is wrong, not an argument
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     return _place(record, _LENGTH.size + length)
@@ -58,7 +60,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
     """Returns the header of a file with one tensor.
 
     Raises:
-        ValueError: the format does not have the type.
+        ValueError: the format does not support the data type.
     """
     if data_type not in NAMES:
         message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"
@@ -73,7 +75,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
 def _read(file: IO[bytes], size: int) -> bytes:
     raw = file.read(size)
     if len(raw) != size:
-        message = "it ends inside its header"
+        message = "the file ends inside its header"
         raise ValueError(message)
     return raw
 
@@ -82,16 +84,16 @@ def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
     except (TypeError, KeyError, ValueError) as error:
-        message = f"its header does not describe the tensor: {error!r}"
+        message = f"the header does not describe the tensor: {error!r}"
         raise ValueError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
-        message = "its header has an invalid dim or offset"
+        message = "the header has an invalid dim or offset"
         raise ValueError(message)
     if name not in _DATA_TYPES:
-        message = f"its type {name} is not one of {', '.join(_DATA_TYPES)}"
+        message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
         raise ValueError(message)
     placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
     if last - first != placement.nbytes:
-        message = f"its header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
+        message = f"the header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
         raise ValueError(message)
     return placement

@@ -1,7 +1,7 @@
 """Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
-- Files are mapped instead of read. Compressed members and pipes are read into memory as a whole.
-- A damaged or malicious file causes only an error that names the file. Pickled data is never loaded.
+- Plain files are mapped into memory instead of read. Compressed members and pipes are read into memory as a whole.
+- A damaged or malicious file only causes an error that names the file. The command never loads pickled data.
 """
 
 import io
@@ -27,7 +27,7 @@ from tensor_reshape.cli.npz_members import MemberError, read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
 
-# The exceptions of numpy, zipfile, json and the system for damaged or malicious files.
+# For damaged or malicious files, numpy, zipfile, json and the system raise these exceptions.
 _UNREADABLE = (
     OSError,
     ValueError,
@@ -52,19 +52,19 @@ class Source:
     """An open array.
 
     Attributes:
-        array: the array, which is read-only if it is mapped.
+        array: the array, which is read-only if its file is mapped.
     """
 
     def __init__(
         self, array: Array, file: IO[bytes] | None = None, mapping: Mapping | None = None, start: int = 0
     ) -> None:
-        """Stores the array, its mapped file, and the position of its elements."""
+        """Stores the array, its mapped file, and the position of its elements in the file."""
         self.array = array
         self._file, self._mapping, self._start = file, mapping, start
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
-        """Returns the memory of sent elements to the system."""
+        """Releases the memory of elements that have been sent."""
         if self._mapping is not None:
             self._mapping.give_back(self._start + arrived)
 
@@ -81,7 +81,7 @@ class Source:
 
 @contextmanager
 def open_source(text: str) -> Iterator[Source]:
-    """Opens the array that a text names.
+    """Opens the array at a location that the user has named.
 
     Raises:
         click.ClickException: the input cannot be read, or is not an array.
@@ -113,7 +113,7 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:  # ValueError if the name has a null byte
+        except (OSError, ValueError) as error:  # Python raises ValueError if the file name has a null byte
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             message = f"{text} cannot be read: {reason}"
             raise click.ClickException(message) from error
@@ -131,10 +131,11 @@ def read_array(text: str) -> Array:
 
 
 def is_regular(file: IO[bytes]) -> bool:
-    """Whether `file` is a file on a disk, and not a pipe or a device."""
+    """Whether `file` is a file on a disk, as opposed to a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except io.UnsupportedOperation:  # raised by replacements of standard input in tests
+    # Some replacements of standard input in tests have no file descriptor and raise this error.
+    except io.UnsupportedOperation:
         return False
 
 
@@ -156,8 +157,8 @@ def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "an .npz or .safetensors input must be a file, not a pipe"
         raise ValueError(message)
-    # A pipe has no position and cannot be read twice. So the first read is long enough for the longest header that
-    # numpy accepts.
+    # A pipe has no position and cannot be read twice. The first read is therefore long enough for the longest header
+    # that numpy accepts.
     head = file.read(_HEAD_BYTES)
     placement = read_npy(io.BytesIO(head))
     return Source(read_elements(placement, file, head[placement.offset :]))

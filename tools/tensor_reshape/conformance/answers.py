@@ -2,10 +2,10 @@
 
 Invariants:
 
-- A record that is not an answer raises an `InvalidAnswerError`.
-- A null counts as a missing key, because the serializers of many languages write it. Only the shape may be null, which
-  means that its rank is unknown.
-- A shape with more than _MAX_DIMS dims is not read.
+- If a JSON record is not a valid answer, reading it raises an `InvalidAnswerError`.
+- A null counts as a missing key, because the serializers of many languages write null for a missing value. Only the
+  shape itself may be null, which means that its rank is unknown.
+- A shape with more than _MAX_DIMS dims is rejected before it is read.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -21,16 +21,17 @@ _MAX_DIMS = 4096
 
 
 class InvalidAnswerError(Exception):
-    """A record is not an answer. The text describes the fault."""
+    """A JSON record is not a valid answer. The error text describes the fault of the record."""
 
 
 class ShapeAnswer(NamedTuple):
     """An output shape.
 
     Attributes:
-        dims: the dims. None if the rank is unknown.
-        view: the object about the view, with its possibility and its strides. None if the answer has no such object.
-        data: the bytes of the output in hexadecimal. None if the answer has no bytes.
+        dims: the dims. The value is None if the rank is unknown.
+        view: the object about the view, with its possibility and its strides. The value is None if the answer has no
+            such object.
+        data: the bytes of the output in hexadecimal. The value is None if the answer has no bytes.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -42,17 +43,17 @@ class Rejection(NamedTuple):
     """A rejection.
 
     Attributes:
-        reason: the reason. Empty if the answer has no reason.
+        reason: the reason. The text is empty if the answer has no reason.
     """
 
     reason: str
 
 
 class Unsupported(NamedTuple):
-    """The implementation does not support the query.
+    """The answer of an implementation that does not support the query.
 
     Attributes:
-        why: the explanation of the implementation.
+        why: the explanation that the implementation gives.
     """
 
     why: str
@@ -62,10 +63,10 @@ Answer: TypeAlias = ShapeAnswer | Rejection | Unsupported
 
 
 def read_answer(record: Json) -> Answer:
-    """Returns the answer of a record.
+    """Returns the answer in a JSON record.
 
     Raises:
-        InvalidAnswerError: the record is not an answer.
+        InvalidAnswerError: the record is not a valid answer.
     """
     parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
     if len(parts) > 1:
@@ -91,7 +92,8 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
         if len(value) > _MAX_DIMS:
             message = f"the shape has {len(value)} dims, but at most {_MAX_DIMS} are allowed"
             raise InvalidAnswerError(message)
-        if any(isinstance(dim, str) for dim in value):  # a name is written as {"min", "max", "name"}
+        # A dim with a name is written as an object with "min", "max" and "name".
+        if any(isinstance(dim, str) for dim in value):
             message = 'a dim of the shape is text, but a name must be {"min", "max", "name"}'
             raise InvalidAnswerError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]

@@ -1,6 +1,7 @@
-"""The cases of the conformance suite.
+"""Reads the test cases of the conformance suite.
 
-Invariants: a line of a file becomes one case for each of its operations, and a query does not contain the answer.
+Invariants: a line of a suite file becomes one case for each of its operations, and the query of a case does not contain
+the answer.
 """
 
 import json
@@ -12,8 +13,9 @@ from typing import NamedTuple
 from tensor_reshape.rules.json_format import Json
 
 _PACKAGE = Path(__file__).parent
-# A wheel contains the suite in this package. An editable installation reads the suite from the repository. The package
-# contains no symbolic link to the suite, because git writes such a link as a text file on systems such as Windows.
+# An installed wheel contains the conformance suite in this package. An editable installation reads the conformance
+# suite from the repository. The package contains no symbolic link to the suite, because git writes such a link as a
+# text file on systems such as Windows.
 SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
 FOLDER = SUITE / "cases"
 RULES = (
@@ -26,7 +28,7 @@ _NOT_IN_QUERY = {"id", "rule", "operations", "answer", "because", "recorded"}
 
 
 class Size(StrEnum):
-    """A part of the suite."""
+    """A part of the conformance suite."""
 
     CORE = "core"
     FULL = "full"
@@ -34,14 +36,14 @@ class Size(StrEnum):
 
 
 class Case(NamedTuple):
-    """A query with the right answer.
+    """A test case of the suite: a query with the right answer.
 
     Attributes:
-        id: the id of the line, "@", and the operation.
+        id: the id of the line in the suite, "@", and the operation.
         rule: the rule that the case tests.
-        query: the JSON that an implementation reads.
-        right: the JSON of the right answer.
-        because: the sentence that decides the answer, and its source.
+        query: the query in the JSON form that an implementation reads.
+        right: the right answer as JSON.
+        because: the sentence that decides the right answer, and the source of this sentence.
     """
 
     id: str
@@ -52,7 +54,7 @@ class Case(NamedTuple):
 
 
 def read_version() -> str:
-    """Returns the version of the suite."""
+    """Returns the version of the conformance suite."""
     return (SUITE / "VERSION").read_text().strip()
 
 
@@ -69,13 +71,13 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: P
 
 
 def _read_file(path: Path) -> Iterator[Case]:
-    if path.exists():  # a size may have no cases of a rule
+    if path.exists():  # a suite of a given size may have no cases for a rule
         for line in path.read_text(encoding="utf-8").splitlines():
             yield from split_line(json.loads(line))
 
 
 def split_line(line: Json) -> Iterator[Case]:
-    """Yields the cases of a line."""
+    """Yields the cases of one line of a suite file."""
     rest = {key: value for key, value in line.items() if key not in _NOT_IN_QUERY}
     for operation in line["operations"]:
         name = f"{line['id']}@{operation}"

@@ -1,4 +1,4 @@
-"""Describes queries and answers of the suite in words, for the readers of a report."""
+"""Describes queries and answers of the conformance suite in words, for the readers of a report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,10 @@ def describe_answer(answer: Json | None) -> str:
 
 
 def describe_shape(dims: object) -> str:
-    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`. `[...]` if its rank is unknown."""
+    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`.
+
+    The text is `[...]` if the rank of the shape is unknown.
+    """
     if dims is None:
         return "[...]"
     if not isinstance(dims, Sequence) or isinstance(dims, str):

@@ -1,7 +1,7 @@
-"""Compares the differences of a run with the expected differences of an implementation, which a file contains.
+"""Compares the differences that a run has found with a file of expected differences of the implementation.
 
-Invariant: a run fails if a difference is new, or if an expected difference is gone. So the file stays correct. The
-differences of cases that were not run are neither new nor gone.
+Invariant: a run fails if a difference is new, or if an expected difference no longer occurs. The file of expected
+differences therefore stays correct. If a case was not run, its difference counts as neither new nor gone.
 """
 
 import json
@@ -13,7 +13,7 @@ from tensor_reshape.conformance.results import Results
 
 
 class Deviations(NamedTuple):
-    """The deviations of a run from the expected differences.
+    """The deviations of a run from the differences that a file expects.
 
     Attributes:
         new: ids and verdicts of differences that are not expected, in the order of the suite.
@@ -25,21 +25,21 @@ class Deviations(NamedTuple):
 
 
 def list_verdicts(results: Results) -> dict[str, str]:
-    """Returns the verdict of each case that differs, by its id."""
+    """Returns the verdict of each case with a difference, by the id of the case."""
     return {one.id: str(one.verdict) for one in results.differences if one.verdict.is_difference}
 
 
 def write_expectation(results: Results) -> str:
-    """Returns the text of a file that expects all differences of a run."""
+    """Returns the contents of a file that expects all differences of a run."""
     verdicts = dict(sorted(list_verdicts(results).items()))
     return json.dumps({"suite": results.suite, "differences": verdicts}, indent=1) + "\n"
 
 
 def read_expectation(path: Path) -> dict[str, str]:
-    """Returns the verdicts in a file of expected differences.
+    """Returns the verdicts in a file of expected differences, by the id of the case.
 
     Raises:
-        ValueError: the file has another format.
+        ValueError: the file does not have the expected format.
     """
     try:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
@@ -54,8 +54,8 @@ def compare(results: Results, expected: Mapping[str, str], run: Collection[str])
 
     Args:
         results: the results of the run.
-        expected: the verdicts of differences, by id.
-        run: the ids of all cases of the run.
+        expected: the verdicts of the expected differences, by the id of the case.
+        run: the ids of all cases in the run.
     """
     found = list_verdicts(results)
     return Deviations(

@@ -1,10 +1,10 @@
 """Runs a Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
-The function takes a query as a dict, and returns an answer as a dict without `id`. A ValueError becomes a rejection,
-and a NotImplementedError becomes `unsupported`. Any other exception ends the program, which the runner reports as a
-crash.
+The function takes a query as a dict, and returns an answer as a dict without `id`. If the function raises ValueError,
+the answer is a rejection. If it raises NotImplementedError, the answer is `unsupported`. Any other exception ends the
+program, which the runner reports as a crash.
 
-Invariant: only answers reach standard output. All other output of the function goes to standard error.
+Invariant: the program writes only answers to standard output. All other output of the function goes to standard error.
 """
 
 import json
@@ -20,7 +20,7 @@ _Function: TypeAlias = Callable[[Json], Json]
 
 
 def load_function(name: str) -> _Function:
-    """Returns the function `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
+    """Returns the function with the name `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for attribute in path.split("."):
@@ -30,7 +30,7 @@ def load_function(name: str) -> _Function:
 
 
 def answer(function: _Function, query: Json) -> Json:
-    """Returns the answer of a function."""
+    """Calls the function with a query and returns its answer."""
     try:
         return function(query)
     except NotImplementedError as error:
@@ -40,10 +40,11 @@ def answer(function: _Function, query: Json) -> Json:
 
 
 def main() -> None:
-    """Answers the queries of standard input."""
+    """Answers the queries that arrive on standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # because C libraries print to the file descriptor
-        sys.path.insert(0, "")  # imports from the working directory, as with `python -m`
+        # Standard output is redirected to standard error, because C libraries print directly to the file descriptor.
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        sys.path.insert(0, "")  # modules can be imported from the working directory, as with `python -m`
         function = load_function(sys.argv[1])
         for line in sys.stdin:
             query = json.loads(line)

@@ -1,15 +1,16 @@
-"""Finds instances of partial queries.
+"""Finds concrete instances of partially known queries.
 
-An instance has a number for each unknown of the query, and the output shape that follows from the rules.
+An instance has a number for each unknown value of the query, and the output shape that follows from the rules.
 
-The search gives a value to one unknown after the other. After each value, the rules decide whether an instance is still
-possible. So the search can find an instance that contradicts an answer, even if the query has very many instances.
+The search gives a number to one unknown value after the other. After each number, the rules decide whether an instance
+is still possible. The search can therefore find an instance that contradicts an answer, even if the query has very many
+instances.
 
 Invariants:
 
-- The rules accept every instance that is found. If no instance is found, there may still be one, because the search
-  tries few values of each unknown and a limited number of queries.
-- The same query has the same instances on every machine.
+- The rules accept every instance that the search returns. If the search finds no instance, there may still be one,
+  because the search tries few numbers for each unknown value and a limited number of queries.
+- For the same query, the search returns the same instances on every machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,17 +30,18 @@ from tensor_reshape.rules.questions import AnyQuestion
 _MAX_QUERIES = 3000
 _MAX_VALUES = 48
 _MAX_HINTS = 64
-_RANKS = range(4)  # the values of an unknown rank, or of an unknown length of a target
-_NEAR = 6  # the number of values that are tried at each end of bounds
+_RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
+_NEAR = 6  # this many values are tried at each end of the bounds of a dim
 
 
 class Instance(NamedTuple):
-    """An instance that the rules accept.
+    """An instance of a query, which the rules accept.
 
     Attributes:
         data: the data shape.
-        target: the items of the target. A length is a `Dim`, so that a length of 0 does not count as a copy.
-        names: the value of each name.
+        target: the items of the target in this instance. A length is a `Dim`, so that a length of 0 does not count as a
+            copy.
+        names: the value of each name in this instance.
         output: the output shape.
     """
 
@@ -49,7 +51,7 @@ class Instance(NamedTuple):
     output: tuple[int, ...]
 
     def __str__(self) -> str:
-        """The instance in one line."""
+        """Returns the instance as one line of text."""
         target = [find_bounds(item).min if isinstance(item, Dim) else item for item in self.target]
         return f"{format_dims(self.data)} to {format_dims(target)} gives {format_dims(self.output)}"
 
@@ -60,11 +62,11 @@ class Instance(NamedTuple):
 
 @dataclass(slots=True)
 class _Search:
-    """The state of a search.
+    """The state of a search for instances.
 
     Attributes:
-        hints: values that are worth trying, in ascending order.
-        left: the number of queries that may still be tried.
+        hints: values that the search tries in addition to those near the bounds, in ascending order.
+        left: the number of queries that the search may still try.
     """
 
     hints: Sequence[int]
@@ -80,7 +82,7 @@ class _Search:
         return True
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns the values to try within bounds, which are values near the ends and hints."""
+        """Returns the values to try within bounds, which are values near the bounds and the hints."""
         low, high = bounds
         ends = {*range(low, low + _NEAR), *(() if high is None else range(max(high - _NEAR, low), high + 1))}
         values = sorted(value for value in {*ends, *self.hints} if bounds.holds(value))
@@ -103,14 +105,14 @@ def list_names(question: AnyQuestion) -> frozenset[str]:
 
 
 def list_instances(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields instances that the rules accept."""
+    """Yields instances of a query that the rules accept."""
     search = _Search(_list_hints(question))
     for ranked in _list_ranked(question):
         yield from _solve(ranked, search)
 
 
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
-    """Returns an instance with an output dim within bounds. None if no such instance was found.
+    """Returns an instance whose output dim is within given bounds. The result is None if no such instance was found.
 
     Args:
         question: the query, whose output has a known rank.
@@ -123,19 +125,20 @@ def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance 
 
 
 def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
-    """Returns the query with bounds for an output dim, so that the rules leave few values to try."""
+    """Returns the query with bounds for an output dim, so that the search has to try fewer values."""
     expected = tuple(question.expected if question.expected is not None else (None,) * len(question.target or ()))
     if index >= len(expected) or expected[index] is not None:
         return question
     target = tuple(question.target or ())
     item = target[index] if index < len(target) else None
     if isinstance(item, Dim) and item.expression is None and not (length := item.bounds.meet(part)).is_empty:
-        question = question._replace(target=_put(target, index, Dim(length)))  # a length is the output dim itself
+        # If a target item is a length, its value is the output dim, so the item gets the bounds of the output dim.
+        question = question._replace(target=_put(target, index, Dim(length)))
     return question._replace(expected=_put(expected, index, Dim(part)))
 
 
 def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields the query once for each rank that an unknown shape may have."""
+    """Yields the query once for each rank that a shape of unknown rank may have."""
     expected = question.expected
     lengths = _RANKS if expected is None else range(len(expected), len(expected) + 1)
     datas = [question.data] if question.data is not None else [(None,) * rank for rank in _RANKS]
@@ -157,7 +160,7 @@ def _solve(question: AnyQuestion, search: _Search) -> Iterator[Instance]:
 
 
 def _list_alternatives(question: AnyQuestion, search: _Search) -> Iterator[Iterator[AnyQuestion]]:
-    """For each unknown, yields the queries in which the unknown has one of its values."""
+    """For each unknown value, yields the queries in which this value is replaced by a number."""
     data, target = tuple(question.data or ()), tuple(question.target or ())
     for name, bounds in _find_names(question).items():
         if bounds.min != bounds.max:
@@ -179,7 +182,7 @@ def _put(dims: tuple[AnyDim, ...], index: int, dim: AnyDim) -> tuple[AnyDim, ...
 
 
 def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields the instance of a query without unknowns, if the rules accept it."""
+    """Yields the instance of a query without unknown values, if the rules accept the query."""
     names = {name: bounds.min for name, bounds in _find_names(question).items()}
     data = [
         _compute(dim.expression, names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
@@ -191,7 +194,10 @@ def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
 
 
 def _compute(expression: Expression, names: Mapping[str, int]) -> int | None:
-    """Returns the value of an expression. None if the value is not a whole number."""
+    """Returns the value of an expression for given values of its names.
+
+    The result is None if the value is not a whole number.
+    """
     above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
     below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
     return above // below if below and above % below == 0 else None
@@ -203,7 +209,7 @@ def _list_dims(question: AnyQuestion) -> Iterator[AnyDim]:
 
 
 def _find_names(question: AnyQuestion) -> dict[str, Interval]:
-    """Returns the bounds of each name. A name may occur in several dims."""
+    """Returns the bounds of each name. A name may occur in several dims of the query."""
     names = dict[str, Interval]()
     for dim in _list_dims(question):
         if isinstance(dim, Dim) and dim.expression is not None:
@@ -213,7 +219,7 @@ def _find_names(question: AnyQuestion) -> dict[str, Interval]:
 
 
 def _set_name(question: AnyQuestion, name: str, value: int) -> AnyQuestion:
-    """Returns the query in which a name has a value."""
+    """Returns the query in which a name is replaced by a value."""
     known = Symbol(name, Interval(value, value))
 
     def set_symbols(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
@@ -240,19 +246,22 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
-    """Yields values of an unknown for which an output dim may lie at an end of these bounds."""
+    """Yields values of an unknown dim for which an output dim may be equal to one of its bounds."""
     ends = {max(find_bounds(dim).min, 1) for dim in _list_dims(question)}
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
     stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
-    multiple = -(-part.min // volume) * volume  # the smallest multiple of the volume within the bounds
+    multiple = -(-part.min // volume) * volume  # this is the smallest multiple of the volume within the bounds
     for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)
 
 
 def _list_hints(question: AnyQuestion) -> Sequence[int]:
-    """Returns the ends of all bounds, and their products and quotients. Most instances consist of such numbers."""
+    """Returns the bounds of all dims of a query, and the products and quotients of these bounds.
+
+    The dims of most instances are such numbers.
+    """
     ends = {0, 1, 2}
     for dim in _list_dims(question):
         low, high = find_bounds(dim)

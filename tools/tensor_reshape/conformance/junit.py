@@ -1,11 +1,11 @@
-"""Writes the results of a run as JUnit XML for CI services.
+"""Writes the results of a conformance run as JUnit XML for CI services.
 
-The XML has a suite for each rule, and a test case for each case.
+The XML has a test suite for each rule, and a test case for each conformance case.
 
-A difference is a failure, but a crash, a hang and garbage are errors. An expected difference and an unsupported case
-are skipped. Characters that XML does not allow, such as control characters and lone surrogates, are escaped. The format
-is that of Ant's JUnit task, which has no specification. This module writes only elements that common readers
-understand.
+A difference is written as a failure, but a crash, a hang and garbage are written as errors. An expected difference and
+an unsupported case are written as skipped. Characters that XML does not allow, such as control characters and lone
+surrogates, are escaped. The XML has the format of Ant's JUnit task, which has no specification. This module writes only
+elements that common readers of JUnit XML understand.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ _ATTRIBUTES = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 def build_junit(
     name: str, cases: Sequence[Case], judgements: Mapping[str, Judgement], expected: Mapping[str, str]
 ) -> bytes:
-    """Returns the contents of the file.
+    """Returns the contents of the JUnit XML file.
 
     Args:
         name: the name of the implementation.
@@ -55,7 +55,8 @@ def build_junit(
 def _choose_tag(verdict: Verdict, expected: str | None) -> str:
     if verdict is Verdict.UNSUPPORTED or (verdict.is_difference and verdict == expected):
         return "skipped"
-    if verdict.is_difference or expected is not None:  # an expected difference that is gone fails as well
+    # The test case also fails if an expected difference no longer occurs.
+    if verdict.is_difference or expected is not None:
         return "error" if verdict in _ERRORS else "failure"
     return ""
 

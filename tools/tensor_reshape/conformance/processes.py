@@ -2,10 +2,11 @@
 
 Invariants:
 
-- `exchange_lines` always ends. It kills the program, and all processes that the program has started, in three cases: if
-  the program is silent for too long, if it writes too much that is not an answer, and if the call is cancelled.
-- At most one line of output and the end of the standard error are kept in memory.
-- The program's input is closed after the last line, so a program may read everything before it answers.
+- The function `exchange_lines` always ends. It kills the program and all processes that the program has started in
+  three cases: if the program is silent for too long, if it writes too much output that is not an answer, or if the call
+  is cancelled.
+- At most one line of standard output and the end of standard error are kept in memory.
+- The standard input of the program is closed after the last line, so a program may read all queries before it answers.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _EXIT_SECONDS = 5.0
 
 
 class End(Enum):
-    """The reason why an exchange ended."""
+    """The reason for which an exchange with a program ended."""
 
     ANSWERED = auto()
     """All lines are answered."""
@@ -44,12 +45,13 @@ class End(Enum):
 
 
 class Outcome(NamedTuple):
-    """The end of an exchange.
+    """The way in which an exchange with a program ended.
 
     Attributes:
         end: the reason why the exchange ended.
-        code: the exit code, or -N for signal N. None if the program had not ended by itself.
-        tail: the end of the program's standard error.
+        code: the exit code of the program, or -N if the signal N ended it. The code is None if the program had not
+            ended by itself.
+        tail: the last part of the program's standard error.
     """
 
     end: End
@@ -58,11 +60,11 @@ class Outcome(NamedTuple):
 
 
 class Timeouts(NamedTuple):
-    """The longest silence of a program in seconds.
+    """The number of seconds for which a program may be silent.
 
     Attributes:
-        start: before its first answer.
-        answer: before each later answer.
+        start: the limit before the first answer of the program.
+        answer: the limit before each later answer.
     """
 
     start: float
@@ -76,14 +78,15 @@ async def exchange_lines(
 
     Args:
         command: the program and its arguments.
-        lines: the lines of its input.
+        lines: the lines to write to the program's input.
         receive: a function that takes a line of output, and returns whether it is the first answer to one of `lines`.
-        timeouts: the longest silence of the program.
+        timeouts: the number of seconds for which the program may be silent.
 
     Raises:
         OSError: the program cannot be started.
     """
-    # The program has its own session, so that all its processes can be killed, and Ctrl-C reaches only this process.
+    # The program runs in its own session, so that all its processes can be killed, and Ctrl-C reaches only this
+    # process.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
     )
@@ -94,7 +97,7 @@ async def exchange_lines(
     reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
-        process.stdin.close()  # asyncio closes the input when all lines are written
+        process.stdin.close()  # asyncio closes the standard input of the program when all lines are written
         end = await _receive_all(process.stdout, len(lines), receive, timeouts)
         if end is End.EXITED:
             await _await_exit(process, reading)
@@ -110,7 +113,7 @@ async def _receive_all(
 ) -> End:
     now = asyncio.get_running_loop().time
     deadline = now() + timeouts.start
-    stray_bytes = stray_lines = 0  # counted since the last answer
+    stray_bytes = stray_lines = 0  # these counters start again after each answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):
@@ -129,7 +132,7 @@ async def _receive_all(
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
             return End.FLOODED
-        if now() >= deadline:  # the timeout does not expire while lines are ready to be read
+        if now() >= deadline:  # the timeout does not expire while output lines are ready to be read
             return End.SILENT
     return End.ANSWERED
 
@@ -140,7 +143,10 @@ async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
 
 
 async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
-    """Waits for the program and the end of its standard error, but not for long, because a child may keep the pipe."""
+    """Waits until the program and its standard error have ended.
+
+    The wait is short, because a child may keep the pipe open.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(_EXIT_SECONDS):
             await process.wait()

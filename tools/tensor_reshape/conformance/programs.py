@@ -1,18 +1,19 @@
-"""Runs an implementation as a program. It is started again after each failure, and every case gets a reply.
+"""Runs an implementation as a separate program.
 
-All queries are written to the program at once. The program may answer each query at once or after it has read all
-queries, and in order or by id. So a failure does not show which query has caused it. The first query without an answer
-is sent again to a new process, without other queries. If the program fails again, this failure is the reply. If the
-program answers, a later query has caused the failure, and the next process gets fewer queries.
+The program is started again after each failure, and every case gets a reply. All queries are written to the program at
+once. The program may answer each query at once or after it has read all queries, and in any order if its answers have
+ids. A failure therefore does not show which query has caused it. After a failure, the first query without an answer is
+sent again to a new process, without other queries. If the program fails again, this second failure is the reply to the
+query. If the program answers, a later query has caused the first failure, and the next process gets fewer queries.
 
 Invariants:
 
-- Each case always has one reply. A failure is the reply to a case only if the program has failed on this case without
-  other cases.
-- A program that fails on everything ends the run. After several failures in a row, the program must answer a query that
-  it has answered before. If it fails, its last failure is the reply to all remaining cases. If it has never answered a
-  query, a ProgramError is raised. A ProgramError is also raised if the program is silent for all queries, and then for
-  a single query.
+- Each case always gets exactly one reply. A failure is the reply to a case only if the program has failed while this
+  case was its only query.
+- If a program fails on every query, the run ends early. After several failures in a row, the program must answer a
+  query that it has answered before. If the program fails to answer this query, its last failure is the reply to all
+  remaining cases. If the program has never answered a query, a ProgramError is raised. A ProgramError is also raised if
+  the program is silent when it gets all queries, and then is silent for a single query.
 """
 
 import json
@@ -30,20 +31,20 @@ START_SECONDS = 30.0
 """The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # the maximum depth of the JSON of an answer; the format needs 4
+_MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 4
 _MAX_QUOTED = 200
 
 
 class ProgramError(Exception):
-    """The program has not answered any query. The text describes its failure."""
+    """The program has not answered any query before it failed. The error text describes the failure."""
 
 
 class Reply(NamedTuple):
-    """The reply to a case.
+    """The reply of a program to a case.
 
     Attributes:
-        record: the JSON of the answer. None without an answer.
-        failure: a crash, a hang or garbage, if there is no answer.
+        record: the JSON of the answer. The record is None if the program has not answered the case.
+        failure: a crash, a hang or garbage, if the program has not answered the case.
         why: a description of the failure.
     """
 
@@ -58,12 +59,13 @@ class _Collector:
     def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
-        self.stray = ""  # the last line that was not an answer
-        self._waiting = {case.id: None for case in cases}  # the cases without a reply, in order
-        self._has_ids: bool | None = None  # None before the first answer
+        self.stray = ""  # this is the last output line that was not an answer
+        # These cases have no reply yet, and they are in the order of the queries.
+        self._waiting = {case.id: None for case in cases}
+        self._has_ids: bool | None = None  # the value is None before the first answer
 
     def receive(self, line: bytes) -> bool:
-        """Takes a line. Returns whether it is the reply to a case."""
+        """Takes a line. Returns whether the line is the reply to a case."""
         record = _parse(line)
         if isinstance(record, dict) and isinstance(record.get("implementation"), dict) and "id" not in record:
             self.introduction = record["implementation"]
@@ -82,17 +84,17 @@ class _Collector:
         return True
 
     def _find_case(self, record: object) -> str | None:
-        if self._has_ids is False:  # every line is the answer to the next case
+        if self._has_ids is False:  # if the program sends no ids, every line is the answer to the next case
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None
 
 
 class ProgramRunner:
-    """Runs one program on cases.
+    """Runs one program on test cases.
 
     Attributes:
-        introduction: the program's description of itself. It may have the keys "name" and "versions".
+        introduction: the program's description of itself. The description may have the keys "name" and "versions".
     """
 
     def __init__(self, command: Sequence[str], seconds: float, on_reply: Callable[[], object] = bool) -> None:
@@ -100,17 +102,17 @@ class ProgramRunner:
 
         Args:
             command: the program and its arguments.
-            seconds: the timeout of an answer.
+            seconds: the timeout of each answer in seconds.
             on_reply: a function that is called after each reply.
         """
         self.introduction: Json = {}
         self._command, self._seconds, self._on_reply = command, seconds, on_reply
         self._start_seconds = max(START_SECONDS, seconds)
-        self._answered: Case | None = None  # a case that the program has answered
-        self._failures = 0  # number of failures in a row
+        self._answered: Case | None = None  # this is a case that the program has answered before
+        self._failures = 0  # this is the number of failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
-        """Returns the reply to each case by its id.
+        """Returns the reply to each case, by the id of the case.
 
         Raises:
             OSError: the program cannot be started.
@@ -125,7 +127,7 @@ class ProgramRunner:
             await self._check_silence(failure, waiting)
             if len(received) < len(part):
                 suspect = next(case for case in part if case.id not in received)
-                # The suspect is sent without other queries, which shows whether it has caused the failure.
+                # The suspected query is sent without other queries, to find out whether it has caused the failure.
                 alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
@@ -136,9 +138,9 @@ class ProgramRunner:
         return replies
 
     async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, Reply], Reply]:
-        """Returns the replies of a new process, and the failure for the cases without a reply."""
+        """Returns the replies of a new process, and the failure that applies to the cases without a reply."""
         collector, start = _Collector(cases), time.monotonic()
-        first: list[float] = []  # the time of the first reply
+        first: list[float] = []  # this list gets the time of the first reply
 
         def receive(line: bytes) -> bool:
             is_reply = collector.receive(line)
@@ -149,7 +151,7 @@ class ProgramRunner:
 
         lines = [json.dumps(case.query).encode() for case in cases]
         outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
-        if first:  # four times the measured start, because the machine may be busier the next time
+        if first:  # the limit is four times the measured start time, because the machine may be busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - start)
             self._answered = next(case for case in cases if case.id in collector.replies)
         self.introduction = collector.introduction or self.introduction
@@ -157,7 +159,7 @@ class ProgramRunner:
         return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
     async def _check_silence(self, failure: Reply, waiting: Sequence[Case]) -> None:
-        """Raises a ProgramError if the program has never answered, and does not answer another case either."""
+        """Raises a ProgramError if the program has never answered a query and does not answer another case."""
         if self._answered is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
             return
         received, failure = await self._exchange(waiting[-1:])
@@ -165,7 +167,7 @@ class ProgramRunner:
             raise ProgramError(failure.why)
 
     async def _is_alive(self, failure: Reply) -> bool:
-        """Whether the program still answers a case that it has answered before."""
+        """Whether the program still answers a case that it has answered earlier."""
         if self._answered is None:
             raise ProgramError(failure.why)
         self._failures = 0
@@ -173,7 +175,7 @@ class ProgramRunner:
 
 
 def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:
-    """Returns the reply to the case that has ended an exchange."""
+    """Returns the reply to the case during which an exchange ended."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
     match outcome.end:
@@ -197,7 +199,10 @@ def _describe_code(code: int) -> str:
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Returns the value of a line. None if the line is not JSON, or has too many levels to be written again."""
+    """Returns the JSON value of a line.
+
+    The result is None if the line is not JSON, or is nested too deeply to be written again.
+    """
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

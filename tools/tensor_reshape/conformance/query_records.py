@@ -1,6 +1,6 @@
-"""Shape queries and their errors as JSON lines.
+"""Converts shape queries and their errors to JSON lines and back.
 
-Invariant: each line is a query or gets its own error. An ambiguous value is an error, not a guess.
+Invariant: each line is a valid query or gets its own error. An ambiguous value causes an error and is never guessed.
 """
 
 import json
@@ -17,15 +17,15 @@ from tensor_reshape.rules.notation import parse_dim
 
 _HEX = re.compile("[0-9a-fA-F]*")
 _ID, _BYTES = "id", "bytes"
-_LINE = ""  # the field of an error about a whole line
+_LINE = ""  # if an error is about a whole line, its field is empty
 
 
 class BatchLine(NamedTuple):
-    """One line of a batch.
+    """One line of a batch of queries.
 
     Attributes:
-        query: the query, or its error.
-        id: the id of the result; None if the line has none.
+        query: the query, or the error if the line is not a valid query.
+        id: the id of the result; None if the line has no id.
         data: the buffer to reshape; None if only the shape is requested.
     """
 
@@ -35,11 +35,12 @@ class BatchLine(NamedTuple):
 
 
 def read_line(line: bytes) -> BatchLine:
-    """Reads one line of a batch."""
+    """Reads one line of a batch of queries."""
     name: str | int | None = None
     try:
         record = _parse(line)
-        name = _read_id(record.pop(_ID, None))  # read first, because an error in the rest needs the id
+        # The id is read first, because an error about the rest of the record contains the id.
+        name = _read_id(record.pop(_ID, None))
         data = _read_data(record)
         return BatchLine(read_record(record), name, data)
     except ReshapeError as error:
@@ -50,7 +51,7 @@ def read_record(record: Json) -> ShapeQuery:
     """Reads a query.
 
     Raises:
-        InvalidRequestError: the record is not a query.
+        InvalidRequestError: the JSON record is not a valid query.
     """
     for key in record:
         if key not in _KEYS:
@@ -59,13 +60,14 @@ def read_record(record: Json) -> ShapeQuery:
         if key not in record:
             message = f"{key} is required; write null if nothing is known about it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
-    # Missing keys are not passed, so that the defaults of `ShapeQuery` apply.
+    # Keys that the record does not have are not passed, so that the defaults of `ShapeQuery` apply.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
-    return ShapeQuery(**{"special_zero": None, **options})  # the rules reject a query without special_zero
+    # The default of special_zero is None, because the rules reject a query without special_zero.
+    return ShapeQuery(**{"special_zero": None, **options})
 
 
 def describe_rejection(error: ReshapeError) -> Json:
-    """Returns an error as JSON."""
+    """Returns the JSON form of an error."""
     return {
         "error": {
             "reason": str(error.reason),
@@ -78,8 +80,10 @@ def describe_rejection(error: ReshapeError) -> Json:
 
 def _parse(line: bytes) -> Json:
     try:
-        record = json.loads(line.decode())  # decoded here, because json would guess the encoding of bytes
-    except (ValueError, RecursionError) as error:  # ValueError: invalid text or encoding, or a huge number
+        # The line is decoded before it is parsed, because json would guess the encoding of bytes.
+        record = json.loads(line.decode())
+    # A ValueError means invalid JSON or an invalid encoding, or a huge number.
+    except (ValueError, RecursionError) as error:
         raise _reject(_LINE, f"the line is not JSON: {error}") from None
     if not isinstance(record, dict):
         raise _reject(_LINE, "the line is not a JSON object")
@@ -93,7 +97,7 @@ def _read_id(value: object) -> str | int | None:
 
 
 def _read_data(record: Json) -> bytes | None:
-    """Removes the buffer from a record and returns it."""
+    """Removes the buffer from a record of JSON and returns it."""
     text = record.pop(_BYTES, None)
     if text is None:
         return None
@@ -106,7 +110,7 @@ def _read_data(record: Json) -> bytes | None:
 
 
 def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
-    """Reads a shape, or null if nothing is known about it. `key` is the name of the shape in errors.
+    """Reads a shape. The value null means that nothing is known about the shape. In errors, the shape is called `key`.
 
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED or DIM_SYNTAX_INVALID.
@@ -129,7 +133,7 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
-        # `parse_dim` checks the name, so that names are checked in only one place.
+        # The object is converted to text and parsed, so that only `parse_dim` checks names.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} must be a number, text, null, [low, high], or an object with "min", "max" and maybe "name"'
     raise _reject(field, message)
@@ -179,7 +183,7 @@ def _read_index(key: str, value: object) -> int | None:
 
 
 def _is_int(value: object) -> TypeGuard[int]:
-    return type(value) is int  # a bool is also an int
+    return type(value) is int  # the exact type is compared, because a bool is also an int
 
 
 def _reject(field: str, message: str) -> InvalidRequestError:

@@ -1,6 +1,9 @@
-"""The results of a run, and their JSON. Cases that agree are only counted, but differences are stored in full.
+"""The results of a conformance run, and their JSON.
 
-Invariants: the same answers result in the same JSON, except for the date. Reading the JSON restores the results.
+Cases with the right answer are only counted, but differences are stored in full.
+
+Invariants: a run with the same answers results in the same JSON, except for the date. Reading the JSON restores the
+results.
 """
 
 import json
@@ -20,7 +23,7 @@ FORMAT = 1
 
 
 class Difference(NamedTuple):
-    """A case whose answer is not the right answer.
+    """A case for which the implementation did not give the right answer.
 
     Attributes:
         id: the id of the case.
@@ -29,7 +32,7 @@ class Difference(NamedTuple):
         why: a short description of the difference.
         query: the query.
         right: the right answer.
-        answer: the answer. None without an answer.
+        answer: the answer. The value is None if there was no answer.
         because: the sentence that decides the right answer.
     """
 
@@ -45,20 +48,20 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The results of a run.
+    """The results of a conformance run.
 
     Attributes:
         implementation: the name of the implementation.
-        versions: the versions of its components, by name.
+        versions: the versions of the implementation's components, by name.
         date: the date of the run in ISO 8601.
         suite: the version of the suite.
-        sizes: the sizes that were run.
-        counts: the number of cases for each rule and verdict.
+        sizes: the sizes of the suite that were run.
+        counts: the number of cases for each pair of a rule and a verdict.
         unsupported: the number of unsupported cases for each explanation.
-        other_reasons: the number of rejections with another reason than in the suite, by a text "REASON, not REASON OF
-            THE SUITE".
-        differences: the cases that neither agree nor are unsupported, in the order of the suite. They include tighter
-            answers.
+        other_reasons: the number of rejections with another reason than in the suite, for each text "REASON, not REASON
+            OF THE SUITE".
+        differences: the cases that neither agree nor are unsupported, in the order of the suite. This list includes
+            tighter answers.
     """
 
     implementation: str
@@ -78,7 +81,7 @@ class Results:
 
     @property
     def total(self) -> int:
-        """The number of cases."""
+        """The number of all cases of the run."""
         return sum(sum(row.values()) for row in self.counts.values())
 
     def list_rules(self) -> list[str]:
@@ -86,13 +89,13 @@ class Results:
         return [rule for rule in RULES if rule in self.counts]
 
     def list_differences(self, rule: str, verdict: Verdict) -> list[Difference]:
-        """Returns the differences for a rule and a verdict, the shortest query first."""
+        """Returns the differences with a given rule and verdict, the shortest query first."""
         found = (one for one in self.differences if (one.rule, one.verdict) == (rule, verdict))
         return sorted(found, key=measure_query)
 
     def write(self) -> str:
-        """Returns the JSON, with a line for each difference."""
-        # `asdict` is not used, because it would copy every number of every answer.
+        """Returns the results as JSON, with a line for each difference."""
+        # The function `asdict` is not used, because it would copy every number of every answer.
         names = [one.name for one in fields(self) if one.name != "differences"]
         head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
@@ -101,21 +104,24 @@ class Results:
 
 
 def measure_query(difference: Difference) -> tuple[int, str]:
-    """Returns the length of the query and the id. The shortest query is the smallest example."""
+    """Returns a sort key, which is the length of the query and the id.
+
+    With this key, the shortest query is the smallest example.
+    """
     query = {key: difference.query.get(key) for key in ("data", "shape", "expected", "strides", "bytes")}
     return len(json.dumps(query)), difference.id
 
 
 def read_results(path: Path) -> Results:
-    """Returns the results of a file that `Results.write` has written.
+    """Reads the results from a file that `Results.write` has written.
 
     Raises:
-        ValueError: the file has another format.
+        ValueError: the file does not have the expected format.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.pop("format") != FORMAT:
-            message = f"its format is not {FORMAT}"
+            message = f"the format is not {FORMAT}"
             raise ValueError(message)  # noqa: TRY301 - reported like the other errors
         rows = [Difference(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
         return Results(**record, differences=rows)
@@ -125,7 +131,7 @@ def read_results(path: Path) -> Results:
 
 
 def judge_replies(cases: Sequence[Case], replies: Mapping[str, Reply]) -> dict[str, Judgement]:
-    """Returns the judgement of each reply, by the id of its case."""
+    """Judges each reply, and returns the judgements by the ids of the cases."""
     return {case.id: _judge(case, replies[case.id]) for case in cases}
 
 
@@ -135,12 +141,12 @@ def count_results(
     judgements: Mapping[str, Judgement],
     make: Callable[..., Results],
 ) -> Results:
-    """Returns the results of a run.
+    """Returns the results of a conformance run.
 
     Args:
         cases: the cases of the run.
         replies: the reply to each case, by its id.
-        judgements: the judgement of each reply, by the id of its case.
+        judgements: the judgement of each reply, by the id of the case.
         make: a function that creates the results from the counts and the differences.
     """
     counts: dict[str, Counter[str]] = {}

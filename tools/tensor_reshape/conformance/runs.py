@@ -1,4 +1,4 @@
-"""Runs the suite with one process of a program, or with several processes at the same time.
+"""Runs the conformance suite with one process of a program, or with several processes at the same time.
 
 Invariants: if a program answers each query independently, the results do not depend on the number of processes. No
 process of the program remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
@@ -26,8 +26,8 @@ class Program(NamedTuple):
 
     Attributes:
         command: the program and its arguments.
-        seconds: the timeout of an answer.
-        jobs: the number of processes at the same time.
+        seconds: the timeout of each answer in seconds.
+        jobs: the number of processes that run at the same time.
     """
 
     command: Sequence[str]
@@ -36,7 +36,9 @@ class Program(NamedTuple):
 
 
 def split_command(text: str) -> Sequence[str]:
-    """Returns a program and its arguments, split as in a shell. No shell is started.
+    """Splits a command line into the program and its arguments, as a shell does.
+
+    The program is started without a shell.
 
     Raises:
         ValueError: a quote is not closed, or the text is empty.
@@ -49,14 +51,14 @@ def split_command(text: str) -> Sequence[str]:
 
 
 def build_function_command(name: str) -> Sequence[str]:
-    """Returns the program that calls a Python function."""
+    """Returns a program that calls a Python function."""
     return (sys.executable, "-m", "tensor_reshape.conformance.functions", name)
 
 
 def run_program(
     program: Program, cases: Sequence[Case], on_reply: Callable[[], object] = bool
 ) -> tuple[Mapping[str, Reply], Json]:
-    """Runs a program on cases.
+    """Runs a program on test cases.
 
     Args:
         program: the program.
@@ -64,14 +66,14 @@ def run_program(
         on_reply: a function that is called after each reply.
 
     Returns:
-        The reply to each case by its id, and the program's description of itself.
+        The reply to each case, by the id of the case, and the program's description of itself.
 
     Raises:
         OSError: the program cannot be started.
         ProgramError: the program fails on every query.
     """
     runners = [ProgramRunner(program.command, program.seconds, on_reply) for _ in range(program.jobs)]
-    # The processes get the cases in turns, because slow cases are next to each other in the suite.
+    # The test cases are distributed to the processes in turn, because slow cases are next to each other in the suite.
     parts = [cases[job :: program.jobs] for job in range(program.jobs)]
 
     async def run() -> list[dict[str, Reply]]:
@@ -84,7 +86,8 @@ def run_program(
 def _run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
     """Runs `work`. SIGTERM and SIGHUP cancel `work`, so that it can clean up, and then raise SystemExit.
 
-    asyncio handles SIGINT in the same way. An exception from a signal handler would break the event loop.
+    asyncio handles SIGINT (Ctrl-C) in the same way. An exception that a signal handler raises would break the event
+    loop.
     """
     received: list[int] = []
 
@@ -95,7 +98,8 @@ def _run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
             received.append(number)
             task.cancel()
 
-        # A signal that is ignored because of nohup stays ignored. Only the main thread may set handlers.
+        # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
+        # handlers.
         is_main = threading.current_thread() is threading.main_thread()
         numbers = [one for one in _END_SIGNALS if is_main and signal.getsignal(one) != signal.SIG_IGN]
         for number in numbers:

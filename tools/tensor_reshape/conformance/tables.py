@@ -1,7 +1,7 @@
-"""The table of a report, with a row for each rule.
+"""The table of a conformance report, which has a row for each rule.
 
-For one implementation, the columns are verdicts. For several implementations, the columns are the implementations. Each
-cell then has the share of supported cases that agree, and the worst verdict.
+If the report is about one implementation, the columns are verdicts. If the report is about several implementations,
+each implementation has a column. Each cell then shows the share of supported cases that agree, and the worst verdict.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def _write_row(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def build_table(results: Sequence[Results]) -> Table:
-    """Returns the table for the results of one or several implementations."""
+    """Returns the table for the results of one or more implementations."""
     rules = [rule for rule in RULES if any(rule in one.counts for one in results)]
     rows: list[tuple[str, str | None]] = [*((rule, rule) for rule in rules), (_TOTAL, None)]
     if len(results) > 1:
@@ -52,10 +52,10 @@ def build_table(results: Sequence[Results]) -> Table:
 
 
 def write_cell(results: Results, rule: str | None) -> str:
-    """Returns the text of a cell, such as `12 of 14, wrong_shape`.
+    """Returns the text of a table cell, such as `12 of 14, wrong_shape`.
 
-    The numbers count the cases that agree and the supported cases. The verdict is the worst verdict. If `rule` is None,
-    the cell is about all rules.
+    The two numbers are the cases that agree and the supported cases. The verdict in a cell is the worst verdict. If
+    `rule` is None, the cell is about all rules.
     """
     counts = {verdict: results.count(verdict, rule) for verdict in Verdict}
     supported = sum(counts.values()) - counts[Verdict.UNSUPPORTED]
@@ -67,6 +67,6 @@ def write_cell(results: Results, rule: str | None) -> str:
 
 
 def find_worst(results: Results, rule: str | None) -> Verdict:
-    """Returns the worst verdict of one rule, or of all rules. UNSUPPORTED if no case is supported."""
+    """Returns the worst verdict for one rule, or for all rules. The result is UNSUPPORTED if no case is supported."""
     supported = (verdict for verdict in Verdict if verdict is not Verdict.UNSUPPORTED)
     return next((verdict for verdict in supported if results.count(verdict, rule)), Verdict.UNSUPPORTED)

@@ -1,10 +1,10 @@
-"""Compares an answer with the right answer.
+"""Compares the answer of an implementation with the right answer.
 
 Invariants:
 
-- A wider answer is weaker, but not wrong. A narrower answer is wrong if an instance of the query contradicts it, and
-  tighter if no such instance was found.
-- Two rejections agree even if their reasons differ.
+- An answer with a wider range is weaker, but not wrong. An answer with a narrower range is wrong if an instance of the
+  query contradicts it, and tighter if no such instance was found.
+- Two answers that reject the query agree even if their reasons differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _MAX_QUOTED = 200
 
 
 class Verdict(StrEnum):
-    """The verdict about an answer. The order is from the worst to the best."""
+    """The verdict about an answer of an implementation. The members are ordered from the worst verdict to the best."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -49,12 +49,12 @@ class Verdict(StrEnum):
 
     @property
     def is_difference(self) -> bool:
-        """Whether the answer differs from the suite."""
+        """Whether the answer differs from the right answer."""
         return self not in {Verdict.TIGHTER, Verdict.UNSUPPORTED, Verdict.AGREES}
 
 
 class Judgement(NamedTuple):
-    """A verdict with its explanation.
+    """A verdict about an answer, with an explanation.
 
     Attributes:
         verdict: the verdict.
@@ -91,7 +91,7 @@ def _judge_answer(case: Case, answer: Answer) -> Judgement:
 
 
 def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
-    """Yields a judgement of each part of an answer. The worst judgement counts."""
+    """Yields a judgement of each part of an answer. Of these judgements, the worst one counts."""
     yield AGREES
     yield from _judge_bytes(right.data, answer.data)
     if right.dims is None or answer.dims is None:
@@ -115,12 +115,12 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
         return AGREES
     if answer is None:
         return Judgement(Verdict.WEAKER, "its rank is unknown")
-    # If the rank of the right answer is unknown, there are instances of several ranks.
+    # If the right answer has an unknown rank, outputs with several ranks are possible.
     return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
 def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
-    if right.view is None or answer.view is None:  # an implementation without views omits the key
+    if right.view is None or answer.view is None:  # an implementation that does not infer views omits this key
         return
     want, have = right.view["possibility"], answer.view.get("possibility")
     if have == want:
@@ -136,7 +136,10 @@ def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator
 
 
 def _find_other_view(case: Case, possibility: object) -> str | None:
-    """Returns an instance that contradicts `possibility`, as text. None if no such instance was found."""
+    """Returns a text with an instance that contradicts `possibility`.
+
+    The result is None if no such instance was found.
+    """
     question, strides = read_rules_query(case.query), case.query["strides"]
     for instance in islice(list_instances(question), _MAX_INSTANCES):
         if infer_view(instance.data, strides, instance.output, ()).possibility.value != possibility:
@@ -145,7 +148,7 @@ def _find_other_view(case: Case, possibility: object) -> str | None:
 
 
 def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bool:
-    """Whether strides are equal. The strides of dims of 1 and of empty tensors do not count."""
+    """Whether two lists of strides are equal. The strides of dims of 1 and of empty tensors are ignored."""
     if not isinstance(want, list) or have is None or 0 in dims:
         return True
     if not isinstance(have, list) or len(have) != len(want):
@@ -162,7 +165,10 @@ def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence
 
 
 def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: frozenset[str]) -> Iterator[Judgement]:
-    """Judges names that the query does not contain. They only mean that dims with the same name are equal."""
+    """Judges names in an answer that do not occur in the query.
+
+    Such names only mean that dims with the same name are equal.
+    """
     places = dict[str, list[int]]()
     for index, dim in enumerate(answer):
         if isinstance(dim, Dim) and dim.expression is not None and _find_name(dim, known) is None:
@@ -197,14 +203,17 @@ def _describe(dim: AnyDim) -> str:
 
 
 def _list_excluded(ours: Interval, theirs: Interval) -> Iterator[Interval]:
-    """Yields the parts of `ours` that are below or above `theirs`."""
+    """Yields the ranges of values in `ours` that are below or above `theirs`."""
     below = Interval(ours.min, theirs.min - 1).meet(ours)
     above = None if theirs.max is None else Interval(theirs.max + 1, None).meet(ours)
     yield from (part for part in (below, above) if part is not None and not part.is_empty)
 
 
 def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:
-    """Returns the name of a dim. None if it has no name, or uses a name that the query does not contain."""
+    """Returns the name of a dim in an answer.
+
+    The result is None if the dim has no name, or uses a name that the query does not contain.
+    """
     if not isinstance(dim, Dim) or dim.expression is None:
         return None
     names = {symbol.name for symbol in (*dim.expression.factors, *dim.expression.divisors)}
@@ -223,12 +232,12 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # if the right answer has a name too, both names are right
+    if want is None:  # if the expected answer has a name too, both names are right
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 
 def find_other_reason(case: Case, record: Json) -> str:
-    """Returns the reason of a rejection if the suite has another reason, otherwise an empty text."""
+    """Returns the reason of a rejection if the suite has another reason for it, and otherwise an empty text."""
     try:
         right, answer = read_answer(case.right), read_answer(record)
     except (InvalidAnswerError, InvalidRequestError):

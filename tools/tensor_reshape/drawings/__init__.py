@@ -1,4 +1,4 @@
-"""Draws queries as pictures for notebooks and pages."""
+"""Draws shape queries as pictures for notebooks and web pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
@@ -9,7 +9,7 @@ __all__ = ["draw_locally"]
 
 
 class Drawing(str):
-    """SVG text, which notebooks show as a picture."""
+    """An SVG picture as text, which notebooks show as a picture."""
 
     __slots__ = ()
 
@@ -21,8 +21,8 @@ class Drawing(str):
 def draw_locally(query: ShapeQuery) -> Drawing:
     """Infers the output shape in this process, and returns the result or the error as a picture.
 
-    The picture is SVG for a file, readable on light and dark pages. It shows which input dimensions become which output
-    dimensions, the equation of the -1 and, for an error, the wrong item.
+    The picture is SVG that can be saved as a file, and it is readable on light and dark pages. The picture shows which
+    input dimensions become which output dimensions, the equation of the -1 and, for an error, the wrong item.
 
     >>> from tensor_reshape.client import ShapeQuery
     >>> from tensor_reshape.drawings import draw_locally

@@ -1,1 +1,1 @@
-"""The contents of the shape explorer: the response to a query, its drawing, and the query as code."""
+"""The contents of the shape explorer page: the response to a query, its drawing, and the query as code."""

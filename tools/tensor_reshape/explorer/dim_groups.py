@@ -1,14 +1,14 @@
-"""Finds groups of neighbouring input dims, and the neighbouring output dims that they become.
+"""Groups neighbouring input dims with the neighbouring output dims that the reshape makes of them.
 
 A reshape keeps the elements in row-major order. If the product of some first input dims is equal to the product of some
-first output dims, there is a boundary after these dims, which no element crosses. For example, (2, 3, 4) to (6, 4) has
-the groups (2, 3) to (6), and (4) to (4).
+first output dims, there is a boundary after these dims, which the elements of neither side cross. For example, in a
+reshape of (2, 3, 4) to (6, 4), the dims (2, 3) become (6), and (4) becomes (4).
 
 Invariants:
 
-- The groups cover all input dims and all output dims in order. Only the group of a scalar has no dims.
-- Boundaries are found only with numbers and names, so an unknown dim is in a group with its neighbours.
-- Groups describe how elements move, so they have no meaning for an empty tensor.
+- The groups cover all input dims and all output dims in order. A group without dims occurs only for a scalar.
+- Boundaries are found only with numbers and names, so an unknown dim is in the same group as its neighbours.
+- Groups describe how a reshape moves elements, so they have no meaning for an empty tensor.
 """
 
 from collections import Counter, defaultdict
@@ -21,11 +21,11 @@ from tensor_reshape.rules.dims import AnyDim, Dim
 
 
 class DimGroup(NamedTuple):
-    """Neighbouring input dims and the output dims that they become.
+    """Neighbouring input dims, and the output dims that the reshape makes of them.
 
     Attributes:
-        data: the indices of the input dims. Empty if the input is a scalar.
-        output: the indices of the output dims. Empty if the output is a scalar.
+        data: the indices of the input dims. The range is empty if the input is a scalar.
+        output: the indices of the output dims. The range is empty if the output is a scalar.
     """
 
     data: range
@@ -40,7 +40,7 @@ _Boundary: TypeAlias = tuple[int, int]
 
 
 def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[DimGroup]:
-    """Returns the groups, which are as small as possible.
+    """Returns the groups of dims, which are as small as possible.
 
     Args:
         data: the data dims.
@@ -50,8 +50,8 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
     left = [_factor(dim, ("data", index)) for index, dim in enumerate(data)]
     right = [left[index] if index in copied else _factor(dim, ("output", index)) for index, dim in enumerate(output)]
     boundaries = _find_boundaries(left, right)
-    # If an unknown dim follows the last boundary, the products after it cannot be compared. So the other boundaries are
-    # found with products of last dims, from the ends of both shapes.
+    # If an unknown dim follows the last boundary, the products that contain this dim cannot be compared. The remaining
+    # boundaries are therefore found with products that start at the ends of both shapes.
     before, after = boundaries[-1]
     backwards = _find_boundaries(left[before:][::-1], right[after:][::-1])
     boundaries += [(len(left) - below, len(right) - above) for below, above in reversed(backwards)]
@@ -59,7 +59,7 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
 
 
 def _factor(dim: AnyDim, token: Hashable) -> _Factor:
-    # A 0 counts as an unknown dim, because all products with a 0 are equal and mark no boundary.
+    # A dim of 0 is handled like an unknown dim, because all products with a 0 are equal and mark no boundary.
     if isinstance(dim, int) and dim != 0:
         return Fraction(dim), {}
     if not isinstance(dim, Dim) or dim.expression is None:
@@ -71,8 +71,11 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 
 def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
-    """Returns the boundary at the beginning, and all inner boundaries. The products before a boundary are equal."""
-    # Dims of 1 leave a product unchanged, so a product may belong to several counts of dims.
+    """Returns all inner boundaries, and the boundary at the beginning of the shapes.
+
+    The products of the dims before a boundary are equal.
+    """
+    # A dim of 1 does not change a product, so the same product may result from several counts of dims.
     known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
         known[product].append(count)
@@ -85,7 +88,7 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
 
 
 def _multiply(factors: Sequence[_Factor]) -> list[Hashable]:
-    """Returns the products of the first one, two, three and more factors, in a form that can be compared."""
+    """Returns the products of the first factor, of the first two factors, and so on, in a form that can be compared."""
     number, powers = Fraction(1), Counter[Hashable]()
     products = list[Hashable]()
     for own, names in factors:

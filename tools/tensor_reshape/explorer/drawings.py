@@ -1,13 +1,15 @@
-"""Draws answers and rejections. Data, target and output are rows of boxes, and lines show the origin of each dim.
+"""Draws the results of shape queries and the reasons of rejections.
 
-There are three kinds of lines. Solid lines lead from data dims to the dims that they become (`dim_groups`). If a group
-has several dims, its lines meet in a dot. A dashed line leads from a data dim to the 0 that copies it. A third line
-leads from each target item to the output dim below it. The equation at the bottom is that of rules 3 and 4. The copied
-dims, which these rules remove from both sides, are struck out.
+In a drawing, the data, the target and the output are rows of boxes, and lines show the origin of each dim. A drawing
+has three kinds of lines. A solid line leads from a data dim to the output dim that it becomes (`dim_groups`). If a
+group has several dims, the lines of the group meet in a dot. A dashed line leads from a data dim to the 0 that copies
+it. A line of the third kind leads from each target item to the output dim below it. The equation at the bottom of a
+drawing is that of rules 3 and 4. In this equation, the copied dims, which these rules remove from both sides, are
+struck out.
 
 Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
-drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
-information depends on colour only.
+drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
+Colour is never the only sign of a piece of information.
 """
 
 import re
@@ -71,7 +73,7 @@ class _Box(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row of boxes. `field` is the name of the row in a rejection."""
+    """A row of boxes. The attribute `field` is the name of the row in a rejection."""
 
     name: str
     field: str
@@ -79,7 +81,11 @@ class _Row(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """The position and width of each column, the top of each row, the right end, and the number of data boxes."""
+    """The layout of a drawing.
+
+    The layout has the position and width of each column, the top of each row, the right end, and the number of data
+    boxes.
+    """
 
     lefts: list[int]
     widths: list[int]
@@ -88,23 +94,24 @@ class _Grid(NamedTuple):
     data_count: int
 
     def find_top(self, column: int, row: int) -> tuple[int, int]:
-        """Returns the middle of a box's upper edge."""
+        """Returns the middle of the upper edge of a box."""
         return self.lefts[column] + self.widths[column] // 2, self.tops[row]
 
     def find_bottom(self, column: int, row: int) -> tuple[int, int]:
-        """Returns the middle of a box's lower edge."""
+        """Returns the middle of the lower edge of a box."""
         x, y = self.find_top(column, row)
         return x, y + _BOX_PIXELS
 
 
 def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bool = False) -> str:
-    """Returns an answer as SVG.
+    """Draws an answer as SVG.
 
     Args:
         question: the query.
         answer: the answer to the query, with or without explanations.
-        is_standalone: whether the drawing is for a file. Only a drawing for a file has a style sheet, with a background
-            and with colours for light and dark schemes. The content security policy of a page may forbid style sheets.
+        is_standalone: whether the drawing will be a file of its own. Only a drawing in its own file has a style sheet,
+            with a background and with colours for light and dark schemes. The content security policy of a page may
+            forbid style sheets.
     """
     target = _read_items(question, answer.dims)
     rows = [*_list_rows(question, target), _Row("output", "", _make_boxes(answer.dims))]
@@ -123,12 +130,13 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
 
 
 def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone: bool = False) -> str:
-    """Returns a rejection as SVG, with the wrong item marked.
+    """Draws a rejection as SVG, with the wrong item marked.
 
     Args:
         question: the query.
-        error: the rejection. If it was explained, the drawing shows the accepted values.
-        is_standalone: see `draw_answer`. A drawing for a file also contains the text of the rejection.
+        error: the rejection. If the rejection has an explanation, the drawing shows the accepted values.
+        is_standalone: whether the drawing will be a file of its own, as in `draw_answer`. A drawing in its own file
+            also contains the text of the rejection.
     """
     target = _read_items(question, None)
     rows = _list_rows(question, target)
@@ -136,25 +144,25 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_wrong(row, error.field) for row in rows]
     accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
-    # Some messages already end with the accepted values. These values are moved to a separate line, because readers
-    # look for them.
+    # Some error messages already end with the accepted values. These accepted values are moved to a separate line,
+    # because readers look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page shows the text of the rejection next to the drawing, with line breaks for the width of the page.
+    # A page shows the text of a rejection next to the drawing, with line breaks for the width of the page.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
 def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
-    """Returns the lines below the boxes, with a readable width."""
+    """Wraps the lines below the boxes at a readable width."""
     characters = min(max(_NARROW_CHARACTERS, int((width - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
     lines = [line for text in story for line in wrap(text, characters)]
     return [[Span(reason, is_strong=True)], *[[Span(line)] for line in lines]]
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
-    """Returns the target. None if its length is unknown."""
+    """Returns the target. The result is None if the number of items is unknown."""
     if question.target is not None:
         return read_target(question, question.target[:MAX_RANK])
     return None if output is None else read_target(question, [None] * len(output))
@@ -166,10 +174,10 @@ def _describe(question: AnyQuestion) -> str:
 
 
 def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Row]:
-    """Returns the rows that every drawing has, which are the data, and the target with the kinds of its items."""
+    """Returns the rows that every drawing has: the data, and the target with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
-    # After a rejection, the target has only the kinds of the items before the wrong item.
+    # After a rejection, `target.kinds` has only the kinds of the items before the invalid item.
     kinds = () if target is None else target.kinds
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
@@ -187,7 +195,7 @@ def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
 
 
 def _show_bounds(dim: AnyDim) -> str:
-    """Returns the bounds of a dim with a name. Empty if the dim has no name or no bounds."""
+    """Returns the bounds of a dim with a name. The text is empty if the dim has no name or no bounds."""
     if not isinstance(dim, Dim) or dim.expression is None or dim.bounds == ANY:
         return ""
     return str(Dim(dim.bounds))
@@ -198,7 +206,7 @@ def _mark_wrong(row: _Row, field: str) -> _Row:
     match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
-    # The last box stands for all items that are not shown.
+    # The last box of a row represents all items that are not shown.
     chosen = range(len(row.boxes)) if match[2] is None else [min(int(match[2]), len(row.boxes) - 1)]
     boxes = [_Box(box.text, "rejected", "blamed") if at in chosen else box for at, box in enumerate(row.boxes)]
     return row._replace(boxes=boxes)
@@ -222,7 +230,10 @@ def _lay_out(rows: Sequence[_Row]) -> _Grid:
 def _find_shown_groups(
     question: AnyQuestion, answer: ShapeAnswer, target: Target[AnyDim] | None
 ) -> list[tuple[list[int], list[int]]]:
-    """Returns the data columns and the output columns of each group. A scalar and an unknown rank have column 0."""
+    """Returns, for each group, the columns of its data dims and the columns of its output dims.
+
+    A scalar and an unknown rank have column 0.
+    """
     data, output = question.data or (), answer.dims or ()
     if question.data is None or answer.dims is None:
         groups = [DimGroup(range(len(data)), range(len(output)))]
@@ -249,7 +260,10 @@ def _draw_groups(
 
 
 def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Grid) -> Iterable[str]:
-    """Yields a line from the data to each copy, except for copies in `kept`, which already have a line."""
+    """Yields a line from each copied data dim to the item that copies it.
+
+    Copies in `kept` are left out, because they already have a line.
+    """
     for index in () if target is None else target.copied:
         if index not in kept:
             start = grid.find_bottom(min(index, grid.data_count - 1), 0)
@@ -257,7 +271,7 @@ def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Gr
 
 
 def _draw_items(target: Target[AnyDim] | None, rows: Sequence[_Row], grid: _Grid) -> Iterable[str]:
-    """Yields the lines from the items to the output dims."""
+    """Yields the lines from the target items to the output dims."""
     for column, _ in enumerate(rows[1].boxes):
         yield draw_line(grid.find_bottom(column, 1), grid.find_top(column, 2), _find_style(target, column))
 
@@ -268,7 +282,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation of the -1, or of the numbers of elements without a -1."""
+    """Returns the equation of the -1. Without a -1, returns the equation of the numbers of elements."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:
@@ -280,7 +294,7 @@ def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Seque
 
 
 def _multiply(dims: Sequence[AnyDim] | None, struck: Collection[int]) -> list[Span]:
-    """Returns a product, with some of its factors struck out."""
+    """Returns a product as text, with some of its factors struck out."""
     if not dims:
         return [Span("?" if dims is None else "1")]
     spans = list[Span]()
@@ -298,7 +312,7 @@ def _compose(
     *,
     is_standalone: bool,
 ) -> str:
-    """Returns the picture. Lines come first, so that boxes and texts cover them."""
+    """Returns the picture. Lines are drawn first, so that boxes and texts cover them."""
     boxes = [element for number, row in enumerate(rows) for element in _draw_row(row, number, grid)]
     y = grid.tops[-1] + _BOX_PIXELS + _EDGE_PIXELS
     texts = [draw_text((_EDGE_PIXELS, y + _LINE_PIXELS * count), line) for count, line in enumerate(footer, 1)]

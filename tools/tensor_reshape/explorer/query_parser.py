@@ -1,7 +1,8 @@
-"""Parses queries from text, which comes from the inputs of the page or from a link.
+"""Parses shape queries from text, which comes from the inputs of the page or from a link.
 
 Invariants: only `rules.shape_parser` parses shapes, as on the command line. The rejection of an invalid text names the
-same field as a server. `find_wrong_item` returns the text and the item that belong to the field.
+same field as a server. The function `find_wrong_item` returns the text and the item that belong to the field of an
+error.
 """
 
 import re
@@ -40,10 +41,11 @@ class QueryText(NamedTuple):
     Attributes:
         data: the data shape. Empty means a scalar.
         shape: the requested shape. Empty means a scalar.
-        operation: the name of the operation. Empty means static_reshape.
-        special_zero: true or false. Empty means that the flag is missing, which the rules reject.
-        expected: the expected output shape. Empty means no expected shape, and `[]` means a scalar.
-        strides: the strides of the data in elements. Empty means no strides, and `[]` means those of a scalar.
+        operation: the name of the operation. If empty, the operation is static_reshape.
+        special_zero: the text true or false. If empty, the flag is missing, and the rules reject the query.
+        expected: the expected output shape. If empty, there is no expected shape, but `[]` means a scalar.
+        strides: the strides of the data in elements. If empty, the data has no strides, but `[]` means the strides of a
+            scalar.
         server: the address of the page in the browser, for the snippets.
     """
 
@@ -57,21 +59,22 @@ class QueryText(NamedTuple):
 
     @classmethod
     def of(cls, query: bytes) -> "QueryText":
-        """Returns the query of a link. `query` is the part of the link after the question mark.
+        """Returns the query texts in a link. `query` is the part of the link after the question mark.
 
-        Unknown names are ignored. If a name occurs twice, its last value counts, as in a form.
+        Names that are not fields of a query are ignored. If a name occurs twice, its last value counts, as in a form.
         """
         parameters = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
         return cls(**{name: parameters[name] for name in cls._fields if name in parameters})
 
 
 class WrongItem(NamedTuple):
-    """The position of a rejected item.
+    """The position of a rejected item in the texts of a query.
 
     Attributes:
-        name: the field of `QueryText` that contains the item. Empty if the rejection is not about one field.
-        start: the first position of the item in the text. None if the rejection is not about one item.
-        end: the position after the item.
+        name: the field of `QueryText` that contains the item. The name is empty if the rejection is not about one
+            field.
+        start: the first position of the item in the text. The position is None if the rejection is not about one item.
+        end: the position after the last character of the item.
     """
 
     name: str = ""
@@ -80,11 +83,11 @@ class WrongItem(NamedTuple):
 
 
 def parse_query(text: QueryText) -> ShapeRequest:
-    """Returns the query with all explanations requested.
+    """Returns the parsed query, which requests all explanations.
 
     Raises:
-        InvalidRequestError: a text is invalid.
-        LimitError: a text is too long, or has more items than a shape may have.
+        InvalidRequestError: a text of the query is invalid.
+        LimitError: a text of the query is too long, or has more items than a shape may have.
     """
     for name, value in text._asdict().items():
         if len(value) > MAX_TEXT_CHARACTERS:
@@ -105,7 +108,7 @@ def parse_query(text: QueryText) -> ShapeRequest:
 
 
 def find_wrong_item(text: QueryText, error: ReshapeError) -> WrongItem:
-    """Returns the text and the item that caused a rejection."""
+    """Returns the position of the item that caused a rejection."""
     match = _PATH.fullmatch(error.field)
     name = _TEXTS.get(match[1]) if match else None
     if match is None or name is None:
@@ -126,7 +129,7 @@ def _parse_operation(name: str) -> Operation:
 
 
 def _parse_shape(operation: Operation, text: str, name: str) -> tuple[AnyDim, ...] | None:
-    # As on a server, a shape with a rank that no operation accepts is rejected before its items are parsed.
+    # As on a server, a shape whose rank no operation accepts is rejected before its items are parsed.
     rank = len(split_items(text) or ())
     if rank > MAX_RANK:
         check_rank(operation, rank, _FIELDS[name], DEFAULT_LIMITS)

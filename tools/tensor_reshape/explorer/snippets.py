@@ -1,7 +1,7 @@
-"""Writes queries as code to copy: Python, a command, and JSON for the HTTP port.
+"""Writes a query as code that users can copy: Python, a command, and JSON for the HTTP port.
 
-Invariants: a snippet runs without changes and makes exactly the given query. Any text in a snippet is one Python
-literal or one word of a shell, and consists of printable characters.
+Invariants: a snippet runs without changes and sends exactly the given query. In a snippet, any text from the query is
+one Python literal or one word of a shell, and consists of printable characters.
 """
 
 import re
@@ -29,10 +29,10 @@ _PAGE = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?/
 
 
 class Snippet(NamedTuple):
-    """A piece of code with a title.
+    """A piece of code with a title, which users can copy.
 
     Attributes:
-        title: the language, and what the code needs.
+        title: the language of the code, and what the code needs.
         text: the code.
     """
 
@@ -46,12 +46,13 @@ def write_snippets(
     message: reshape_pb2.InferShapeRequest | None,
     listen: Sequence[str],
 ) -> list[Snippet]:
-    """Returns the query as code.
+    """Returns the query in the form of code.
 
     Args:
         text: the query as text, which is valid.
         request: the parsed query.
-        message: the query as a message of the API. None if one of its numbers does not fit into a message.
+        message: the query as a message of the API. The value is None if a number of the query does not fit into a
+            message.
         listen: the gRPC addresses of the server, with their real ports.
     """
     arguments = list(_list_arguments(text, request))
@@ -66,7 +67,7 @@ def write_snippets(
 
 
 def _list_arguments(text: QueryText, request: ShapeRequest) -> Iterator[tuple[str, str]]:
-    """Yields the names and values of the arguments of `ShapeQuery`."""
+    """Yields the names and values of the `ShapeQuery` arguments."""
     question = request.question
     yield "data_shape", _write_shape(text.data)
     yield "shape", _write_shape(text.shape)
@@ -80,17 +81,17 @@ def _list_arguments(text: QueryText, request: ShapeRequest) -> Iterator[tuple[st
 
 
 def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: str) -> str | None:
-    """Returns a call of the SDK. None if the server has no port for gRPC."""
+    """Returns Python code that calls the SDK. The result is None if the server has no port for gRPC."""
     match = _PAGE.fullmatch(page)
     scheme, host = match.groups() if match else ("http", "localhost")
     target = _find_target(listen, host)
     if target is None:
         return None
-    # The gRPC port uses TLS if the HTTP port does.
+    # The gRPC port of a server uses TLS if its HTTP port does.
     imports, options = (
         ("import grpc\n\n", ", credentials=grpc.ssl_channel_credentials()") if scheme == "https" else ("", "")
     )
-    # The two shapes are positional in `infer_shape`.
+    # The two shapes are positional arguments of `infer_shape`.
     words = [value if name in {"data_shape", "shape"} else f"{name}={value}" for name, value in arguments]
     return (
         f"{imports}from tensor_reshape.client import Client\n\n"
@@ -101,10 +102,14 @@ def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: s
 
 
 def _find_target(listen: Sequence[str], host: str) -> str | None:
-    """Returns the gRPC target for a user of the page at `host`. Unix sockets are ignored, as users may be remote."""
+    """Returns the gRPC target for a user of the page at `host`.
+
+    Unix sockets are ignored, because users of the page may be on other machines.
+    """
     ports = [address for address in listen if not address.startswith("unix:")]
     exposed = [address for address in ports if not is_local(address)]
-    # A client cannot connect to the address of all interfaces, but it can connect to the host of the page.
+    # A server may listen on the address of all interfaces, to which no client can connect, so the host of the page is
+    # used.
     return f"{host}:{exposed[0].rpartition(':')[2]}" if exposed else next(iter(ports), None)
 
 
@@ -119,7 +124,7 @@ def _write_local_call(arguments: list[tuple[str, str]]) -> str:
 
 
 def _join(words: list[str], *, indent: int) -> str:
-    """Returns arguments on one line if they fit, otherwise one per line."""
+    """Returns arguments on one line if they fit, and otherwise one per line."""
     if sum(len(word) + len(", ") for word in words) <= _LINE_CHARACTERS:
         return ", ".join(words)
     margin = "\n" + " " * indent
@@ -141,7 +146,8 @@ def _write_command(text: QueryText, request: ShapeRequest) -> str:
 
 
 def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
-    # The URL is written in ASCII and without blanks, as in browsers, because other programs may send other text.
+    # The URL is written in ASCII and without spaces, as browsers do, because other programs may send it in another
+    # form.
     url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
     return _join_words(
@@ -150,7 +156,7 @@ def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
 
 
 def _join_words(words: list[str]) -> str:
-    """Returns a command on one line if it fits, otherwise on several lines."""
+    """Returns a shell command on one line if it fits, and otherwise on several lines."""
     line = " ".join(words)
     return f"{line if len(line) <= _COMMAND_CHARACTERS else _CONTINUED.join(words)}\n"
 
@@ -169,16 +175,19 @@ def _write_dim(text: str) -> str:
 def _write_option(name: str, text: str) -> str:
     items = split_items(text)
     plain = _UNKNOWN if items is None else ",".join(_show(item.text) for item in items)
-    # Without an equals sign, a value that begins with a dash would count as an option.
+    # Without an equals sign, a value that begins with a dash would be parsed as an option.
     return f"--{name}{'=' if plain.startswith('-') else ' '}{shlex.quote(plain)}"
 
 
 def _show(text: str) -> str:
-    """Returns the text of a dim. Unprintable characters only separate its parts, so they become blanks."""
+    """Returns the text of a dim for a snippet.
+
+    Unprintable characters only separate the parts of a text, so they are replaced by spaces.
+    """
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _quote(text: str) -> str:
-    """Returns a Python literal, in double quotes if that needs no escape."""
+    """Returns a Python literal, in double quotes if the text needs no escape in them."""
     literal = repr(text)
     return f'"{text}"' if literal == f"'{text}'" and '"' not in text else literal

@@ -1,8 +1,8 @@
 """Draws boxes, lines and texts as SVG elements.
 
-Invariants: the output is well-formed XML for any text. Unprintable characters are escaped, and special characters of
-XML become entities. Colours are attributes, so a page with a strict content security policy shows them, and its style
-sheet may set other colours by the classes of the elements.
+Invariants: for any text, the output is well-formed XML. Unprintable characters are escaped, and special characters of
+XML become entities. Colours are written as attributes, so a page with a strict content security policy shows them, and
+the page's style sheet may set other colours by the classes of the elements.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# The contrast of these colours is at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
+# These colours have a contrast of at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
 # have currentColor.
 _STROKES = {
     "plain": "currentColor",
@@ -36,7 +36,7 @@ class Span(NamedTuple):
     """A part of a line of text.
 
     Attributes:
-        text: the text, not escaped.
+        text: the text without XML escapes.
         is_struck: whether the text is struck through.
         is_strong: whether the text is bold.
     """
@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 
 def escape_text(text: str) -> str:
-    """Returns the text as XML, with Python's escapes for unprintable characters."""
+    """Returns the text in XML form, with Python's escapes for unprintable characters."""
     return escape(escape_unprintable(text))
 
 
@@ -57,8 +57,8 @@ def count_cells(text: str) -> int:
 
 
 def clip_label(text: str) -> str:
-    """Returns the text of a box, cut if it is long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes few characters
+    """Returns the text of a box, which is cut if it is too long."""
+    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes only a few characters
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"
@@ -72,7 +72,7 @@ def draw_text(
     Args:
         place: the position of the line's baseline.
         spans: the parts of the line.
-        anchor: the part of the line at this position: start, middle or end.
+        anchor: the part of the line at this position: its start, middle or end.
         is_small: whether the line is a caption.
     """
     size = _SMALL_SIZE if is_small else _TEXT_SIZE
@@ -82,7 +82,7 @@ def draw_text(
 
 
 def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: Sequence[str]) -> str:
-    """Returns a box with its contents."""
+    """Returns a box with its contents as SVG."""
     (x, y), (width, height) = place, size
     stroke = 3 if style == "blamed" else 1.5
     rectangle = (
@@ -93,7 +93,7 @@ def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: 
 
 
 def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_dashed: bool = False) -> str:
-    """Returns a curve from one row to the next. Both ends of the curve are vertical."""
+    """Returns a curve from a row of boxes to the next row. Both ends of the curve are vertical."""
     (x, y), (to_x, to_y) = start, end
     middle = (y + to_y) / 2
     dashes = ' stroke-dasharray="5 4"' if is_dashed else ""
@@ -104,7 +104,7 @@ def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_da
 
 
 def draw_dot(place: tuple[int, int]) -> str:
-    """Returns a dot at which lines meet."""
+    """Returns a dot at which several lines meet."""
     x, y = place
     return f'<circle class="dot" cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>'
 
@@ -115,11 +115,11 @@ def draw_title(text: str) -> str:
 
 
 def wrap_picture(words: tuple[str, str], size: tuple[int, int], elements: Sequence[str], *, is_standalone: bool) -> str:
-    """Returns the elements as one picture.
+    """Combines SVG elements into one picture.
 
     Args:
         words: the title and the description.
-        size: the size in pixels. The picture shrinks if a page has less width.
+        size: the width and height in pixels. If a page is narrower, it shows the picture smaller.
         elements: the contents.
         is_standalone: whether the picture has its own style sheet.
     """

@@ -1,8 +1,8 @@
-"""Checks the Reshape nodes of ONNX models. Needs the extra `onnx`.
+"""Checks the Reshape nodes of ONNX models. This package needs the extra `onnx`.
 
-`check_model` infers the output shape of each Reshape node, and compares it with the shapes that the model declares and
-that onnx infers. `annotate_model` also returns a copy of the model that contains the inferred shapes. Neither function
-runs the model or reads its weights.
+The function `check_model` infers the output shape of each Reshape node, and compares it with the shapes that the model
+declares and that onnx infers. The function `annotate_model` also returns a copy of the model that contains the inferred
+shapes. Neither function runs the model or reads its weights.
 """
 
 from tensor_reshape.onnx.checks import annotate_model, check_model

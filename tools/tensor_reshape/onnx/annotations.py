@@ -14,7 +14,7 @@ Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
 
 def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields a graph and all graphs in its nodes, each with its path, as in `ReshapeNode.graph`."""
+    """Yields a graph and all graphs inside of its nodes, each with its path, as in `ReshapeNode.graph`."""
     yield path, graph
     for node in graph.node:
         for attribute, inner in list_subgraphs(node):
@@ -22,7 +22,7 @@ def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, o
 
 
 def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
-    """Returns the declared shape of each Reshape output, with None for an unknown dim."""
+    """Returns the shape that the model declares for each Reshape output, with None for an unknown dim."""
     return {
         (path, name): params.read_declared(shape)
         for path, graph in list_graphs(model.graph)
@@ -33,9 +33,9 @@ def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[An
 
 
 def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> None:
-    """Adds a suffix to the names that onnx has made for unknown dims.
+    """Adds a suffix to the names that onnx has created for unknown dims.
 
-    onnx numbers these names from the beginning in each inference, and ignores the names in graphs inside of nodes.
+    In each inference, onnx numbers these names from the beginning, and ignores the names in graphs inside of nodes.
     Without a suffix, two dims could have the same name.
     """
     for _, graph in list_graphs(model.graph):
@@ -46,7 +46,7 @@ def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> Non
 
 
 def strip_shapes(model: onnx.ModelProto) -> None:
-    """Removes the declared shapes of Reshape outputs."""
+    """Removes the shapes that a model declares for Reshape outputs."""
     for _, graph in list_graphs(model.graph):
         outputs = _list_outputs(graph)
         for info in (*graph.value_info, *graph.output):
@@ -55,11 +55,12 @@ def strip_shapes(model: onnx.ModelProto) -> None:
 
 
 def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes, params: DimParams) -> None:
-    """Writes shapes of Reshape outputs, except for dims that the model declares.
+    """Writes shapes of Reshape outputs into a model, except for dims that the model declares.
 
     Args:
         model: the model to change.
-        typed: the model with the element types that onnx has inferred. A shape cannot be written without a type.
+        typed: the model with the element types that onnx has inferred. The types are needed, because a shape cannot be
+            written without a type.
         shapes: the shapes of Reshape outputs.
         params: the names of the model's dims.
     """
@@ -85,12 +86,12 @@ def _list_types(graph: onnx.GraphProto) -> dict[str, int]:
 
 
 def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
-    """Writes the unknown dims, and leaves the declared dims unchanged."""
+    """Writes the unknown dims of a shape, and leaves the declared dims unchanged."""
     if not tensor.HasField("shape"):
         tensor.shape.CopyFrom(shape)
         return
     if len(tensor.shape.dim) != len(shape.dim):
-        return  # the declared rank is wrong, but is not changed
+        return  # the rank that the model declares is wrong, but the annotations do not change it
     for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
         if own.WhichOneof("value") is None:
             own.CopyFrom(other)

@@ -1,14 +1,15 @@
-"""Checks a model with a batch of queries for all Reshape nodes, and compares the answers with the model.
+"""Checks an ONNX model with a batch of queries for all Reshape nodes, and compares the answers with the model.
 
 Invariants:
 
-- The data shapes are those that onnx infers. If onnx leaves a dim unknown and the data is the output of another
-  Reshape, the query uses the answer for the other node. Then the answers are written into the model and onnx infers
-  again, until no new dim is found. So an answer for one node improves the shapes of all later nodes.
-- The declared shape of a Reshape output is never used for inference, because the answer is compared with it.
-- A target item that the model computes from dims is usually a length. But if the item can be 0, it may copy another dim
-  in some runs of the model. Such an item is unknown in the query. onnx treats the item as a length, so the shape that
-  onnx infers for this output is not used.
+- The query of a node uses the data shape that onnx infers. If onnx leaves a dim unknown and the data has the shape of
+  another Reshape output, the query uses the answer for the other node. After each batch, the answers are written into
+  the model and onnx infers the shapes again, until no new dim is found. An answer for one node can therefore improve
+  the shapes of all later nodes.
+- The declared shape of a Reshape output is never an input of the inference, because the answer is compared with it.
+- If a model computes a target item from dims, the item is usually a length, which is an output dim. If such an item can
+  be 0, it may instead copy another dim in some runs of the model. An item that may copy is unknown in the query. onnx
+  treats such an item as a length, so the shape that onnx infers for this output is not used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,19 +40,19 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each round finds at least one dim, and needs an inference by onnx
+_MAX_ROUNDS = 8  # each round finds at least one more dim, and needs an inference by onnx
 _MAX_ALL_ROUNDS = 64
 
 
 class _Round(NamedTuple):
-    """The nodes and their answers in one round."""
+    """The Reshape nodes and their answers in one round of the check."""
 
     nodes: list[ReshapeNode]
     answers: list[Answer]
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
-    """Checks every Reshape node of a model.
+    """Checks every Reshape node of an ONNX model.
 
     Args:
         source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
@@ -74,9 +75,9 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
 def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
     """Checks a model, and also returns a copy of it with the inferred output shapes.
 
-    Only unknown dims are written. Declared dims are not changed, even if they are wrong. A written dim is a number, a
-    name in the model, or a product of such names. Outputs of nodes in functions are not written, because their shapes
-    may differ between calls.
+    Only unknown dims are written to the model. Declared dims are not changed, even if they are wrong. A written dim is
+    a number, a name in the model, or a product of such names. The shapes of nodes in functions are not written, because
+    they may differ between calls of the function.
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.
@@ -121,7 +122,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
 
 
 def find_key(node: ReshapeNode) -> Key:
-    """Returns the graph and the name of a node's output."""
+    """Returns the graph of a node and the name of the node's output."""
     return node.graph, node.output
 
 
@@ -136,19 +137,23 @@ def _list_params(model: onnx.ModelProto) -> set[str]:
 
 
 def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
-    """Infers the shapes in rounds. onnx infers again after each round. `model` has no shapes of Reshape outputs."""
+    """Infers the shapes in rounds.
+
+    onnx infers again after each round. The given `model` has no shapes of Reshape outputs.
+    """
     least, corrected = None, set[Key]()
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        # onnx may be wrong about the output of a node that copies. The shapes that onnx infers for later nodes count
-        # only after onnx has used our answer.
+        # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
+        # are therefore used only after onnx has used our answer for this node.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last
         least, corrected = count, corrected | copying
-        # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred.
+        # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred
+        # before.
         strip_shapes(model)
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
@@ -173,7 +178,10 @@ def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
 
 
 def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
-    """Infers in as few calls as possible. A `data_from` of an earlier call is replaced by the shape from its answer."""
+    """Infers the shapes of many queries in as few calls as possible.
+
+    If `data_from` refers to an earlier call, it is replaced by the shape from that answer.
+    """
     answers: list[Answer] = []
     for start in range(0, len(queries), MAX_CALL_QUERIES):
         call = [_relink(query, start, answers) for query in queries[start : start + MAX_CALL_QUERIES]]
@@ -196,12 +204,15 @@ def _count_open(answer: Answer, params: DimParams) -> int:
 
 
 def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
-    """Returns the number of unknown dims. An unknown rank counts more than the dims of any shape."""
+    """Returns the number of unknown dims in an answer. An unknown rank counts more than the dims of any shape."""
     return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
 
 
 def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
-    """Returns the shapes of the answers. Unknown dims of nodes in `corrected` get names, so that onnx invents none."""
+    """Returns the output shapes from the answers.
+
+    Unknown dims of nodes in `corrected` get new names, so that onnx does not create other names for them.
+    """
     return {
         key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
         for node, answer in zip(last.nodes, last.answers, strict=True)

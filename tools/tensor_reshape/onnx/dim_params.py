@@ -1,11 +1,12 @@
-"""Converts between the dims of ONNX models and the dims of the rules.
+"""Converts the dims of ONNX models to the dims of the rules and back.
 
 Invariants:
 
-- A `dim_param` is a name without further meaning. It is a product or a quotient only if each of its names is also a dim
-  of the model. For example, `batch*heads` is a product, but `Add/Add_output_0_dim_1` is a single name.
-- An unknown dim of a tensor gets the name `TENSOR_dim_INDEX`, which the model does not use. So the check recognizes the
-  dim in later computations of the model.
+- In ONNX, a `dim_param` is only a name. This module reads a name as a product or a quotient only if each name in it is
+  also a dim of the model. For example, `batch*heads` is read as a product, but `Add/Add_output_0_dim_1` is a single
+  name.
+- An unknown dim of a tensor gets a name of the form `TENSOR_dim_INDEX` that the model does not use. With this name, the
+  check recognizes the dim in later computations of the model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,47 +21,47 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph of a tensor, and the name of the tensor."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # names that exporters write for unknown dims
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write these names for unknown dims
 
 
 class DimParams:
-    """The names of the dims of one model."""
+    """The names of all dims of a model."""
 
     def __init__(self, params: Iterable[str]) -> None:
-        """Stores the names in the model."""
+        """Stores the names of dims in the model."""
         self._params = frozenset(params)
-        self._names: dict[str, str] = {}  # the name in the rules for each name in the model
+        self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
 
     def has(self, param: str) -> bool:
-        """Whether a name is in the model, was read before, or is a product of such names."""
+        """Whether a text is a name in the model, a name that was read before, or a product of such names."""
         return param in self._params or param in self._names or self._read_product(param) is not None
 
     def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor. Each dim is a number or has a name."""
+        """Returns the dims of a tensor in the form of the rules. Each returned dim is a number or has a name."""
         return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
 
     def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor, with a new name for each unknown dim without a name."""
+        """Returns the dims of a tensor, with a new name for each unknown dim that has no name."""
         return tuple(
             dim if isinstance(dim, int) or (dim is not None and dim.expression) else self._make_name(tensor, place)
             for place, dim in enumerate(dims)
         )
 
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the declared dims, with None for each unknown dim."""
+        """Returns the dims that the model declares, with None for each unknown dim."""
         return tuple(map(self._read_dim, shape.dim))
 
     def is_open(self, dim: AnyDim) -> bool:
-        """Whether a dim is unknown: neither a number nor a product of names in the model."""
+        """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""
         if not isinstance(dim, Dim) or dim.expression is None:
             return not isinstance(dim, int)
         symbols = (*dim.expression.factors, *dim.expression.divisors)
         return any(self._params_by_name.get(symbol.name) not in self._params for symbol in symbols)
 
     def write_shape(self, dims: Sequence[AnyDim]) -> onnx.TensorShapeProto:
-        """Returns the dims in the form of a model, which cannot express intervals."""
+        """Returns dims in the form of an ONNX model, which cannot express intervals."""
         shape = onnx.TensorShapeProto()
         for dim in dims:
             written = shape.dim.add()
@@ -71,7 +72,10 @@ class DimParams:
         return shape
 
     def _write(self, expression: Expression) -> str:
-        """Returns an expression in the form of a model. Empty if one of its names has another spelling in the model."""
+        """Returns an expression in the form of a `dim_param`.
+
+        The text is empty if the rules use another spelling for a name than the model.
+        """
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
         symbols = (*expression.factors, *expression.divisors)
@@ -80,7 +84,8 @@ class DimParams:
 
     def _read_dim(self, dim: onnx.TensorShapeProto.Dimension) -> AnyDim:
         if dim.HasField("dim_value"):
-            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None  # exporters write -1 for an unknown dim
+            # Some exporters write -1 for an unknown dim.
+            return dim.dim_value if 0 <= dim.dim_value <= MAX_DIM else None
         param = dim.dim_param.strip()
         if param in _NO_NAMES:
             return None
@@ -88,7 +93,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # The names that this class has created count as well, because annotated models contain them.
+        # Names that this class has created are accepted as well, because annotated models contain them.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
@@ -98,7 +103,10 @@ class DimParams:
         return None if expression is None or not (above or below) else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
-        """Returns the name of a dim in the rules. This is its own name if that is valid, otherwise a new name."""
+        """Returns the name that a dim of the model has in the rules.
+
+        The dim keeps its own name if that name is valid, and otherwise gets a new name.
+        """
         if param not in self._names:
             name = param if is_name(param) else self._choose_name(f"dim_{len(self._names)}")
             self._names[param], self._params_by_name[name] = name, param
@@ -106,7 +114,7 @@ class DimParams:
 
     def _make_name(self, tensor: Key, place: int) -> AnyDim:
         if (tensor, place) not in self._made:
-            # The name may be in use, because two graphs may have tensors with the same name.
+            # The generated name may already be in use, because two graphs may have tensors with the same name.
             param = f"{tensor[1]}_dim_{place}"
             while param in self._params or param in self._names:
                 param += "_"

@@ -2,10 +2,10 @@
 
 Invariants:
 
-- Weights in other files are never opened, because a path in a model comes from an untrusted source.
+- Weights in other files are never opened, because the path of such a file comes from an untrusted source.
 - A model is rejected before it is traversed if its functions call themselves, or have more than MAX_NODES nodes when
-  they are expanded. So the time depends only on the size of the file.
-- The given model is never changed.
+  they are expanded. The time of a check therefore depends only on the size of the file.
+- The caller's model object is never changed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, Value
 
 
 class ModelError(TensorReshapeError, ValueError):
-    """The input is not an ONNX model, or it is beyond the limits of the check.
+    """The input is not an ONNX model, or exceeds the limits of the check.
 
     >>> try:
     ...     check_model(b"")
@@ -40,10 +40,10 @@ class ModelError(TensorReshapeError, ValueError):
 
 
 def load_model(source: ModelLike) -> onnx.ModelProto:
-    """Returns the model from a path or from the bytes of a file. A loaded model is returned unchanged.
+    """Loads the model from a path or from the bytes of a file. A model object is returned unchanged.
 
     Raises:
-        ModelError: the input is not a model.
+        ModelError: the input is not an ONNX model.
         OSError: the file cannot be read.
     """
     if isinstance(source, onnx.ModelProto):
@@ -54,7 +54,7 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     except DecodeError:
         message = "not an ONNX model: it is not a ModelProto"
         raise ModelError(message) from None
-    # protobuf also accepts a message that has only unknown fields, and an empty one.
+    # Protobuf also parses an empty message, and a message that has only unknown fields.
     if not model.HasField("graph"):
         message = "not an ONNX model: it has no graph"
         raise ModelError(message)
@@ -62,7 +62,7 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
 
 
 def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a copy of the model in which each call of a function is replaced by its nodes.
+    """Returns a copy of the model in which each function call is replaced by the nodes of the function.
 
     Raises:
         ModelError: the functions call themselves, or have too many nodes.
@@ -72,7 +72,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
-        copy.opset_import.add(version=1)  # a model without opsets uses version 1
+        copy.opset_import.add(version=1)  # a model without opsets uses opset version 1
     _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
@@ -90,7 +90,7 @@ def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:
-    """Removes the names of dims in functions, because the dims of two calls may differ."""
+    """Removes the names of dims in functions, because two calls may have different dims."""
     for function in model.functions:
         function.ClearField("value_info")
         graphs = [graph for node in _list_all_nodes(function.node) for _, graph in list_subgraphs(node)]
@@ -100,7 +100,7 @@ def _strip_functions(model: onnx.ModelProto) -> None:
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields the graphs in a node such as If, Loop or Scan, each with the name of its attribute."""
+    """Yields the graphs inside of a node such as If, Loop or Scan, each with the name of its attribute."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.name, attribute.g
@@ -113,7 +113,10 @@ def _take_first_line(error: Exception) -> str:
 
 
 def _check_texts(model: onnx.ModelProto) -> None:
-    """Rejects names that are not UTF-8. For the syntax version of ONNX, protobuf returns them as bytes."""
+    """Rejects a model with names that are not UTF-8.
+
+    For the syntax version of ONNX, protobuf returns such names as bytes.
+    """
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
         message = "not an ONNX model: a name in it is not UTF-8"
@@ -141,8 +144,8 @@ def _check_size(model: onnx.ModelProto) -> None:
     sizes: dict[tuple[str, str], int] = {}
 
     def measure(nodes: Iterator[onnx.NodeProto], depth: int) -> int:
-        # A chain of calls that is longer than the number of functions contains a function that calls itself. Real
-        # models nest less than 100 calls, which is also safe for Python's stack.
+        # If a chain of calls is longer than the number of functions, a function calls itself. In real models, calls are
+        # nested less than 100 levels deep, which is also safe for Python's stack.
         if depth > min(len(functions), 100):
             message = "the functions of the model call themselves, or call each other more than 100 levels deep"
             raise ModelError(message)

@@ -1,4 +1,4 @@
-"""The result of a check, with a finding for each Reshape node."""
+"""The result of a model check, with a finding for each Reshape node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tensor_reshape.rules.json_format import Json, describe_dims
 
 
 class Verdict(Enum):
-    """The verdict about a node.
+    """The verdict about a Reshape node.
 
     >>> check_model(model).count(Verdict.KNOWN)
     1
@@ -40,14 +40,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The finding about one node.
+    """The finding about one Reshape node.
 
     Attributes:
         node: the node.
-        answer: the output shape, or the rejection.
-        declared: the output shape in the model, with None for an unknown dim. None if the model declares no shape.
+        answer: the inferred output shape, or the rejection.
+        declared: the output shape that the model declares, with None for an unknown dim. The value is None if
+            the model declares no shape.
         inferred: the output shape that onnx infers without the declared shape.
-        disagreements: a sentence for each contradiction.
+        disagreements: a sentence for each contradiction between these shapes.
         verdict: the verdict.
 
     >>> (finding,) = check_model(model).findings
@@ -102,10 +103,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
-    """The findings about a model.
+    """The findings of a model check.
 
     Attributes:
-        findings: a finding for each Reshape node, in the order of the file.
+        findings: a finding for each Reshape node, in the order of the nodes in the file.
         notes: a sentence for each step of the check that failed.
 
     >>> report = check_model(model)
@@ -122,12 +123,12 @@ class ModelReport:
         return tuple(text for finding in self.findings for text in finding.disagreements)
 
     def count(self, verdict: Verdict) -> int:
-        """Returns the number of nodes with a verdict."""
+        """Returns the number of nodes with a given verdict."""
         return Counter(finding.verdict for finding in self.findings)[verdict]
 
     @property
     def is_good(self) -> bool:
-        """Whether no node is rejected and nothing contradicts the inferred shapes."""
+        """Whether no node is rejected and no shape contradicts the inferred shapes."""
         return not (self.count(Verdict.REJECTED) or self.count(Verdict.DISAGREES))
 
     def to_json(self) -> Json:
@@ -140,7 +141,10 @@ class ModelReport:
 
 
 def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:
-    """Returns the contradiction between the shape of `source` and ours, apart from names. None if both can be right."""
+    """Returns the contradiction between the shape of `source` and our shape, ignoring names.
+
+    The result is None if both shapes can be right.
+    """
     if stated is None or have.dims is None:
         return None
     if len(stated) != len(have.dims):

@@ -1,7 +1,8 @@
-"""Finds the Reshape nodes of a model, with the known parts of their data and target shapes.
+"""Finds the Reshape nodes of an ONNX model, with the known parts of their data and target shapes.
 
-Nodes are read in the order of the file, which is the order of execution. A graph inside of a node (If, Loop, Scan) can
-use the names outside of it. A name has its latest value, so a cycle in a model does not cause an endless loop.
+Nodes are read in the order of the file, because models execute nodes in this order. A subgraph of a node (If, Loop,
+Scan) can use the names of the graph around it. Each name has only its latest value, so a cycle in a model does not
+cause an endless loop.
 """
 
 from collections import ChainMap
@@ -52,15 +53,15 @@ class ReshapeNode:
     Attributes:
         name: the name of the node, which may be empty.
         graph: the path of the graph with the node, which names the outer nodes and their attributes, for example
-            `y.then_branch`. Empty for the main graph.
+            `y.then_branch`. The path is empty for the main graph.
         output: the name of the node's output.
-        data: the known part of the data shape. None if the rank is unknown.
-        target: the known part of the target. None if its length is unknown.
+        data: the known part of the data shape. The value is None if the rank of the data is unknown.
+        target: the known part of the requested shape. The value is None if the number of items is unknown.
         copying: the indices of target items that the model computes, and that copy another dim if they are 0. The query
             treats these items as unknown.
-        special_zero: whether a 0 copies a dim. This is the opposite of `allowzero`.
-        data_from: the index of an earlier Reshape node whose output has the shape of the data. None without such a
-            node.
+        special_zero: whether a 0 in the target copies a dim. This flag is the opposite of the attribute `allowzero`.
+        data_from: the index of an earlier Reshape node whose output has the shape of the data. The value is None if
+            there is no such node.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -90,17 +91,18 @@ class _Scope:
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    makers: ChainMap[str, int]  # for each tensor, the Reshape node whose output has its shape
-    replaceable: frozenset[str]  # constants that are only the defaults of inputs
+    # For a tensor, this mapping has the Reshape node whose output has the shape of the tensor.
+    makers: ChainMap[str, int]
+    replaceable: frozenset[str]  # these constants are only the defaults of graph inputs
 
     def nest(self) -> "_Scope":
         return _Scope(self.shapes.new_child(), self.values.new_child(), self.makers.new_child(), self.replaceable)
 
 
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
-    """Returns the Reshape nodes in order, with the declared or inferred shapes of the model."""
+    """Returns the Reshape nodes of a model in order, with the declared or inferred shapes."""
     nodes: list[ReshapeNode] = []
-    # Before IR version 4, every constant also had to be an input, so such an input is still a constant.
+    # Before IR version 4, every constant also had to be an input, so such an input still counts as a constant.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
     replaceable = frozenset(given.name for given in model.graph.input if is_replaceable)
     _read_graph(model.graph, "", _Scope(ChainMap(), ChainMap(), ChainMap(), replaceable), params, nodes)
@@ -108,20 +110,20 @@ def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[Reshap
 
 
 def list_shapes(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
-    """Yields each tensor with a shape in a graph, and the shape."""
+    """Yields each tensor of a graph that has a shape, and the shape."""
     for info in (*graph.input, *graph.value_info, *graph.output):
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             yield info.name, info.type.tensor_type.shape
 
 
 def is_reshape(node: onnx.NodeProto) -> bool:
-    """Whether a node is the Reshape of ONNX itself."""
+    """Whether a node is the Reshape operator of ONNX itself."""
     return node.op_type == "Reshape" and node.domain in {"", "ai.onnx"} and len(node.output) > 0
 
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
-    """Returns the path of a graph inside of a node, from the outermost node to the innermost."""
-    output = next(filter(None, node.output), node.name)  # an unused output has no name
+    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
+    output = next(filter(None, node.output), node.name)  # an output that is not used has no name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
@@ -178,6 +180,6 @@ def _find_target(
     value, dims = operands[1]
     if value is not None and not value.is_scalar:
         return value.items
-    # The length of the target may be known even if its items are not.
+    # The number of items of the requested shape may be known even if the items are not.
     size = dims[0] if dims is not None and len(dims) == 1 else None
     return (None,) * size if isinstance(size, int) and size <= MAX_RANK else None

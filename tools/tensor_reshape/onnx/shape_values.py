@@ -1,8 +1,8 @@
-"""Computes the known integers of a model. Models compute the targets of Reshape from shapes, node by node.
+"""Computes the integer values in a model that are known without running it.
 
-onnx's own inference computes these values as well, but does not return them. This module supports the operators that
-exporters use for shapes. The result of any other operator is unknown. A value is a scalar, or a list of at most
-MAX_ITEMS integers.
+Models compute the target of a Reshape from shapes, node by node. onnx's own inference computes these values as well,
+but does not return them. This module supports the operators that exporters use for shapes. The result of any other
+operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS integers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ class ShapeValue(NamedTuple):
 
     Attributes:
         items: the elements.
-        is_scalar: whether the tensor is a scalar, with one item. Otherwise its rank is 1.
+        is_scalar: whether the tensor is a scalar, which has one item. If it is not a scalar, its rank is 1.
     """
 
     items: tuple[AnyDim, ...]
@@ -32,17 +32,17 @@ class ShapeValue(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The items if all of them are numbers, otherwise None."""
+        """The items of the tensor if all of them are numbers, and otherwise None."""
         numbers = tuple(item for item in self.items if isinstance(item, int))
         return numbers if len(numbers) == len(self.items) else None
 
 
 class Operand(NamedTuple):
-    """An input of a node.
+    """An input tensor of a node.
 
     Attributes:
-        value: the elements. None if they are unknown.
-        dims: the shape. None if the rank is unknown.
+        value: the elements. The value is None if the elements are unknown.
+        dims: the shape. The shape is None if the rank is unknown.
     """
 
     value: ShapeValue | None
@@ -54,20 +54,23 @@ Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant. None if it has too many, has another type, or stores them in a file."""
+    """Returns the integers of a constant in the model.
+
+    The result is None if the constant has too many items, has another type, or is stored in a separate file.
+    """
     if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
         return None
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # the constant has a wrong number of elements
+    except (TypeError, ValueError):  # the stored constant has a wrong number of elements
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
 
 def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
-    """Returns the first output of a node. None if it is unknown."""
+    """Computes the value of a node's first output. The result is None if the value is unknown."""
     compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
     if compute is None:
         return None
@@ -96,8 +99,8 @@ def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | No
     value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
     if value is None or to not in _INTEGERS:
         return None
-    # A number that does not fit into the type is unknown, because Cast changes it. For example, exporters write the end
-    # of a Slice as 2^63 - 1.
+    # If a number does not fit into the type, the result is unknown, because Cast changes the number. For example,
+    # exporters write the end of a Slice as 2^63 - 1.
     narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
     return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
 
@@ -117,7 +120,7 @@ def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | N
 
 
 def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    # The attribute axis is not read, because a list has only one axis.
+    # The attribute `axis` is not read, because a list of dims has only one axis.
     data, indices = _find_value(operands, 0), _find_value(operands, 1)
     numbers = None if indices is None else indices.numbers
     if data is None or data.is_scalar or indices is None or numbers is None:
@@ -134,7 +137,7 @@ def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue |
         if operand.value is not None and not operand.value.is_scalar:
             items += operand.value.items
         elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
-            # The items are unknown, but their number is known.
+            # The values of the items are unknown, but the number of items is known.
             items += [None] * min(operand.dims[0], MAX_ITEMS + 1)
         else:
             return None
@@ -152,10 +155,10 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        # By the text of the ONNX standard, the slice starts at the first item, but the reference evaluator of ONNX
+        # According to the ONNX standard, such a slice starts at the first item, but the reference evaluator of ONNX
         # returns no items.
         return None
-    # Python's slices are like those of ONNX, except that a negative step needs None for an end before the first item.
+    # Python's slices work like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
 
 
@@ -180,7 +183,10 @@ def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue |
 
 
 def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
-    """Returns the number of axes, which are an attribute before opset 13. None if it is unknown."""
+    """Returns the number of axes, which are an attribute of the node before opset 13.
+
+    The result is None if the number is unknown.
+    """
     if "axes" in attributes:
         return len(attributes["axes"].ints)
     axes = _find_value(operands, 1)
@@ -207,7 +213,7 @@ def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | 
 def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
     keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    # With noop_with_empty_axes, a node without axes multiplies nothing.
+    # With the attribute noop_with_empty_axes, a Reduce node without axes multiplies nothing.
     if (
         value is None
         or value.is_scalar
@@ -244,7 +250,7 @@ def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
 
 
 def _hold(item: AnyDim, numbers: range) -> AnyDim:
-    """Returns the item if the type can hold it, otherwise None."""
+    """Returns the item if it fits into the type, and otherwise None."""
     return None if isinstance(item, int) and item not in numbers else item
 
 

@@ -1,8 +1,8 @@
-"""Finds target items that a model computes from dims, and that copy another dim in runs in which they are 0.
+"""Finds target items that a model computes from dims, and that copy another dim if their value is 0.
 
-Invariant: an item that is not listed counts as a length in every run. In a run in which such an item is 0, the dim that
-it copies is 0 as well, or the node fails. A node fails if the numbers of elements differ, or if the -1 would divide by
-0.
+Invariant: if this module does not return an item, the item counts as a length in every run of the model. If such an
+item is 0 in a run, either the dim that it copies is 0 as well, or the node fails. A node fails if the data and the
+output have different numbers of elements, or if the -1 would be a division by 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ With more names, each item that can be 0 is listed.
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that copy a dim other than 0 in a run in which the node does not fail.
+    """Returns the indices of items that, in a run in which the node does not fail, copy a dim other than 0.
 
     Args:
-        target: the target of a node in which a 0 copies a dim, with None for an unknown item.
-        data: the known part of the data shape. None if the rank is unknown.
+        target: the target of a node with special_zero, with None for an unknown item.
+        data: the known part of the data shape. The value is None if the rank of the data is unknown.
     """
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
@@ -37,7 +37,7 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 
 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
-    """Returns the names that make a dim 0 if they are 0. A quotient is 0 if its dividend is 0."""
+    """Returns the names for which a dim is 0 if one of them is 0. A quotient is 0 if its dividend is 0."""
     return frozenset(
         factor.name
         for dim in dims
@@ -56,7 +56,10 @@ def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
 
 
 def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
-    """Returns the items that copy a dim other than 0 if exactly these names are 0. Empty if the node fails."""
+    """Returns the items that copy a dim other than 0 if exactly these names have the value 0.
+
+    The result is empty if the node fails.
+    """
     copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
     if not copies <= set(range(len(data))):
         return set()
@@ -68,7 +71,7 @@ def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[st
     if -1 in target:
         return has_zero
     is_empty = any(_is_zero(dim, zeros) for dim in data)
-    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item may be 0
+    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item of the requested shape may be 0
 
 
 def _is_zero(dim: AnyDim, zeros: frozenset[str]) -> bool:

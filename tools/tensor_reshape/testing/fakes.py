@@ -1,10 +1,12 @@
-"""Clients that need no server. They are the SDK's clients, but this process answers their calls by the same rules.
+"""Fake clients that need no server.
+
+Fake clients are the SDK's clients, but this process answers their calls by the same rules.
 
 Invariants:
 
-- A call has the same result or error as with a server with default limits. No connection is opened.
-- A requested failure ends the next call that the SDK would send. A call that the SDK rejects locally does not use up
-  the failure. A fake neither retries nor waits.
+- A call has the same result or error as with a server with default limits. A fake client opens no connection.
+- A requested failure ends the next call that the SDK would send. If the SDK rejects a call locally, the requested
+  failure remains for the next call. A fake client neither retries nor waits.
 """
 
 import asyncio
@@ -36,7 +38,7 @@ from tensor_reshape.testing.responses import respond, respond_to_stream
 class FakeClient(Client):
     """A `Client` that needs no server, because it applies the server's rules itself.
 
-    It accepts the same arguments, and ignores arguments about connections.
+    A FakeClient accepts the same arguments as a `Client`, and ignores arguments about connections.
 
     >>> client = FakeClient()
     >>> client.reshape([[1, 2], [3, 4]], [4], special_zero=False)
@@ -54,8 +56,8 @@ class FakeClient(Client):
         """Makes the next calls fail.
 
         Args:
-            error: the error. Default: an `UnavailableError`, as without a server.
-            times: the number of calls.
+            error: the error. By default, the calls fail with an `UnavailableError`, as without a server.
+            times: the number of calls that fail.
 
         >>> from tensor_reshape.client import LimitError, Reason
         >>> client = FakeClient()
@@ -70,7 +72,7 @@ class FakeClient(Client):
         self._calls.fail_next(error, times)
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_FakeCalls":
-        del settings, grpc_api  # a fake has no channel
+        del settings, grpc_api  # a fake client has no channel, so it ignores these options
         return _FakeCalls(self._endpoint)
 
 
@@ -104,12 +106,15 @@ class AsyncFakeClient(AsyncClient):
 
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_AsyncFakeCalls":
         require_loop()
-        del settings, grpc_api  # a fake has no channel
+        del settings, grpc_api  # a fake client has no channel, so it ignores these options
         return _AsyncFakeCalls(self._endpoint)
 
 
 class _FakeCalls(SyncCalls):
-    """The calls of one fake. Threads may make calls at the same time, because operations of a deque are atomic."""
+    """The calls of a fake client.
+
+    Several threads may make calls at the same time, because operations of a deque are atomic.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -136,7 +141,7 @@ class _FakeCalls(SyncCalls):
                 raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # also checked for a batch without queries
+        self._endpoint.require_open()  # this check also applies to a batch without queries
         return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
@@ -151,19 +156,19 @@ class _FakeCalls(SyncCalls):
         return self.run(call, context)
 
     def wait_until_ready(self, seconds: float | None) -> None:
-        del seconds  # a fake is always ready, unless a failure was requested
+        del seconds  # a fake client is always ready, unless a failure was requested
         self._begin()
 
     def _begin(self) -> None:
         self._endpoint.require_open()
         if self._failures:
             failure = self._failures.popleft()
-            # The error is copied, because a call writes its request id into its error.
+            # The error is copied, because a failing call stores its request id in the error.
             raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 
 class _AsyncFakeCalls(AioCalls):
-    """The calls of one fake for asyncio. Each call lets other tasks run once, like a call that is sent."""
+    """The calls of a fake client for asyncio. Each call lets other tasks run once, as a call to a server would."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.fakes = _FakeCalls(endpoint)

@@ -1,6 +1,6 @@
-"""The pytest plugin. pytest finds it by its entry point.
+"""The pytest plugin with the fixtures. pytest finds the plugin by its entry point.
 
-Invariant: if a session uses none of these fixtures, this module imports neither gRPC nor numpy.
+Invariant: if a test session uses none of these fixtures, this module imports neither gRPC nor numpy.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def reshape_server() -> "Iterator[ReshapeServer]":
-    """A server in its own process, on a free port, for the whole session."""
+    """A server that runs in its own process on a free port, for the whole test session."""
     from tensor_reshape.testing.servers import run_server  # noqa: PLC0415 - by the invariant above
 
     with run_server() as server:
@@ -25,7 +25,7 @@ def reshape_server() -> "Iterator[ReshapeServer]":
 
 @pytest.fixture
 def reshape_client(reshape_server: "ReshapeServer") -> "Iterator[Client]":
-    """A client of the server, for one test."""
+    """A client of the test server, for one test."""
     from tensor_reshape.client import Client  # noqa: PLC0415 - as above
 
     with Client(reshape_server.address) as client:
@@ -34,7 +34,7 @@ def reshape_client(reshape_server: "ReshapeServer") -> "Iterator[Client]":
 
 @pytest.fixture
 def fake_reshape_client() -> "Iterator[FakeClient]":
-    """A client without a server, for one test."""
+    """A fake client without a server, for one test."""
     from tensor_reshape.testing.fakes import FakeClient  # noqa: PLC0415 - as above
 
     with FakeClient() as client:

@@ -1,7 +1,7 @@
-"""Computes the responses of a server with default limits in this process, with the same rules and the same codec.
+"""Computes in this process the responses of a server with default limits, with the same rules and the same encoders.
 
-Invariants: a request and a response are bytes, as in a server. A request that a server rejects is rejected with the
-same reason, field and values. Calls are not admitted, queued or counted, so there are no concurrency limits.
+Invariants: requests and responses are bytes, as in a server. A request that a server rejects is rejected with the same
+reason, field and values. Calls are not limited, queued or counted, so there are no concurrency limits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -54,14 +54,15 @@ _NO_BYTES = memoryview(b"")
 
 
 def respond(path: str, request: bytes) -> bytes:
-    """Returns the response of a unary method.
+    """Returns the response of a server for a unary method.
 
     Raises:
         ReshapeError: a server would reject the request.
-        ServiceError: the health of an unknown service is requested.
+        ServiceError: the request is for the health of an unknown service.
     """
     if len(request) > MAX_MESSAGE_BYTES:
-        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"  # the text of gRPC's core
+        # This is the text of gRPC's core for a message that is too large.
+        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _METHODS[path](request)
 
@@ -75,7 +76,7 @@ def respond_to_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
     for message in messages:
         part = decode_stream_request(message)
         if isinstance(part, Chunk):
-            yield message  # the elements of a dense tensor do not change
+            yield message  # the elements of a dense tensor do not change, so the chunk is sent back unchanged
         else:
             dims = infer_shape(part.question)
             yield encode_accept(TensorView(part.data.data_type, dims, None, _NO_BYTES))

@@ -1,7 +1,7 @@
-"""Runs servers in their own processes, each on a free port of this machine.
+"""Runs each server in its own process, on a free port of this machine.
 
-Invariant: a server ends with the process that started it, even if that process is killed. This only works on systems
-with a shell.
+Invariant: a server ends when the process that started it ends, even if that process is killed. This invariant only
+holds on systems with a shell.
 """
 
 import json
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from threading import Thread, Timer
 from typing import IO, NamedTuple
 
-# The address is read from the server's log, and no other program reads the log. So these options override the caller's
-# options and the environment.
+# The listening address is read from the server's log, and no other program reads the log. These options therefore
+# override the caller's options and the environment.
 _OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
 _START_SECONDS = 60
 _STOP_SECONDS = 10
@@ -41,13 +41,13 @@ class ReshapeServer(NamedTuple):
 
 @contextmanager
 def run_server(*options: str) -> Iterator[ReshapeServer]:
-    """Runs a server until the end of the block. Needs the extra `server`.
+    """Runs a server until the end of the `with` block. This function needs the extra `server`.
 
     Args:
-        *options: options of `tensor-reshape serve`, except `--listen` and those of the log.
+        *options: options of `tensor-reshape serve`, except `--listen` and the log options.
 
     Raises:
-        RuntimeError: the server did not start within a minute. The message contains its log.
+        RuntimeError: the server did not start within a minute. The error message contains the server's log.
 
     >>> with run_server("--max-calls", "8") as server:
     ...     server.address.startswith("127.0.0.1:")
@@ -58,7 +58,7 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
         command,
         stderr=subprocess.PIPE,
         text=True,
-        errors="backslashreplace",  # gRPC's own lines may contain bytes from a client
+        errors="backslashreplace",  # log lines that gRPC writes may contain bytes from a client
     )
     with process:
         try:
@@ -84,24 +84,26 @@ def _guard(pid: int) -> Iterator[None]:
         try:
             yield
         finally:
-            guard.kill()  # ends before the server, because another process may get the server's number
+            # The guard process ends before the server, because another process may later get the server's process id.
+            guard.kill()
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
-    """Returns the address from the log. A thread then reads and discards the rest of the log."""
+    """Reads the server's address from its log. A thread then reads and discards the rest of the server's log."""
     log = process.stderr
     if log is None:
         message = "the log of the server is not captured"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    timer = Timer(_START_SECONDS, process.kill)  # the log ends if the server does not start in time
+    # If the server does not start in time, it is killed, so that its log ends.
+    timer = Timer(_START_SECONDS, process.kill)
     timer.start()
     try:
         for line in log:
             lines.append(line)
             address = _find_address(line)
             if address:
-                # A thread reads the log, because the server would block when the pipe is full.
+                # A thread reads the log, because the server would block if the pipe were full.
                 Thread(target=_discard, args=(log,), name="tensor-reshape log", daemon=True).start()
                 return address
     finally:
@@ -117,7 +119,7 @@ def _find_address(line: str) -> str:
     try:
         record = json.loads(line)
     except ValueError:
-        return ""  # a line of gRPC's core or of the interpreter
+        return ""  # such a line was written by gRPC's core or by the Python interpreter
     return str(record["address"]) if isinstance(record, dict) and record.get("message") == "listening" else ""
 
 
@@ -126,7 +128,7 @@ def _discard(log: IO[str]) -> None:
         for _ in log:
             pass
     except ValueError:
-        pass  # the log was closed at the end of the block
+        pass  # the log was closed at the end of the `with` block
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

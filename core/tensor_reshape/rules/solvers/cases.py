@@ -1,10 +1,10 @@
-"""The cases of the general solver, and the ranges of the output variables over all cases.
+"""The general solver splits a query into cases, and finds the ranges of the output variables over all cases.
 
-If the volume is 0, the equation does not restrict other variables: 0 * N = 0 * M holds for any N and M. An unknown item
-can be a length, a copy if its value is 0 and special_zero is true, or the -1. The accepted instances are therefore
-split into cases in which the equation is meaningful. Each case has a function in this module. The result contains the
-ranges of all cases. The function of a case without instances returns None. A query is rejected if all functions return
-None.
+If the volume is 0, the equation of the volumes does not restrict other variables: 0 * N = 0 * M holds for any N and M.
+An unknown item can be a length, the -1, or a copy (if its value is 0 and special_zero is true). The solver therefore
+splits the accepted instances into cases in which the equation restricts the variables. Each case has a function in this
+module. The result of the solver contains the ranges of all cases. If a case has no instances, its function returns
+None. If the functions of all cases return None, the query is rejected.
 
 solve
     no item is known to be the -1
@@ -17,8 +17,9 @@ solve
             _solve_inferred         the divisor of the -1 is not 0
             _solve_inferred_zero    the divisor of the -1 is not 0, and the -1 becomes 0
 
-The result is always sound. If there would be too many cases, the result has the ranges of the query. If no steps are
-left, the result has the ranges that have been clipped so far, or the ranges of the query.
+The result is always sound, so it never excludes a possible value. If there would be too many cases, the result has the
+ranges of the query. If no steps are left, the result has the ranges that have been narrowed so far, or the ranges of
+the query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ Solution: TypeAlias = dict[int, Range]
 """The range of each output variable, by the key of the variable."""
 
 _MAX_ZERO_COPIES = 3  # each item that may copy a 0 doubles the number of cases
-_MAX_UNKNOWN = 4  # each unknown item is a case, which in turn has cases for the other items
+_MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for the other items
 
 
 class Case:
@@ -43,10 +44,10 @@ class Case:
 
     Attributes:
         system: the variables and the monomials of the query.
-        target: the target, in which an unknown item may be supposed to be a copy or the -1.
-        budget: the step budget, shared by all cases of the query.
+        target: the target, in which an unknown item may be treated as a copy or as the -1.
+        budget: the step budget, which all cases of the query share.
         wanted: the keys of the output variables.
-        equation: the equation of the volumes.
+        equation: the equation between the volumes of data and output.
         remainder: the equation after common factors have been cancelled.
     """
 
@@ -55,14 +56,14 @@ class Case:
         self.system = system
         self.target = target
         self.budget = budget
-        # Only the output variables are narrowed. Moving an end of a range takes a search, and the ranges of other
-        # variables are not needed.
+        # The solver narrows only the ranges of output variables. A tighter bound of a range needs a search, and the
+        # ranges of other variables are not needed.
         self.wanted = {key for monomial in system.output for key in monomial.variables}
         self.equation = system.equate(target)
         self.remainder = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
-        """Returns the case with another interpretation of the target."""
+        """Returns the same case with another interpretation of the target."""
         return Case(self.system, target, self.budget)
 
     def find_variable(self, index: int) -> int:
@@ -70,29 +71,29 @@ class Case:
         return self.system.output[index].variables[0]
 
     def keep_ranges(self) -> Solution:
-        """Returns the ranges of the output variables in the query. These ranges contain every instance."""
+        """Returns the ranges of the output variables as in the query. These ranges contain every instance."""
         return {key: self.system.ranges[key] for key in self.wanted}
 
 
 def solve(case: Case) -> Solution | None:
-    """Returns the range of every variable of the output, or None if no instance is accepted.
+    """Returns the range of every output variable, or None if no instance is accepted.
 
     Lemma: two-cases.
     """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
-    # The most common case is solved first. The result contains the ranges of all cases, so it would be wide if one case
-    # had no steps left. Each case therefore gets a share of the budget.
+    # The most common case is solved first. The result contains the ranges of all cases, so it would be wide if there
+    # were no steps left for one case. Each case therefore gets a share of the step budget.
     with case.budget.hold(len(case.target.may_copy)):
         solution = _solve_nonempty(case)
     return _join_all([solution, _solve_empty_copies(case)])
 
 
 def _solve_nonempty(case: Case) -> Solution | None:
-    """Solves the case without -1 in which the tensor has elements.
+    """Solves the case in which no item is -1 and the tensor has elements.
 
-    Every variable is then at least 1, so equal factors of both sides can be cancelled. For [N, 4] -> [N, M, 2], the
-    cancelled equation is 4 = 2 * M, so M is 2.
+    Every variable is then at least 1, so factors that both sides have in common can be cancelled. For example, [N, 4]
+    -> [N, M, 2] has the cancelled equation 4 = 2 * M, so M is 2.
 
     Lemmas: cancel-nonzero, nonempty-dims.
     """
@@ -100,11 +101,11 @@ def _solve_nonempty(case: Case) -> Solution | None:
 
 
 def _solve_empty_copies(case: Case) -> Solution | None:
-    """Solves the case of an empty tensor without a known -1, in which unknown items may be copies.
+    """Solves the case in which the tensor is empty, no item is known to be the -1, and unknown items may be copies.
 
-    With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. Such an item gives a dim of
-    0 only if its data dim is 0. For [N, 3] -> [?, 5], the dim is 0 only if N is 0. For [2, N] -> [?, 5], the dim cannot
-    be 0, because the item would copy the 2.
+    With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. A copy makes the output dim
+    0 only if the data dim at the same index is 0. For example, in [N, 3] -> [?, 5], the first output dim is 0 only if N
+    is 0. In [2, N] -> [?, 5], the first output dim cannot be 0, because the item would copy the 2.
     """
     unknown = {case.find_variable(index): index for index in case.target.may_copy}
     copies = {case.find_variable(index): source for index, source in _find_zero_copies(case)}
@@ -112,19 +113,19 @@ def _solve_empty_copies(case: Case) -> Solution | None:
 
 
 def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]) -> Solution | None:
-    """Solves the case of an empty tensor without -1, in which a data dim and an output dim are 0.
+    """Solves the case in which no item is -1, and a data dim and an output dim are 0.
 
-    Both volumes are then 0 for all values of the other dims. For [N, 4] -> [M, 2], N and M are both 0 in this case. A
-    variable can be 0 if its range contains 0. A variable can have another value if both the data and the output have
-    another dim that can be 0.
+    Both volumes are then 0 for all values of the other dims. For example, in [N, 4] -> [M, 2], N and M are both 0 in
+    this case. A variable can be 0 if its range contains 0. A variable can have another value if both the data and the
+    output have another dim that can be 0.
 
     Lemma: empty-dims.
 
     Args:
         case: the query.
         unknown: the variables of the unknown items, which can be 0 only as copies.
-        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. None: the data
-            dim is not a single variable.
+        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. The value None
+            means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.left if system.can_be_zero(key)}
@@ -132,12 +133,14 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     if not sources or not (sinks or copies):
         return None
     # Each variable is examined separately. If the variable is not 0, another data variable and another output variable
-    # must be 0. If the variable is 0, both sides can be 0, because each side has a variable that can be 0.
+    # must be 0, because both products are 0. If the variable is 0, both products can be 0, because each side of the
+    # equation has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        copied = any(key not in pair for pair in copies.items())  # whether a 0 can be copied without this variable
+        # This flag is true if a 0 can be copied without this variable.
+        copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
         # If the variable can be neither 0 nor another value, the case has no instance. `solution` then has no range for
         # the variable, so the function returns None.
@@ -147,15 +150,15 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
 
 
 def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
-    """Adds the cases in which an unknown item is the -1 to `solution`.
+    """Adds to `solution` the cases in which an unknown item is the -1.
 
-    With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For [2, 0] -> [?, 5],
-    the only output is therefore (0, 5). Without special_zero, a length can have every value that a -1 can become, so
-    these cases add no values.
+    With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For example, the only
+    output of [2, 0] -> [?, 5] is therefore (0, 5). Without special_zero, a length can have every value that a -1 can
+    become, so these cases add no values.
     """
     for number, index in enumerate(unknown.values(), 1):
         if solution is not None and solution == case.keep_ranges():
-            break  # `solution` already contains all values that the query allows
+            break  # the ranges in `solution` already contain all values that the query allows
         if len(unknown) > _MAX_UNKNOWN:
             return case.keep_ranges()
         with case.budget.hold(len(unknown) - number):
@@ -165,19 +168,21 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
 
 
 def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
-    """Solves the cases with a -1. In Reshape-1, unknown items may copy a 0, which is removed from both sides.
+    """Solves the cases in which an item is -1.
 
-    An example is [N, M, 6] -> [?, ?, -1] with special_zero, whose items are called u, v and x here. If u and v are
-    lengths, the equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M
-    = 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
-    reject a -1 next to a copied 0, so they have no such cases.
+    In Reshape-1, unknown items may copy a 0, which is then removed from both sides of the equation. An example is [N,
+    M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
+    equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M = 0, the
+    equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations reject a -1
+    next to a copied 0, so they have no such cases.
 
     Lemma: copies-leave.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
-    # The case without a copied 0 is solved first, because this common case should get the budget before the rare cases.
+    # The case without a copied 0 is solved first, because this common case should use the step budget before the rare
+    # cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in _list_subsets(copies):
@@ -191,11 +196,11 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
 
 
 def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solution | None:
-    """Solves the case in which the -1 is the quotient of the two sides, and its divisor is not 0.
+    """Solves the case in which the divisor of the -1 is not 0, so the -1 is the quotient of both sides.
 
     If the quotient is not 0, every variable of the equation is at least 1. Cancelled variables are not in the equation
-    and keep their ranges. For [N, 6] -> [0, -1], the equation of Reshape-1 is 6 = x, and N can have any value. The
-    equation of StaticReshape is N * 6 = N * x, so N is at least 1.
+    and keep their ranges. For example, [N, 6] -> [0, -1] has the equation 6 = x in Reshape-1, and N can have any value.
+    In StaticReshape, the same query has the equation N * 6 = N * x, so N is at least 1.
 
     Lemma: quotient-of-elements.
     """
@@ -209,14 +214,14 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
 def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> Solution | None:
     """Solves the case in which the -1 becomes 0, because a data dim is 0 and the divisor is not 0.
 
-    The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N, 4] ->
-    [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
+    The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N,
+    4] -> [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
 
     Lemma: inferred-zero.
     """
     equation = case.equation
-    # The variable of the -1 is on the right side twice if the expected shape gives the -1 the name of another item. The
-    # -1 is then a factor of its own divisor and cannot be 0.
+    # The variable of the -1 is a factor of the output twice if the expected shape gives the -1 the name of another
+    # item. The -1 is then a factor of its own divisor, so it cannot be 0.
     positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
     if (
@@ -231,8 +236,8 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
         if key in positive:
             solution[key] = ranges[key].meet(POSITIVE)
         else:
-            # If only one data variable can be 0, this variable is 0. Otherwise, any of the variables may be 0, and they
-            # keep their ranges.
+            # If only one data variable can be 0, this variable is 0. Otherwise, any of these variables may be 0, so
+            # they keep their ranges.
             solution[key] = ZERO if sources == {key} else ranges[key]
     return solution
 
@@ -256,7 +261,7 @@ def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
 
 
 def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    """Yields every non-empty subset, the smallest first."""
+    """Yields every non-empty subset of the items, the smallest subset first."""
     every = list(indices)
     return (subset for size in range(1, len(every) + 1) for subset in combinations(every, size))
 

@@ -1,18 +1,19 @@
-"""Translates a query into variables and one equation of two volumes.
+"""Translates a query into variables and one equation between the volumes of data and output.
 
-Each symbol is one variable, even if it occurs in several dims. Each dim without a name is also a variable. Every dim of
-data and output is written as a monomial, which is a number times variables, divided by a number times variables. The
-volume of the data equals the volume of the output. Both volumes are multiplied by the divisors of all dims, which
-leaves an equation without divisions. In this example, both volumes are multiplied by 3:
+Each symbol is one variable, even if the symbol occurs in several dims. Each dim without a name is also a variable.
+Every dim of data and output is written as a monomial, which is a fraction: a number times variables, divided by a
+number times variables. The equation says that the data and the output have the same volume. Both sides of the equation
+are multiplied by the divisors of all dims, which leaves an equation without divisions. In this example, both sides are
+multiplied by 3:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
 
 Invariants:
 
-- The range of a variable follows from the query and holds in every case of the solver.
-- In all solvers, a range without an upper bound has an upper end of MAX_DIM or more. MAX_DIM is also a correct upper
-  end for every dim, because no dim exceeds MAX_DIM. If the rank of the data is unknown, the product of its dims may
-  exceed MAX_DIM and has the upper end UNBOUNDED.
+- The query determines a range for each variable, and this range holds in every case of the solver.
+- In all solvers, a range without an upper bound ends at MAX_DIM or a larger number. For a dim, MAX_DIM is always a
+  correct upper bound, because no dim exceeds MAX_DIM. If the rank of the data is unknown, the product of its dims may
+  exceed MAX_DIM, so its range ends at UNBOUNDED.
 """
 
 from collections import Counter
@@ -64,7 +65,7 @@ class Range(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the range has no upper bound except the largest dim."""
+        """Whether only the largest possible dim limits the range."""
         return self.max >= MAX_DIM
 
 
@@ -79,14 +80,14 @@ def find_range(dim: AnyDim) -> Range:
 
 
 class Monomial(NamedTuple):
-    """One dim of the data or the output: `coefficient * variables / (divisor * divisors)`.
+    """One dim of the data or the output, in the form `coefficient * variables / (divisor * divisors)`.
 
     Attributes:
-        dim: the dim as it is in the query.
+        dim: the dim in the form that it has in the query.
         coefficient: the numeric factor.
-        variables: the keys of the variables that are multiplied. A key is repeated for each power.
+        variables: the keys of the variables in the dividend. A key is repeated for each power of its variable.
         divisor: the numeric divisor.
-        divisors: the keys of the variables that are divided by. The values of these variables are not 0.
+        divisors: the keys of the variables in the divisor. The values of these variables are never 0.
         variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 
@@ -107,9 +108,10 @@ class Equation(NamedTuple):
     """Two equal products.
 
     Attributes:
-        left: the keys of the variables in the left product. A key is repeated for each power.
-        right: the keys of the variables in the right product.
-        constants: the numeric factors of the left and of the right product.
+        left: the keys of the variables in the product on the left side. A key is repeated for each power of its
+            variable.
+        right: the keys of the variables in the product on the right side.
+        constants: the numeric factors of the left side and of the right side.
         cancelled: the keys of the variables that were cancelled from both sides.
     """
 
@@ -121,12 +123,13 @@ class Equation(NamedTuple):
     def cancel(self) -> "Equation":
         """Returns the equation without the factors that both sides have in common.
 
-        Both equations are equivalent if the removed factors are not 0.
+        The old and the new equation are equivalent if the removed factors are not 0.
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
-        # Each factor cancels only one equal factor, so N * N = N * M becomes N = M. The left side keeps its order,
-        # because the search follows this order, and a query must always get the same result.
+        # Each factor on the left cancels only one equal factor on the right, so N * N = N * M becomes N = M. The
+        # factors on the left keep their order, because the search follows this order, and a query must always get the
+        # same result.
         right, left, cancelled = Counter(self.right), [], []
         for variable in self.left:
             if right.get(variable, 0):
@@ -143,12 +146,12 @@ class Equation(NamedTuple):
 class System:
     """The variables of a query, and the monomials of its data and output.
 
-    The system grows while the query is read, and then does not change.
+    Variables are added while the query is read, and the system does not change after that.
 
     Attributes:
         ranges: the range of each variable, by its key.
         symbols: the symbol of each variable that has a name, by the key of the variable.
-        data: the data dims by index. If the rank of the data is unknown, these are only the copied dims.
+        data: the data dims by index. If the rank of the data is unknown, this mapping contains only the copied dims.
         rest: the variable for the product of all other data dims, if the rank of the data is unknown; otherwise None.
         output: the dims of the output.
     """
@@ -158,7 +161,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # the keys of the variables that have a name, by that name
+    _keys: dict[str, int] = field(default_factory=dict)  # this mapping has the key of each variable that has a name
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -166,7 +169,7 @@ class System:
         return len(self.ranges) - 1
 
     def add_monomial(self, dim: AnyDim, path: str) -> Monomial:
-        """Returns a dim as a monomial, and narrows the ranges of its symbols to the bounds in the dim.
+        """Returns a dim as a monomial, and narrows the ranges of the dim's symbols to the bounds in the dim.
 
         Args:
             dim: a number, or a partially known dim.
@@ -175,8 +178,7 @@ class System:
         Raises:
             InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
         """
-        # A 0 becomes a variable with the range 0 to 0, because the cases of the solver examine which variables can be
-        # 0.
+        # A dim of 0 becomes a variable with the range 0 to 0, because the solver examines which variables can be 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -185,8 +187,8 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # If a symbol is a divisor in one expression, its value is not 0 in any other dim. The API specifies this for
-        # every expression.
+        # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API
+        # specifies this rule for every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -202,12 +204,12 @@ class System:
 
         Args:
             monomial: the dim.
-            solution: the ranges of the output variables. None: the ranges of the query are used.
+            solution: the ranges of the output variables. If None, the ranges of the query are used.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
-        # The dim is an integer. The smallest quotient is therefore rounded up, and the largest quotient is rounded
-        # down.
+        # The value of the dim is an integer. The lower bound of the quotient is therefore rounded up, and the upper
+        # bound is rounded down.
         low = high = monomial.coefficient
         for key in monomial.variables:
             own = (self.ranges if solution is None else solution)[key]
@@ -219,7 +221,7 @@ class System:
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
     def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation of the volumes, without the dims that the target cancels.
+        """Returns the equation between the volumes, without the dims that the target cancels.
 
         Lemma: multiply-out.
         """
@@ -243,11 +245,14 @@ class System:
         return self.ranges[key].min == 0
 
     def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
-        """Adds the variables without a fixed value to `unknown`. Returns the product of the fixed values."""
+        """Adds the variables without a fixed value to `unknown`.
+
+        The function returns the product of the fixed values.
+        """
         known = 1
         for key in keys:
             low, high = self.ranges[key]
-            if low and low == high:  # a 0 stays a variable, see `add_monomial`
+            if low and low == high:  # a 0 stays a variable, as explained in `add_monomial`
                 known *= low
             else:
                 unknown.append(key)
@@ -266,8 +271,8 @@ class System:
 
         Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
-        # The bounds of an expression do not bound its symbols if there are several. If a product of two symbols is at
-        # least 6, either symbol may still be 1.
+        # If an expression has several symbols, the bounds of the expression do not bound a single symbol. If a product
+        # of two symbols is at least 6, either symbol may still be 1.
         if len(keys) != 1 or expression.divisors:
             return
         if bounds != ANY:
@@ -275,8 +280,8 @@ class System:
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
-        # If N/196 is a dim, N is a multiple of 196, so both ends of the range move to multiples of 196. If no multiple
-        # is in the range, the range stays unchanged, and `_check_expressions` reports the whole expression.
+        # For example, if N/196 is a dim, N is a multiple of 196, so both bounds of N are moved to multiples of 196. If
+        # the range contains no multiple, it stays unchanged, and `_check_expressions` reports the whole expression.
         step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
@@ -315,7 +320,8 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
-    # The error of the target is raised here, because contradictory symbols in earlier items are reported first.
+    # The rejection of the requested shape is raised only now, because contradictory symbols in earlier items are
+    # reported first.
     if target.rejection is not None:
         raise target.rejection
     if target.inferred is not None and target.product == 0:
@@ -329,10 +335,10 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
     if kind is Kind.INFERRED:
-        item = None  # the -1 becomes a new variable without bounds
+        item = None  # the -1 in the requested shape becomes a new variable without bounds
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
-    if index not in system.data:  # the rank of the data is unknown
+    if index not in system.data:  # the data has an unknown rank
         system.data[index] = system.add_monomial(None, f"data.dims[{index}]")
     return system.data[index]
 
@@ -346,16 +352,16 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
             raise reject_expected(index, monomial.dim, want)
-        # The range is recorded only if the output dim is a single variable. Bounds of a product do not bound a single
-        # factor, so the symbols of an expression keep their ranges.
+        # The range of an output dim is recorded only if the dim is a single variable. The bounds of a product do not
+        # bound a single factor, so the symbols of an expression keep their ranges.
         if key is not None:
             system.ranges[key] = met
         is_named = find_name(want) is not None and find_name(monomial.dim) is None
         if is_named and isinstance(want, Dim) and target.kinds[index] is not Kind.COPIED:
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
-            # An item that may copy keeps its own variable, because the cases of a copied 0 examine each item
-            # separately.
+            # An item that may copy keeps its own variable, because the solver examines for each item separately whether
+            # it copies a 0.
             system.output[index] = monomial._replace(dim=want) if index in target.may_copy else named
 
 

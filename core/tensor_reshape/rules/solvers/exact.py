@@ -1,7 +1,7 @@
-"""Rules 3 and 4 for numbers: one division or one comparison, in exact integers.
+"""Applies rules 3 and 4 to known shapes, with one division or one comparison of exact integers.
 
-This module multiplies the same dims as `targets.balance`, but creates no lists of dims. With such lists, the query of
-an execution with a -1 would take at least a quarter longer.
+This module multiplies the same dims as `targets.balance`, but does not create lists of dims. With such lists, the query
+of a reshape call with a -1 would take at least a quarter longer.
 """
 
 from math import prod
@@ -13,7 +13,7 @@ from tensor_reshape.rules.targets import Target
 
 
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
-    """Returns the output dims.
+    """Returns the output dims of a query with known shapes.
 
     Lemma: cancelled-volumes.
 
@@ -22,12 +22,14 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
     """
     data, inferred, cancelled = question.data, target.inferred, target.cancelled
     want = target.product
-    # `have` and `want` are the products of both sides. An error shows both.
+    # `have` is the product of the data dims and `want` is the product of the requested items. A rejection shows both
+    # products.
     if cancelled:
         have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
     else:
         have = prod(data)
-        for index in target.copied:  # `target.product` contains only the literals
+        # `target.product` contains only the literal items, so the copied dims are multiplied here.
+        for index in target.copied:
             want *= data[index]
     if inferred is None:
         if have != want:
@@ -40,8 +42,8 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
         raise reject_remainder(question, inferred, have, want)
     if quotient > MAX_DIM:
         raise reject_overflow(question, inferred, quotient)
-    # The output now has the volume of the data (rule 4), because the divisor times the quotient is the dividend, and
-    # the cancelled dims are on both sides.
+    # The output now has the same number of elements as the data (rule 4), because the divisor times the quotient is the
+    # dividend, and the data and the output both contain the cancelled dims.
     output = list(target.dims)
     output[inferred] = quotient
     return tuple(output)

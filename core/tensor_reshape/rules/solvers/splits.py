@@ -1,16 +1,17 @@
-"""Bounds of the quotient of a product of variables and a constant.
+"""Computes bounds of a quotient whose dividend is a product of variables and whose divisor is a constant.
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-If a constant divides a product of variables, the constant can be split into one divisor of each variable. For one way
-to split the constant, the quotient is a product of independent quotients, so its bounds are exact. The bounds over all
-ways are therefore exact as well. For example, let n and m be at most 20. Dividing 20 * 20 by 98 would allow x = 4. The
-split 7 * 14 allows at most x = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
+If a constant divides a product of variables, the constant is a product of one divisor of each variable. For one such
+split of the constant, each variable is divided by its own part of the constant, so the bounds of the whole quotient are
+exact. The smallest and the largest bounds over all splits are therefore exact as well. For example, the quotient x is n
+* m / 98, and n and m are at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x
+= 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
 
-Invariants: only `solvers.propagation` uses this module. The ways to split a constant are not listed one by one. If
-several ways have used the same part of the constant for the first variables, only the smallest and the largest product
-of these ways are kept. The number of steps is computed first, so a query that would need too many steps costs almost no
-steps and is left to the search.
+Invariants: only `solvers.propagation` uses this module. The splits of a constant are not listed one by one. If several
+splits have used the same part of the constant for the first variables, only the smallest and the largest product of
+these splits are kept. The number of steps is computed before the splits are examined, so a query that would need too
+many steps costs almost no steps and is left to the general search.
 """
 
 from collections.abc import Sequence
@@ -20,13 +21,14 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-# Factorising a constant of thousands of digits would take milliseconds, and models have no such constants.
+# The constant is limited, because factorising thousands of digits would take milliseconds, and models have no such
+# constants.
 _MAX_BITS = 64
 _MAX_DIVISORS = 64
-_FACTOR_STEPS = 40  # the steps for factorising a number of _MAX_BITS bits
-_PAIRS_A_STEP = 3  # pairs of divisors that cost as much as one step
-_TESTS_A_STEP = 16  # tests of pairs that cost as much as one step
-_MAX_STEPS = 1000  # the search needs the other steps of the budget
+_FACTOR_STEPS = 40  # factorising a number of _MAX_BITS bits costs this many steps
+_PAIRS_A_STEP = 3  # listing this many pairs of divisors costs one step
+_TESTS_A_STEP = 16  # testing this many pairs of divisors costs one step
+_MAX_STEPS = 1000  # the limit is low, because the solver needs the other steps of the budget
 
 _Ends: TypeAlias = dict[int, tuple[int, int]]
 """A mapping from a divisor of the constant to the smallest and the largest product for this divisor."""
@@ -46,7 +48,8 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
         budget: the step budget.
 
     Returns:
-        The range. None if the constant has too many divisors, or if the computation would take too many steps.
+        The range. The result is None if the constant has too many divisors, or if the computation would take too many
+        steps.
     """
     if constant.bit_length() > _MAX_BITS or not budget.spend(_FACTOR_STEPS):
         return None
@@ -56,7 +59,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # the products of the variables so far, by the used part of the constant
+    found = {1: (1, 1)}  # before the first variable, the only used divisor is 1, and the only product is 1
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)
@@ -64,12 +67,12 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 
 
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
-    """Returns a list of pairs for each variable.
+    """Returns a list of pairs for each variable of the product.
 
     A pair contains the part of the constant that earlier variables have used, and the divisor that this variable uses.
 
-    Before the first variable, no part of the constant has been used. The last variable must use the whole rest. Only
-    the variables between them need all pairs.
+    Before the first variable, no part of the constant has been used. The last variable must use the whole rest of the
+    constant. Only the variables between the first and the last one need all pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]
@@ -85,7 +88,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the smallest and the largest product with one more variable, by the used part of the constant."""
+    """Returns the smallest and the largest product after one more variable, for each used part of the constant."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:

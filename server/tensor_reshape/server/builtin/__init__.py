@@ -1,1 +1,1 @@
-"""Health and reflection: services that must respond even when the server is overloaded."""
+"""The health and reflection services, which must respond even if the server is overloaded."""

@@ -1,7 +1,7 @@
 """The health service `grpc.health.v1`, which reports the status of the server.
 
-`Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking sends while it holds a
-lock that a closing watch also needs, which can block the server.
+The class `Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock
+while it sends to a watch. Because a closing watch needs the same lock, that servicer can block the whole server.
 """
 
 import logging
@@ -24,19 +24,19 @@ from tensor_reshape.wire.status import Status
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 MAX_WATCHES = 4096
-"""The number of watches that may be open in this process."""
+"""The maximum number of health watches that may be open in this process."""
 
 MAX_WATCHES_PER_CONNECTION = 16
-"""The number of watches that a connection may have open. A client needs a watch for each service that it calls."""
+"""The maximum number of health watches of a connection. A client needs a watch for each service that it calls."""
 
 _LOGGER = logging.getLogger(__name__)
 _Response = health_pb2.HealthCheckResponse
 _SERVICES = ("", SERVICE)
-_RESERVED_PART = 8  # one eighth of the watches is reserved for addresses with few watches
+_RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses that have few watches
 
 
 class Watch:
-    """The state of one watch call. It implements `service.method_tables.Watch`."""
+    """The state of one health watch, which implements `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
         """Makes a watch that has sent no status yet.
@@ -54,8 +54,9 @@ class Watch:
         return self._health.is_over
 
     def find_update(self) -> bytes | None:
-        """Returns the message to send now, or None. Two threads must not call this at the same time."""
-        # The comparison is with the status that was sent last, so a client that reads slowly gets only the latest one.
+        """Returns the message to send now, or None. Two threads must not call this method at the same time."""
+        # The current status is compared with the status that was sent last, so a client that reads slowly gets only the
+        # latest status.
         latest = self._health.describe(known=self._known)
         if latest == self._sent:
             return None
@@ -63,10 +64,10 @@ class Watch:
         return latest
 
     def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which any thread may call when the status has changed; see `method_tables.Watch`.
+        """Registers `notify`, which any thread may call when the status has changed (see `method_tables.Watch`).
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         self._health.join(self, notify, Source(*source))
 
@@ -79,21 +80,21 @@ class Health:
     """The health status of this server, which clients can query by the name of the service or by "".
 
     Attributes:
-        is_over: whether all watches end.
+        is_over: whether the server is ending all watches.
     """
 
     def __init__(self) -> None:
         """Starts with the status SERVING, because the server will start soon."""
         self.is_over = False
-        self._status = _Response.SERVING  # needs no lock, because an assignment is atomic
-        self._lock = threading.Lock()  # guards `_watches` and `_slots`
+        self._status = _Response.SERVING  # the status needs no lock, because an assignment is atomic
+        self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
         self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
-        """Returns the health methods and `probes`, which are the health methods of other protocols by their paths."""
+        """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
         responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
-        if hasattr(health_pb2, "HealthListRequest"):  # older versions of grpcio-health-checking do not have this class
+        if hasattr(health_pb2, "HealthListRequest"):  # older versions of grpcio-health-checking lack the List method
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
         watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
         return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
@@ -121,8 +122,8 @@ class Health:
         """Returns the response to a Check request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
-            StatusError: NOT_FOUND, because the server does not have the service.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
+            StatusError: the status is NOT_FOUND if the server does not have the service.
         """
         if not _is_known(raw):
             raise StatusError(_NOT_FOUND)
@@ -132,7 +133,7 @@ class Health:
         """Returns the response to a List request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
         """
         parse_message(health_pb2.HealthListRequest, raw)
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
@@ -142,16 +143,16 @@ class Health:
         """Returns a watch for a Watch request.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
+            ReshapeError: the reason is MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
         """
         check_header_size(len(raw))
         return Watch(self, known=_is_known(raw))
 
     def join(self, watch: Watch, notify: Callable[[], None], source: Source) -> None:
-        """Registers a watch, whose `notify` is then called whenever the status may have changed.
+        """Registers a watch and its function `notify`, which is called whenever the health status may have changed.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         with self._lock:
             if not self._slots.take(source, 1):
@@ -167,7 +168,7 @@ class Health:
                 self._slots.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
-        """Returns the message with the status of a service. A service that is not `known` has SERVICE_UNKNOWN."""
+        """Returns the message with the status of a service. If `known` is False, the status is SERVICE_UNKNOWN."""
         status = self._status if known else _Response.SERVICE_UNKNOWN
         return bytes(_Response(status=status).SerializeToString())
 
@@ -178,7 +179,8 @@ class Health:
             try:
                 notify()
             except Exception:
-                _LOGGER.exception("bug")  # the other watches must still be notified
+                # An error of one health watch must not prevent the notification of other watches.
+                _LOGGER.exception("bug")
 
 
 def _is_known(raw: bytes) -> bool:

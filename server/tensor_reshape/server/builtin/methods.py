@@ -1,8 +1,9 @@
-"""Health and reflection are served like other methods, but each of them has an engine of its own.
+"""Builds the services for health and reflection, each of which has its own engine (admission control).
 
-They therefore respond even if the service has no free memory or concurrency slot. The same rules limit the memory and
-slots that clients hold. Such an engine has memory for `MAX_SILENT` messages of the largest size. Its calls are not
-observed.
+Health and reflection therefore respond even if other methods have no free memory or concurrency slot. The engine for
+health or reflection limits the memory and slots of a client by the same rules as the main engine. It has memory for
+`MAX_SILENT` messages of the largest size. Observers, for example metrics, do not get the events of health and
+reflection calls.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +21,16 @@ from tensor_reshape.server.service.method_tables import Estimate, MethodTable, S
 from tensor_reshape.server.service.works import Work
 
 MAX_SILENT = 16
-"""The number of calls that may wait for their message. Normally a message arrives microseconds after the headers."""
+"""The number of calls that may wait for their request message at the same time.
 
-_MAX_CALLS = 8192  # this limit includes watches, because clients keep a watch open for each connection
-_SILENT_SECONDS = 0.1  # the timeout of a call without its message while other calls wait
-_WAIT_SECONDS = 5.0  # the timeout of a call that waits for memory; probes have timeouts of a few seconds
+Normally a request message arrives microseconds after the headers of its call.
+"""
+
+_MAX_CALLS = 8192  # the limit includes health watches, because clients keep a watch open for each connection
+# The timeout in seconds of a call that waits for its request message while other calls wait for memory.
+_SILENT_SECONDS = 0.1
+# The timeout in seconds of a call that waits for memory, because health probes also only wait a few seconds.
+_WAIT_SECONDS = 5.0
 
 Respond = Callable[[bytes], bytes]
 """Returns the response to a message, or raises a `ReshapeError` or a `statuses.StatusError`."""
@@ -42,10 +48,10 @@ def build_service(
         config: the configuration of the server.
         methods: the methods.
         gates: the gates that check each call. Default: no gates.
-        pools: the threads for stream messages that exceed a third of the reserved memory. Such messages are above the
-            limit of these methods, so the threads reject them.
+        pools: the threads for stream messages that exceed a third of the reserved memory. Such messages exceed the
+            limit for health and reflection messages, so the threads reject them.
     """
-    # With this budget, `count_pool_bytes` returns the size of MAX_SILENT messages of the largest size.
+    # With this memory budget, the receive pool has memory for MAX_SILENT messages of the largest size.
     budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
@@ -56,12 +62,12 @@ def build_service(
 
 
 def build_exchange(name: str, respond: Respond) -> StreamMethod:
-    """Returns a stream method with one response for each message."""
+    """Returns a stream method that sends one response for each request message."""
     return StreamMethod(name, lambda _hold: _Exchange(limit_header(respond)))
 
 
 class _Exchange:
-    """The `Session` of a stream that has one response for each message."""
+    """The `Session` of a stream that sends one response for each request message."""
 
     is_between_tensors = True
 

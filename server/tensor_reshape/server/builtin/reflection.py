@@ -1,10 +1,12 @@
 """Reflection (`grpc.reflection.v1` and `v1alpha`) describes the API to tools that do not have the `.proto` files.
 
-- grpcio-reflection has only `v1alpha`. Both versions have the same messages and field numbers, so the messages of
-  `v1alpha` are used for both. The file descriptor of `v1` is made from that of `v1alpha`.
-- The responses come from a separate descriptor pool. This pool contains the files of the services, the files that they
-  import, and the file of the error details. It does not contain other files that the process has imported. The services
-  may come from any pool.
+- The package grpcio-reflection contains only the version `v1alpha` of the reflection API. The versions `v1` and
+  `v1alpha` have the same messages and field numbers, so the messages of `v1alpha` are used for both. The file
+  descriptor of the version `v1` is made from the file descriptor of `v1alpha`.
+- The reflection responses come from a separate descriptor pool. The descriptor pool of reflection contains the proto
+  files of the services, the files that they import, and the file of the error details. This pool does not contain other
+  proto files that the process has imported. The services that reflection describes may have been loaded into any
+  descriptor pool.
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,7 @@ class Reflection:
         """Returns the response to a message.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: the reason is MESSAGE_MALFORMED.
         """
         request = parse_message(reflection_pb2.ServerReflectionRequest, raw)
         (response,) = self._servicer.ServerReflectionInfo(iter((request,)), None)
@@ -54,10 +56,10 @@ class Reflection:
 def _describe_v1() -> ServiceDescriptor:
     described = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(described)
-    # The version is part of the package name, of all type names and of options. In the text form, one `replace` changes
-    # all of them.
+    # The name `v1alpha` occurs in the package name, in all type names and in options. In the text form of the file
+    # descriptor, one `replace` changes all these names.
     file = text_format.Parse(text_format.MessageToString(described).replace("v1alpha", "v1"), FileDescriptorProto())
-    file.name = "grpc/reflection/v1/reflection.proto"  # the path of the published `v1` file
+    file.name = "grpc/reflection/v1/reflection.proto"  # the path of the published .proto file for `v1`
     file.options.ClearField("deprecated")
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
@@ -75,7 +77,7 @@ def _build_pool(files: Iterable[FileDescriptor]) -> DescriptorPool:
     def add(file: FileDescriptor) -> None:
         for imported in file.dependencies:
             add(imported)
-        pool.AddSerializedFile(file.serialized_pb)  # adding a file twice has no effect
+        pool.AddSerializedFile(file.serialized_pb)  # adding a file to a descriptor pool twice has no effect
 
     for file in files:
         add(file)

@@ -1,7 +1,11 @@
-"""The state of all calls. The engine does no I/O, because it only takes events and returns effects.
+"""The admission control (engine), which keeps the state of all calls.
 
-- `lifecycle` defines the states of a call. `engine` changes the state of calls and counts their memory.
-- `fair_shares` divides memory and concurrency slots fairly among clients. `stall_timeouts` chooses the calls to abort.
-- `gates` admit or reject calls, and `observers` record them.
-- Other packages report the events and perform the effects: `handlers`, `http` and the fallback server.
+The engine does no I/O. It takes the events of calls and returns effects, which other code performs.
+
+- The module `lifecycle` defines the states of a call. The module `engine` changes the state of calls and counts their
+  memory.
+- The module `fair_shares` divides memory and concurrency slots fairly among clients. The module `stall_timeouts`
+  chooses the stalled calls that are aborted.
+- Admission checks (`gates`) admit or reject calls, and `observers` get the events of calls.
+- The packages `handlers` and `http` and the fallback server report the events and perform the effects.
 """

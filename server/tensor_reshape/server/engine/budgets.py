@@ -1,7 +1,7 @@
-"""The memory budget of a process, which is divided into two pools.
+"""The memory budget of a process, which is divided into a receive pool and a processing pool.
 
-The engine holds its lock when it calls this module. The module counts bytes and allocates none. The holdings of a call
-(`Lifecycle.holdings`) are the largest number of bytes that the call can have in memory.
+The engine holds its lock when it calls this module. The memory budget only counts bytes and does not allocate memory.
+The holdings of a call (`Lifecycle.holdings`) are the largest number of bytes that the call can have in memory.
 """
 
 from tensor_reshape.server.config import COST_FACTOR, Config
@@ -9,14 +9,14 @@ from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 MAX_READS = 16
-"""The number of messages that a connection may receive at the same time. Further messages wait.
+"""The number of messages that a connection may receive at the same time. Further messages wait for memory.
 
-A connection of a proxy carries calls of several client addresses. The limit applies to each of them separately.
+A connection of a proxy carries calls of several client addresses. The limit applies to each client address separately.
 """
 
-_RESERVED_PART = 4  # a quarter of each pool is reserved for addresses that hold little
-# The smallest share of a connection in the processing pool, as a multiple of the largest message. A tensor with strides
-# on a stream can hold this much.
+_RESERVED_PART = 4  # a quarter of each memory pool is reserved for client addresses that hold little memory
+# The smallest connection share in the processing pool, as a multiple of the largest message size. A tensor with strides
+# on a stream can need memory for four copies of its elements.
 _LEAST_SHARE = 4
 
 
@@ -56,14 +56,14 @@ class Budget:
         """Updates the counts of the pools after the holdings of a call have changed."""
         receiving, working = life.holdings
         counted_receiving, counted_working = life.counted
-        # Most calls use only one of the pools. Skipping the other pool saves time, because this code runs twice for
-        # every call.
+        # Most calls use only one of the two memory pools. This method runs twice for every call, so it skips the unused
+        # pool to save time.
         if receiving != counted_receiving:
             self.receiving.change(life.source, receiving - counted_receiving)
         if working != counted_working:
             self.working.change(life.source, working - counted_working)
         life.counted = receiving, working
-        # When the call no longer uses the processing pool, its next message uses the receive pool again.
+        # When a call no longer uses the processing pool, the next message of the call uses the receive pool again.
         if life.in_working_pool:
             life.in_working_pool = working > life.held
 
@@ -74,12 +74,13 @@ class Budget:
         self.update(life)
 
     def return_all(self, life: Lifecycle) -> None:
-        """Frees all memory that a call holds. Does nothing if the call holds none."""
+        """Frees all memory that a call holds. Does nothing if the call holds no memory."""
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self.update(life)
 
 
 def count_pool_bytes(config: Config) -> int:
-    """Returns the size of one pool in bytes. Both pools have the same size."""
-    # The rest of the budget is for the transport. It delivers one message at a time, and makes two copies of it.
+    """Returns the size in bytes of each of the two memory pools."""
+    # The rest of the memory budget is for the transport. The transport delivers one message at a time, and makes two
+    # copies of each message.
     return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2

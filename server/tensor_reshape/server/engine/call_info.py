@@ -1,20 +1,25 @@
-"""`CallInfo` has the facts about a call: its method, client, metadata and trailing metadata.
+"""The class `CallInfo` contains the facts about a call, such as its method, client, metadata and trailing metadata.
 
-Most of these facts are known before the message of the call arrives. The first bytes of the response are added later,
-for observers that report the call when it is over.
+Most of these facts are known before the request message arrives. The first bytes of the response are added to the
+`CallInfo` later, for observers that report the call when it is over.
 
-- gRPC's core, the fallback server and the HTTP port use the same class.
-- The method, the peer name and a certificate that TLS has verified can be trusted. Everything else is untrusted input
-  from the client. Check such values before you use them, and never write them unchecked to a log, label or span.
-- A call has a `CallInfo` only if a gate or an observer needs the facts, or if the call fails.
-- The TLS properties are read and the request id is made on first use, because both take time and few calls need them.
+- The server on gRPC's core, the fallback server and the HTTP port all use the class `CallInfo`.
+- The method, the peer name and a certificate that TLS has verified can be trusted. All other facts in a `CallInfo` are
+  untrusted input from the client. Check values from the client before you use them, and never write them unchecked to a
+  log, label or span.
+- A call has a `CallInfo` only if a gate or an observer needs one, or if the call fails.
+- The TLS properties are read on first use, and the request id is made on first use. Both take time, and few calls need
+  them.
 """
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY, find_request_id
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.engine.observers import Observer
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of lower-case names and values. A value is bytes if its name ends in `-bin`, otherwise text."""
@@ -23,31 +28,34 @@ ReadTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
 """Returns gRPC's `auth_context`, which has TLS properties of the client, such as `x509_subject_alternative_name`."""
 
 MAX_RESPONSE_BYTES = 1024
-"""The number of bytes of the response that are kept.
+"""The number of bytes at the beginning of a response that are kept.
 
 They are enough for the header of a tensor of the largest rank, which has 64 dims of 10 bytes.
 """
 
-_GENERATED_BYTES = 8  # the length of a generated request id
+_GENERATED_BYTES = 8  # the length of a generated request id in bytes
 
 
 class CallInfo:
     """The facts about one call.
 
     Attributes:
-        method: the full method path. It is always a method of this server.
-        peer: gRPC's name of the connection. It is empty until the connection is known.
-        address: the address of the client. If a trusted proxy forwarded the call, this is not the proxy's address (see
-            `sources`). It is empty until the call is entered.
+        method: the full path of the method, which is always a method of this server.
+        peer: gRPC's name of the connection, or an empty text until the connection is known.
+        address: the address of the client. If a trusted proxy forwarded the call, this is the address of the proxy's
+            client (see `sources`). The address is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: a function that returns the TLS properties of the client. Any thread may call it. The properties
-            contain no identity if the client has no certificate.
-        identity: the authenticated identity of the caller. It is empty unless a gate has set it.
-        trailing: the trailing metadata, which is sent with a good status and with an error. Gates may add pairs.
-        is_logged: whether the rejection or failure of the call has already been logged.
-        gates_to_leave: the `leave` methods of the gates that have admitted the call and are not yet informed of its
-            end.
-        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. It is empty until there is a response.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. The
+            properties contain no identity if the client has no certificate.
+        identity: the authenticated identity of the caller. The identity is empty unless an admission check (gate) has
+            set it.
+        trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
+            may add pairs of a name and a value.
+        is_logged: whether the error of the call has already been logged.
+        gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
+        observers: the observers that have chosen the call (see `observers`).
+        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
+            response.
     """
 
     __slots__ = (
@@ -58,6 +66,7 @@ class CallInfo:
         "is_logged",
         "metadata",
         "method",
+        "observers",
         "peer",
         "read_tls",
         "response",
@@ -71,10 +80,12 @@ class CallInfo:
         self.peer = peer
         self.read_tls = read_tls
         self.address = self.identity = ""
-        self._request_ids: dict[str, str] = {}  # contains the request id after its first use; otherwise empty
+        # This dict contains the request id after the first use of the id, and is empty before.
+        self._request_ids: dict[str, str] = {}
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.gates_to_leave: list[Callable[[CallInfo], None]] = []
+        self.observers: tuple[Observer, ...] = ()
         self.response = b""
 
     def find_values(self, key: str) -> list[str | bytes]:
@@ -83,16 +94,20 @@ class CallInfo:
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # The new value is the old value and the id. Two threads that run this at the same time assign equal values, so
-        # the id is added only once.
+        # The new trailing metadata consists of the old trailing metadata and the request id. Two threads that run this
+        # code at the same time assign equal values, so the request id is added only once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Reports the end of the call to the gates that have admitted the call. A second call does nothing."""
+        """Reports the end of the call to the gates that have admitted the call.
+
+        Calling this method again does nothing.
+        """
         try:
-            # `pop` is atomic, so two threads that run this at the same time never get the same item.
+            # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
+            # list.
             leave = self.gates_to_leave.pop()
         except IndexError:
             return
@@ -105,11 +120,13 @@ class CallInfo:
     def request_id(self) -> str:
         """The id of the call in logs.
 
-        It is the client's `x-request-id` if that value is short and printable. Otherwise the server generates an id.
+        The request id is the client's `x-request-id` if that value is short and printable. Otherwise the server
+        generates a request id.
         """
         if REQUEST_ID_KEY not in self._request_ids:
             found = find_request_id(self.metadata) or secrets.token_hex(_GENERATED_BYTES)
-            # Two threads may run this at the same time. `setdefault` is atomic, so both use the same id.
+            # Two threads may make a request id for the same call at the same time. `dict.setdefault` is atomic, so both
+            # threads use the same request id.
             self._request_ids.setdefault(REQUEST_ID_KEY, found)
         return self._request_ids[REQUEST_ID_KEY]
 

@@ -1,19 +1,22 @@
 """The log lines of calls.
 
-Each rejected or failed call has a line. If the access log is on, a sample of all calls have a line as well.
+The server logs a line for each rejected or failed call. If the access log is on, it also logs a line for each call of a
+random sample.
 
-- A line contains the client, the status and the request id, which the client also receives. A line contains no part of
-  a message. The request id is the only part of the metadata in a line, and `call_info` checks it.
-- The line of a rejected or failed call is "rejected" or "failed", at level INFO. The server writes the line when the
-  error is decided, before it sends the error.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. Such a call only has a line in
-  the access log.
-- If a message exceeds the limit, gRPC's core rejects the call. `grpc_core` then writes a line, but the fallback server
-  cannot.
-- A bug also has a line with its traceback, at level ERROR, with the same request id (see `statuses`).
+- The log line of a call contains the client, the status and the request id, which the client also receives. A log line
+  contains no part of a message. The request id is the only part of a call's metadata in a log line, and the module
+  `call_info` checks it.
+- The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
+  this line when the error is decided, before it sends the error.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. A call that ends for one of these
+  reasons only has a line in the access log.
+- If a message exceeds the size limit, gRPC's core rejects the call. The package `grpc_core` logs such a rejection, but
+  the fallback server cannot detect it.
+- For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
-  `process.log_queue`). The lines of the access log are not limited, because they are only a sample.
-- A call never waits until its line is written.
+  `process.log_queue`). The number of lines in the access log is not limited, because the access log only has a sample
+  of the calls.
+- A call never waits until its log line is written.
 """
 
 import logging
@@ -28,11 +31,11 @@ from tensor_reshape.server.engine.statuses import INTERNAL
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
-_MICROSECONDS = 6  # decimal places of a number of seconds
+_MICROSECONDS = 6  # the number of decimal places of a duration in seconds
 
 
 def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "") -> None:
-    """Writes the line of a rejected or failed call. Does nothing if the call already has a line.
+    """Writes the log line of a rejected or failed call. Does nothing if the call already has a log line.
 
     Any thread may call this function.
 
@@ -40,7 +43,7 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         info: the facts about the call.
         result: the result of the call.
         began: the time at which the call was entered, as returned by `time.monotonic`.
-        field: the field at fault. Empty if the error concerns no field.
+        field: the name of the field at fault, or an empty text if the error concerns no field.
     """
     if info.is_logged:
         return
@@ -84,19 +87,22 @@ class AccessLog(Observer):
             "request_bytes": record.request_bytes,
             "response_messages": record.response_messages,
             "response_bytes": record.response_bytes,
-            "sampled": self._rate,  # a line stands for 1 / rate calls
+            "sampled": self._rate,  # each line of the access log stands for 1 / rate calls
         }
         _LOGGER.info("call", extra=values)
 
 
 def log_unknown_method(method: str) -> None:
-    """Writes the line of a call whose method does not exist."""
+    """Writes the log line of a call whose method does not exist."""
     if _LOGGER.isEnabledFor(logging.INFO):
         _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
 def _describe(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
-    """Returns the fields of a line, without those whose value is unknown. Both kinds of lines have these fields."""
+    """Returns the known fields of a log line.
+
+    The access log and the lines of rejected or failed calls have these fields.
+    """
     values = {
         "method": info.method,
         "code": result.code,

@@ -1,4 +1,7 @@
-"""The effects of events, as data. The engine returns them, and `perform` calls the handlers that carry them out."""
+"""Effects are data that describe actions, such as aborting a call.
+
+The engine returns effects, and `perform` calls the handlers that carry them out.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +30,10 @@ class Kind(Enum):
     FORGET = "forget"
 
     def __init__(self, method: str) -> None:
-        """Keeps the name of the method in an attribute, because reading `Enum.value` would run a Python function."""
+        """Keeps the name of the method in an attribute.
+
+        Reading `Enum.value` would run a Python function, which takes time.
+        """
         self.method = method
 
 
@@ -53,7 +59,7 @@ class EndDecision(NamedTuple):
     """The outcome of `Engine.end`.
 
     Attributes:
-        is_first: whether this event decided the end. If False, an earlier event did, and there is nothing to send.
+        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
         effects: the effects to perform.
     """
 
@@ -68,7 +74,7 @@ Perform: TypeAlias = Callable[[Iterable[Effect]], None]
 def build_perform(deliver: Callable[[], None] | None) -> Perform:
     """Returns a function that calls `deliver` and then performs effects.
 
-    `deliver` reports the recorded events to observers. Without observers, `deliver` is None.
+    `deliver` reports the recorded events to observers. Without observers, `deliver` must be None.
     """
     if deliver is None:
         return perform
@@ -81,7 +87,10 @@ def build_perform(deliver: Callable[[], None] | None) -> Perform:
 
 
 def perform(effects: Iterable[Effect]) -> None:
-    """Performs effects; see `Perform`. Effects for a call that was already forgotten are skipped."""
+    """Performs effects (see `Perform`).
+
+    After the effect FORGET of a call, further effects for this call are skipped.
+    """
     for kind, life, arguments in effects:
         try:
             if kind is _FORGET:
@@ -89,7 +98,8 @@ def perform(effects: Iterable[Effect]) -> None:
             elif life.served is not None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
-            # This call makes no more progress, so its stall timeout will end it. The other effects must still happen.
+            # After an error, the affected call makes no progress, so its stall timeout will end it. The effects for
+            # other calls must still be performed.
             _LOGGER.exception("bug")
 
 

@@ -1,23 +1,23 @@
 """Admission control: the engine takes events of calls and returns effects as data.
 
 - The size of a message is unknown until it arrives. Before a call reads, it therefore reserves memory for the largest
-  allowed message in the receive pool. A small response uses the same reservation until the transport has taken it. The
-  response to a larger message, and the transport's copy of it, need memory of the processing pool. Because the pools
-  are separate, arriving messages never block the responses that would free memory.
-- `fair_shares` divides memory and concurrency slots among clients. If the receive pool is full nevertheless, the engine
-  aborts calls of the addresses that hold the most.
-- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the timeout is
-  shorter: it is the time that the largest message needs at a moderate rate (see `stall_timeouts`). Received bytes count
-  as progress in proportion to their number, so a client that sends slowly only delays the abort. Time during which a
-  call waits for this server does not count.
+  allowed message in the receive pool. A small response uses the reservation of its request until the transport has
+  taken the response. A larger response and the transport's copy of it need memory of the processing pool. Because the
+  pools are separate, arriving messages never block the responses that would free memory.
+- `fair_shares` divides memory and concurrency slots among clients. If the receive pool is still full, the engine aborts
+  calls of the client addresses that hold the most memory.
+- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
+  only the time in which the largest message arrives at a moderate rate (see `stall_timeouts`). Received bytes count as
+  progress in proportion to their number, so a client that sends slowly only delays the abort. The time during which a
+  call waits for this server does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
 
-Each method handles one event. The method takes the lock, changes the state of the call (`lifecycle`), updates the
-memory that the call holds, and returns the effects for this call and for other calls that can now continue. The thread
-that reported the event performs the effects after the lock is released (`effects.perform`). While the lock is held, the
-engine calls no other code than the journals. Its decisions depend only on the events and their times, so a test can
-replay them (`tests/support/transcripts.py`).
+Each method of `Engine` handles one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
+and updates the memory that the call holds. It returns the effects for this call and for other calls that can now
+continue. The thread that reported the event performs the effects after the lock is released (`effects.perform`). While
+the engine holds its lock, the journals are the only other code that it calls. The decisions of the engine depend only
+on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
 
 import threading
@@ -37,21 +37,21 @@ from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
 
-# These names avoid looking up Enum members, which would double the cost of an event. Every small call uses them.
+# These names avoid the lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET
 
 _STOPPED = CallResult("UNAVAILABLE")
-_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for addresses with few calls
+_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
 
 
 class Engine:
-    """The calls of one process. Any thread may use the engine.
+    """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
-        journals: the journals that record the events of each call. A change applies to calls that begin later.
+        journals: the journals that record the events of each call. A change affects only calls that begin later.
         max_calls: the number of calls that may run at the same time.
     """
 
@@ -71,7 +71,7 @@ class Engine:
             journals: the journals that record the events of each call.
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
-            timeouts: the timeouts of calls without progress. Default: those that follow from `config`.
+            timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
             observed: the journal that records the calls that an observer chooses. Default: no call is observed.
         """
         self.journals = tuple(journals)
@@ -83,8 +83,8 @@ class Engine:
         self._gates = gates or Gates()
         self._observed = observed
         self._clock = clock
-        self._lock = threading.Lock()  # guards `_lives`, `_slots`, the memory pools and the state of all entered calls
-        self._lives: set[Lifecycle] = set()  # calls that have been entered and are not over
+        self._lock = threading.Lock()  # it guards `_lives`, `_slots`, the memory pools and all states
+        self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
     @property
@@ -109,33 +109,34 @@ class Engine:
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
-        if self._observed is not None:
-            life.observers = self._observed.choose(metadata)
-        if life.observers or self._gates:
+        observers = () if self._observed is None else self._observed.choose(metadata)
+        if observers or self._gates:
             life.info = info = find_info()
-            for observer in life.observers:
+            info.observers = observers
+            for observer in observers:
                 observer.begin(info)
 
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.
 
         Args:
-            life: the call. The handler must `release` it later, also if this method raises an error.
+            life: the call. The handler must `release` the call later, even if this method raises an error.
             source: the address and connection of the client.
-            size: the largest possible message of this call, in bytes. None: the largest message that is allowed.
+            size: the largest possible size of a message in bytes. None means the largest allowed size.
 
         Raises:
-            ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end it.
+            ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
         """
-        rejection: ReshapeError | None = None
+        rejection, journals = None, self.journals
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
+            if life.info.observers and self._observed is not None:
+                journals = (*journals, self._observed)
         with self._lock:
-            if life.state is _DONE:  # the call ended before it was entered; FORGET reports its end to the gates
+            if life.state is _DONE:  # the call is already over, and FORGET reports this to the gates
                 return (Effect(_FORGET, life),)
-            # The journals are set before a rejection, because they must record it.
-            life.journals = (*self.journals, self._observed) if life.observers and self._observed else self.journals
+            life.journals = journals  # the journals must also record a call that is rejected below
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
@@ -149,10 +150,9 @@ class Engine:
         raise rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
-        """Records that a message of `size` bytes has arrived. None: the client has half-closed the call instead.
+        """Records that a message of `size` bytes has arrived, or that the client half-closed the call (`size` is None).
 
-        Returns False if the call is already ending. Otherwise the call becomes WORKING and keeps its reservation for
-        the largest message.
+        Returns False if the call is already ending. Otherwise the call becomes WORKING and keeps its reserved memory.
         """
         with self._lock:
             if not life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size=size or 0):
@@ -164,10 +164,10 @@ class Engine:
     def respond_at_once(self, life: Lifecycle, received: int, size: int) -> Effects | None:
         """Records in one step that a message has arrived (`message_received`) and that its response is ready (`end`).
 
-        Until then the call is RECEIVING, because the receiving thread computes the response within microseconds.
+        During processing the call is RECEIVING, because the receiving thread computes the response within microseconds.
 
         Returns:
-            the effects. None: an earlier event decided the end of the call, and there is nothing to send.
+            the effects, or None if an earlier event decided the end of the call and there is nothing to send.
         """
         with self._lock:
             if not life.move(_ARRIVE, size=received):
@@ -181,7 +181,7 @@ class Engine:
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream's message of `size` bytes can be processed within the memory reserved for receiving it.
 
-        This needs no lock, because a response that another thread sends at the same time only frees more memory.
+        This method takes no lock, because a response that another thread sends at the same time only frees more memory.
         """
         return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
 
@@ -190,18 +190,18 @@ class Engine:
 
         Args:
             life: the call.
-            size: the bytes that the response needs. None: as many as for the largest message. 0: no more bytes than the
-                call has already reserved.
+            size: the number of bytes that the response needs. None means as many bytes as for the largest message. 0
+                means that the memory that the call has already reserved is enough.
         """
         with self._lock:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
-            # If the state is DONE, the client was gone, and this event shows that the thread no longer uses the call.
+            # If the state is DONE, the client has disconnected, and no thread works on the call any longer.
             return self._release(life) if life.state is _DONE else ()
 
     def begin_work(self, life: Lifecycle) -> bool:
-        """Records that a thread begins to work. Returns False if the call is ending, so that there is nothing to do."""
+        """Records that a thread begins to work on the call. Returns False if the call is ending and needs no work."""
         with self._lock:
             return life.move(Event.BEGIN_WORK)
 
@@ -210,8 +210,8 @@ class Engine:
 
         Args:
             life: the call.
-            responses: the response messages. `sent` must follow for each of them.
-            moved: the bytes that the message has added to an unfinished tensor. None: the tensor is complete.
+            responses: the response messages. For each response, the method `sent` must be called later.
+            moved: the bytes that the message has added to an unfinished tensor, or None if the tensor is complete.
         """
         size = sum(map(len, responses))
         with self._lock:
@@ -246,7 +246,7 @@ class Engine:
         """Reserves `size` bytes for a stream in addition to its messages. 0 frees this reservation.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the reason is SERVER_BUSY.
         """
         with self._lock:
             if life not in self._lives:
@@ -264,23 +264,23 @@ class Engine:
         Args:
             life: the call.
             result: the status.
-            size: the size of a unary call's response in bytes. Memory for it stays reserved until the call is over.
+            size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client was already gone
+                return EndDecision(is_first=False, effects=self._release(life))  # the client has already disconnected
             if before is not _WORKING:
                 return EndDecision(is_first=has_moved, effects=())
-            # A WORKING call has received its whole message, so the reservation can shrink to the size of the response.
+            # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
             life.since = self._clock()
             self._budget.keep_response(life, size)
             return EndDecision(is_first=True, effects=self._grant())
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Effects:
-        """Frees everything that a call holds, because the transport has finished the call. May be called again.
+        """Frees everything that a call holds after the transport has finished it. This method may be called repeatedly.
 
         If a thread still works on the call, the memory is freed when that thread reports its next event.
 
@@ -293,14 +293,14 @@ class Engine:
             return self._release(life) if life.state is _DONE else ()
 
     def sweep(self) -> Effects:
-        """Aborts calls that made no progress, or waited, for too long. The server calls this at regular intervals."""
+        """Aborts calls that have waited or made no progress for too long. The server runs this method regularly."""
         with self._lock:
             now = self._clock()
             stalled = find_stalled(self._lives, self._timeouts, now, self._receiving.newcomers, self._is_greedy)
             return (*[self._abort(life, seconds, now) for life, seconds in stalled.items()], *self._grant())
 
     def close(self) -> Effects:
-        """Ends the calls that wait for clients or memory, because the server stops. `Health` ends the watches."""
+        """Ends the calls that wait for clients or memory, because the server stops. `Health` ends health watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
@@ -309,7 +309,7 @@ class Engine:
             return [Effect(Kind.DROP, life, (None,)) for life in resting]
 
     def _is_greedy(self, address: str) -> bool:
-        """Whether an address holds more than its fair share of memory for which others wait, or of scarce slots."""
+        """Whether an address holds more than its fair share of memory that other calls wait for, or of scarce slots."""
         pools = (self._receiving, self._working)
         return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
             self._slots.is_crowded and self._slots.is_greedy(address)
@@ -321,7 +321,7 @@ class Engine:
         life.move(
             Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
         )
-        life.since = now  # the timeout restarts, because the client needs time to receive the error
+        life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
         return Effect(Kind.DROP, life, (rejection,)) if cancels else Effect(Kind.ABORT, life, (rejection, state))
 
@@ -329,7 +329,7 @@ class Engine:
         return self._request_read(life) if life.may_read else ()
 
     def _request_read(self, life: Lifecycle) -> Effects:
-        """Lets a call read its next message at once, or later when there is memory."""
+        """Lets a call read its next message as soon as there is memory."""
         life.move(_REQUEST)
         pool = self._receiving
         if pool.take(life.source, life.max_message_bytes):
@@ -337,7 +337,7 @@ class Engine:
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, life.max_message_bytes, life)
-        return self._grant()  # the new claim may get memory at once, because addresses that hold nothing come first
+        return self._grant()  # the call may get memory at once, because clients that hold no memory come first
 
     def _start_read(self, life: Lifecycle) -> Effect:
         """Records the memory that the receive pool has given to a call."""
@@ -346,7 +346,7 @@ class Engine:
         return Effect(_START_READ, life)
 
     def _queue(self, life: Lifecycle, size: int) -> Effects:
-        """Starts the work on a message when there is memory. Until then the call holds only the message's bytes."""
+        """Starts the work on a message when there is memory. Until then the call only holds memory for its message."""
         life.reading = life.arrived_bytes
         now = self._clock()
         life.resume_clock(now)
@@ -361,7 +361,7 @@ class Engine:
         return self._grant()
 
     def _start_work(self, life: Lifecycle, size: int) -> Effect:
-        """Records the memory that the processing pool has given to a call. This pool now counts its messages, too."""
+        """Records the memory that the processing pool gave to a call. This pool now also counts the call's messages."""
         life.reading, life.reserved, life.in_working_pool = 0, size, True
         life.counted = (life.counted[0], life.counted[1] + size)
         life.move(Event.GRANT)
@@ -369,12 +369,12 @@ class Engine:
         return Effect(Kind.START_WORK, life)
 
     def _grant(self) -> Effects:
-        """Gives memory to waiting calls. Processing comes first, because it frees memory of the receive pool."""
-        if not any(self._waiting):  # usually no call waits, and this code runs twice for every call
+        """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
+        if not any(self._waiting):  # usually no call waits for memory, and this code runs twice for every call
             return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
-            claim.owner.claim, claim.owner.since = None, self._clock()  # from now on, the call waits for a thread
+            claim.owner.claim, claim.owner.since = None, self._clock()  # the call now waits for a thread
             effects.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
             life = claim.owner
@@ -385,13 +385,13 @@ class Engine:
         return effects
 
     def _release(self, life: Lifecycle) -> Effects:
-        """Frees the slot and the memory that a call holds. Does nothing if the call holds none."""
+        """Frees the concurrency slot and the memory that a call holds. Does nothing if the call holds neither."""
         if life in self._lives:
             self._lives.discard(life)
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET is an effect, because it can free the handler and transport objects. The lock must not be held then.
+        # FORGET is an effect, because the engine's lock must not be held when it frees handler and transport objects.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

@@ -1,7 +1,7 @@
-"""Fair queues: addresses take turns, and the connections of an address take turns as well.
+"""Fair queues, in which client addresses take turns, and the connections of each address take turns.
 
-The number of queued items of an address or connection does not matter. A queue has no lock, so use it from one thread
-or under a lock of your own.
+The order of turns does not depend on how many items an address or connection has queued. A `FairQueue` has no lock, so
+use it from one thread or under a lock of your own.
 """
 
 from collections import OrderedDict, deque
@@ -22,17 +22,21 @@ class FairQueue(Generic[Item]):
 
     Attributes:
         queues: the waiting items by address and connection. The address and the connection with the next turn come
-            first. Other code must not change it. It is empty if no item waits, which can be checked without a function
-            call.
+            first. Other code must not change this mapping. The mapping is empty if no item waits, which can be checked
+            without a function call.
     """
 
     def __init__(self) -> None:
         """Starts empty."""
-        # Each address in `queues` has connections, and each of these connections has items.
+        # Each client address in `queues` has at least one connection, and each of these connections has at least one
+        # queued item.
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
 
     def push(self, source: Source, item: Item) -> None:
-        """Adds an item of a connection. A connection without items gets its turn after the others of its address."""
+        """Adds an item of a connection.
+
+        A connection that had no items gets its turn after the other connections of its address.
+        """
         connections = self.queues.setdefault(source.address, OrderedDict())
         connections.setdefault(source.connection, deque()).append(item)
 
@@ -44,10 +48,10 @@ class FairQueue(Generic[Item]):
         return next((items[0] for items in self.queues[address].values() if may_take(items[0])), None)
 
     def pop(self, source: Source | None = None) -> Item:
-        """Removes and returns the next item of a connection. Default: of the connection whose turn it is.
+        """Removes and returns the next item of a connection. By default, this is the connection whose turn it is.
 
         Raises:
-            KeyError: no item of the connection waits, or no item at all.
+            KeyError: the connection has no waiting item, or the queue is empty.
         """
         address = source.address if source is not None else next(iter(self.queues), "")
         connections = self.queues[address]

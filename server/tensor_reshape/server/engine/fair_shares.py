@@ -1,23 +1,26 @@
 """Fair shares of a limited resource, which is memory or the concurrency slots.
 
-The resource is divided among addresses first, and then among the connections of each address.
+The resource is divided among the addresses of clients first, and then among the connections of each address.
 
-- A pool has a limit. The fair share of an address is this limit divided by one more than the number of addresses that
-  hold something. An address may always have its fair share. It may have more while the reserve of the pool stays free.
-  An address that holds much therefore cannot lock out others, however many connections it opens.
-- A connection may hold at most the connection share of the pool, so that one client cannot lock out other clients of
-  the same address. Clients behind a proxy may use one connection with different addresses. Each of these addresses then
-  has its own connection share.
-- A claim that cannot be granted waits. Addresses that hold nothing come first. If there are none, all addresses take
-  turns. The connections of an address also take turns. The claims of one connection keep their order.
-- A claim above the connection share waits until its own connection has freed something. It does not delay claims of
-  other connections.
-- If the whole pool is free, any claim is granted. Otherwise a claim larger than the pool would wait forever.
-- All clients of a unix socket have the same name. They count as one address and one connection, to which the connection
-  share does not apply.
+- A pool has a limited size. The fair share of an address is the size of the pool, divided by one more than the number
+  of addresses that now use the pool. A client address may always use its fair share of the pool. An address may use
+  more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
+  part of the pool therefore cannot lock out other addresses, however many connections it opens.
+- A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
+  same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
+  address has its own connection share.
+- A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
+  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. The connections
+  of an address also take turns. The claims of one connection are granted in their order.
+- A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
+  not delay claims of other connections.
+- If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim larger
+  than the pool would wait forever.
+- gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
+  and one connection, to which the connection share does not apply.
 
-The engine holds its lock when it calls this module. It also decides the size of the claims. A grant examines at most
-`MAX_EXAMINED` waiting addresses.
+The engine holds its lock when it calls this module. The engine also decides the size of the claims. To find the next
+claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
 """
 
 from collections import OrderedDict
@@ -31,7 +34,7 @@ from tensor_reshape.server.engine.sources import Source, is_shared
 Owner = TypeVar("Owner")
 
 MAX_EXAMINED = 64
-"""The number of waiting addresses that a grant examines. It is limited, because thousands of addresses may wait."""
+"""The maximum number of waiting addresses that `FairPool.grant` examines, because thousands of addresses may wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,30 +55,34 @@ class Claim(Generic[Owner]):
 
 
 class FairPool(Generic[Owner]):
-    """A limited resource that addresses and connections share.
+    """A limited resource that client addresses and their connections share.
 
     Attributes:
-        used: the sum of all holdings.
-        waiting: the claims that wait until other calls free a part of the pool. Other code must not change it.
+        used: the number of bytes or slots in use.
+        waiting: the claims that wait until other calls free a part of the pool. Other code must not change this queue.
     """
 
     def __init__(self, limit: int, reserve: int, connection_share: int | None = None) -> None:
         """Starts with nothing in use.
 
         Args:
-            limit: the largest sum of all holdings.
-            reserve: the part of the limit that only addresses below their fair share may use.
-            connection_share: the largest holding of one connection. Default: the same as for an address.
+            limit: the number of bytes or slots in the pool.
+            reserve: the part of the pool that only addresses below their fair share may use.
+            connection_share: the number of bytes or slots that one connection may use. By default, a connection may use
+                as much as an address.
         """
         self._limit = limit
         self._ceiling = limit - reserve
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
-        self._addresses: dict[str, int] = {}  # the holding of each address that holds something
-        self._connections: dict[Source, int] = {}  # the holding of each connection; empty without a connection share
+        self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address holds
+        # This dict contains the number of bytes or slots that each connection holds. The dict is empty if the pool does
+        # not limit connections.
+        self._connections: dict[Source, int] = {}
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        self._newcomers: OrderedDict[str, None] = OrderedDict()  # waiting addresses that hold nothing, oldest first
+        # The waiting client addresses that hold nothing, oldest first.
+        self._newcomers: OrderedDict[str, None] = OrderedDict()
 
     @property
     def newcomers(self) -> int:
@@ -84,12 +91,12 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether only the reserve is free."""
+        """Whether only the reserved part of the pool (or less) is free."""
         return self.used >= self._ceiling
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a claim waits that does not exceed the connection share."""
+        """Whether at least one claim waits that does not exceed the connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def is_greedy(self, address: str) -> bool:
@@ -112,7 +119,8 @@ class FairPool(Generic[Owner]):
         """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
         if self.waiting.queues and self.is_waited_for:
             return False
-        # A fast path for the usual case, in which most of the pool is free. This code runs twice for every call.
+        # In the usual case, most of the pool is free, and this check is sufficient. It saves time, because this method
+        # runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -123,9 +131,9 @@ class FairPool(Generic[Owner]):
         """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
-        # The code for addresses and for connections is the same. A common function would cost time, because this runs
-        # five times for every call. Entries without holdings are removed, because a client can open any number of
-        # connections one after another.
+        # The same code is repeated for the address and for the connection. A common function would cost time, because
+        # this method runs five times for every call. An address or connection that holds nothing is removed from its
+        # dict, because a client can open any number of connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -155,8 +163,8 @@ class FairPool(Generic[Owner]):
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
-        # While addresses that hold nothing wait, only they are examined. Otherwise smaller claims of other addresses
-        # could overtake them again and again.
+        # While client addresses that hold nothing wait, only their requests for memory are examined. Otherwise smaller
+        # requests of other addresses could overtake them again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             claim = self.waiting.find(address, self._is_within_share)
             if claim is not None and self.fits(claim.source, claim.size):

@@ -3,11 +3,11 @@
 - A gate checks the `CallInfo` of a call before the call takes a concurrency slot or memory. Gates also check a call for
   which no slot is free. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
 - Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
-  call, `leave` is called once for each gate that has admitted the call.
-- Gates do not check calls of the health methods, including those of the Open Inference Protocol. They do check
-  reflection calls.
-- A gate runs on any thread, without a lock of this server. It must not block, because that thread may be the one that
-  receives all calls.
+  call, the method `leave` of each gate that has admitted the call is called once.
+- Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
+  check calls of the reflection methods.
+- A gate runs on any thread, while no lock of this server is held. A gate must not block, because it may run on the
+  thread that receives all calls.
 - If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).
 """
 
@@ -38,7 +38,7 @@ class Gate(Protocol):
 
 
 class Gates:
-    """A sequence of gates. Its truth value is False if it is empty."""
+    """A sequence of gates. The truth value of an empty sequence is False."""
 
     def __init__(self, gates: Sequence[Gate] = ()) -> None:
         """Keeps the gates in the order in which they run."""
@@ -49,7 +49,7 @@ class Gates:
         return bool(self._gates)
 
     def find_rejection(self, info: CallInfo) -> ReshapeError | None:
-        """Runs the gates and returns the first error. None: all gates admit the call.
+        """Runs the gates and returns the first error, or None if all gates admit the call.
 
         If the call is admitted, `CallInfo.leave` must be called when the call is over.
         """

@@ -10,19 +10,19 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 
 In every state except WORKING and ABANDONED, a call can be aborted, and it becomes DONE when gRPC has finished it.
 
-- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. It does so under its
-  lock, so only one thread at a time changes a state.
-- `TRANSITIONS` is complete. An event that a state does not list is a bug and raises `IllegalEventError`.
-- A call ends once. Events that arrive after the end is decided do not change the call. They are not bugs, because
-  threads, the transport and the client do not wait for each other.
-- Handlers perform the effects of events (`ServedCall`). They keep only the state that they need to use the transport.
-- If there is a `Journal`, it records every event together with the change of state, in their order.
+- This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
+  lock for this, so only one thread at a time changes a state.
+- `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
+- A call ends once. Events that arrive after the end of a call is decided do not change the call. Such late events are
+  not bugs, because threads, the transport and the client do not wait for each other.
+- Handlers perform the effects of events (`ServedCall`), and only keep the state that their transport needs.
+- If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.config import COST_FACTOR
@@ -30,57 +30,54 @@ from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.fair_shares import Claim
 from tensor_reshape.server.engine.sources import Source
 
-if TYPE_CHECKING:
-    from tensor_reshape.server.engine.observers import Observer
-
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
-"""The lowest rate of a stream. A slower stream is aborted even if no other call waits."""
+"""The lowest rate at which a stream may receive and send. A slower stream is aborted even if no other call waits."""
 
 READ_BELOW_UNSENT = 3
 """A stream with this number of unsent responses, or more, does not read its next message.
 
-The number of unsent responses can be higher than this, because one message may have many responses.
+The number of unsent responses can exceed this limit, because one message may have many responses.
 """
 
 
 class State(Enum):
     """The states of a call, and the memory that the call holds in each state.
 
-    A call has a concurrency slot from ENTER to DONE, unless it was rejected. A stream holds more memory than that of
-    its state: its unsent responses, which count three times, or `Lifecycle.held` bytes, which include these responses.
+    A call has a concurrency slot from ENTER to DONE, unless it was rejected. A stream also holds memory for its unsent
+    responses, which count three times, or holds `Lifecycle.held` bytes if this number is not 0.
     """
 
     NEW = auto()
-    """The call has begun and has not requested memory. It holds none."""
+    """The call has begun and has not requested memory. It holds no memory."""
 
     WAITING = auto()
     """The call waits for memory to receive its next message. It holds no memory for a message."""
 
     RECEIVING = auto()
-    """A message is arriving, or has arrived and is processed at once. The call holds memory for the largest message."""
+    """A message is arriving or is processed at once. The call holds memory for the largest allowed message."""
 
     WORKING = auto()
-    """The message is being processed, or the client watches a status. The call holds as much memory as before."""
+    """A message is processed, or the client watches a status. The call holds the memory of RECEIVING or QUEUED."""
 
     QUEUED = auto()
-    """The message needs long work, which waits for memory and then for a thread.
+    """The message needs long work, which first waits for memory and then for a worker thread.
 
-    While the call waits for memory, it holds the bytes of its message. Later it holds the memory for the work.
+    While the call waits for memory, it holds the bytes of its message. Then it holds the memory for the long work.
     """
 
     SENDING = auto()
-    """A stream has responded to its message and does not read the next one yet. It holds no memory for a message."""
+    """A stream has responded to a message and does not read its next message yet. It holds no memory for a message."""
 
     ENDING = auto()
     """The response or error is being sent.
 
-    The call holds memory for the response. If the call was not WORKING before, it holds as much memory as before.
+    A call that was WORKING now only holds memory for its response. Another call holds the same memory as before.
     """
 
     ABORTED = auto()
-    """The call was aborted, and its error is being sent.
+    """The call was aborted, and its error is sent.
 
-    The call holds as much memory as before, because a part of its message may have arrived.
+    It keeps its memory, because a part of its message may have arrived.
     """
 
     ABANDONED = auto()
@@ -89,12 +86,12 @@ class State(Enum):
     DONE = auto()
     """The call is over. It holds no memory."""
 
-    # Members are compared by identity, so the hash of `object` is right. Enum's own hash is a slow Python function.
+    # Enum members are compared by identity, so the hash of `object` is correct. The hash of Enum is a slow function.
     __hash__ = object.__hash__
 
 
 class Event(Enum):
-    """The events of a call. The thread that reports each event is in brackets."""
+    """The events of a call. The text in brackets names the thread that reports the event."""
 
     ENTER = auto()
     """The call requests a concurrency slot (the receiving thread; in the fallback server, the call's own thread)."""
@@ -106,13 +103,13 @@ class Event(Enum):
     """The call gets the memory and begins to read (the thread that requested the memory, or a thread that freed it)."""
 
     ARRIVE = auto()
-    """A message has arrived. In a small unary call, its response is then also ready (the thread that received it)."""
+    """A message has arrived. In a small unary call, the response is ready, too (the thread that got the message)."""
 
     HALF_CLOSE = auto()
     """The client half-closed the call instead of sending a message (the thread that waited for the message)."""
 
     QUEUE = auto()
-    """The message needs long work and waits for memory (the thread that received it)."""
+    """The message needs long work and waits for memory (the thread that received the message)."""
 
     GRANT = auto()
     """The call gets the memory for long work (the thread that requested the memory, or a thread that freed it)."""
@@ -121,16 +118,16 @@ class Event(Enum):
     """A worker thread begins to process the message (the worker thread)."""
 
     RESPOND = auto()
-    """The responses to a stream's message are ready, and more messages may follow (the thread that processed it)."""
+    """The responses to a stream message are ready, and the stream continues (the thread that processed the message)."""
 
     SENT = auto()
     """The transport has taken a response of a stream (the receiving thread, or the thread that sends the responses)."""
 
     END = auto()
-    """The response or the error of the call is decided (the thread that decides it)."""
+    """The response or the error of the call is decided (the thread that decides the response or error)."""
 
     ABORT = auto()
-    """The call made no progress, or waited, for too long (the thread that calls `Engine.sweep`)."""
+    """The call has made no progress for too long, or has waited too long (the thread that calls `Engine.sweep`)."""
 
     OVER = auto()
     """gRPC has finished the call, because its status is sent or its client is gone (the receiving thread).
@@ -150,7 +147,7 @@ _LATE_EVENTS = (
     Event.SENT,
     Event.END,
 )
-# The transitions that are common to the states in which a call can be aborted.
+# A call can be aborted in several states, which have these transitions in common.
 _RESTING = {Event.END: State.ENDING, Event.ABORT: State.ABORTED, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -162,7 +159,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # ABORT is missing, because a call on which the server works makes progress.
+    # The state WORKING has no transition for the event ABORT, because a call on which the server works makes progress.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.RESPOND: State.SENDING,
@@ -170,7 +167,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
-    # If the call is over before a thread begins, BEGIN_WORK does not change the state, and the thread does nothing.
+    # If a queued call is over before a worker thread begins, the event BEGIN_WORK does not change the state.
     State.QUEUED: {
         Event.GRANT: State.QUEUED,
         Event.BEGIN_WORK: State.WORKING,
@@ -183,12 +180,12 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # If the client does not receive the error of the first ABORT, a second ABORT cancels the call.
+    # The first event ABORT sends an error. If the client does not receive this error, a second ABORT cancels the call.
     State.ABORTED: {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
     },
-    # QUEUE, RESPOND and END show that the working thread no longer uses the call.
+    # After each of the events QUEUE, RESPOND and END, the working thread no longer uses the abandoned call.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
         Event.RESPOND: State.DONE,
@@ -198,7 +195,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     },
     State.DONE: dict.fromkeys((*_LATE_EVENTS, Event.OVER), State.DONE),
 }
-"""The state after each event, for each state. An event that a state does not list is not allowed."""
+"""The next state for each state and event. An event that a state does not list is not allowed in this state."""
 
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
 """The states in which a call waits for this server.
@@ -214,7 +211,7 @@ _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """The state of a call does not allow an event. This is a bug of the server."""
+    """The state of a call does not allow an event, which is a bug of the server."""
 
 
 class CallResult(NamedTuple):
@@ -222,7 +219,7 @@ class CallResult(NamedTuple):
 
     Attributes:
         code: the name of the gRPC status code, for example "OK" for success.
-        reason: the reason of a rejection, as in `rules.errors.Reason`. Empty if the call was not rejected.
+        reason: the name of the `rules.errors.Reason` of a rejection. It is empty if the call was not rejected.
     """
 
     code: str
@@ -230,20 +227,20 @@ class CallResult(NamedTuple):
 
 
 GONE = CallResult("CANCELLED")
-"""The result if the client cancelled, reached its deadline or lost its connection.
+"""The result of a call whose client cancelled, reached its deadline or lost its connection.
 
-The server does not distinguish these cases.
+The server does not distinguish these three cases.
 """
 
 
 class ServedCall(Protocol):
-    """The effects of events on a call. Any thread may call these methods, but without holding the engine's lock."""
+    """The effects that a handler performs. Any thread may call these methods, without holding the engine's lock."""
 
     def start_read(self) -> None:
         """Begins to receive a message. Memory for the message is reserved."""
 
     def start_send(self) -> None:
-        """Begins to send the outbox. If a message is being sent, the next one follows after its `sent` event."""
+        """Begins to send the outbox. If a message is being sent, the next message is sent after the event SENT."""
 
     def start_work(self) -> None:
         """Starts a worker thread, which processes the received message. Memory for the work is reserved."""
@@ -274,46 +271,45 @@ _NO_SOURCE = Source("", "")
 class Lifecycle:
     """The state of one call.
 
-    Only `engine` and `budgets` change it, and other code may read it. The exceptions are `outbox` and `info`, which
-    handlers change as well.
+    Only `engine` and `budgets` change a `Lifecycle`, and other code may read it. The attributes `outbox` and `info` are
+    exceptions, which handlers also change.
 
     Attributes:
-        served: the handler, which performs the effects. None as soon as the call is over.
+        served: the handler, which performs the effects, or None as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client. It is set when the call is entered.
-        max_message_bytes: the size of the largest message that the call may receive. It is set when the call is
+        source: the address and connection of the client, which are set when the call is entered.
+        max_message_bytes: the size of the largest message that the call may receive. This size is set when the call is
             entered.
-        info: the facts about the call, which are set before the call is entered. None if neither a gate nor an observer
-            needs them.
+        info: the facts about the call, which are set before the call is entered. This is None if neither a gate nor an
+            observer needs a `CallInfo`.
         state: the current state.
         journals: the journals that record the events of the call.
-        observers: the observers that have chosen the call (see `observers`).
-        reading: the bytes held for a message that is arriving, or has arrived and has no response yet.
-        reserved: the bytes held for the work on that message, or for the response of a unary call.
-        outbox: the responses of a stream that the transport has not taken yet. The engine adds them in the order of the
-            events, so they stay in order whichever threads compute and send. The sender takes the first response and
-            keeps no reference to it, because the transport has a copy. Memory that is freed at once can be used again
-            while it is still in the caches of the processor.
+        reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.
+        reserved: the bytes held for the work on a received message, or for the response of a unary call.
+        outbox: the responses of a stream that the transport has not taken yet. The engine adds the responses in the
+            order of the events, so they stay in order whichever threads compute and send. The sender takes the first
+            response and keeps no reference to it, because the transport has a copy. The memory of a sent response is
+            thus freed at once, and can be used again while it is still in the caches of the processor.
         unsent: the number of responses in the outbox and in the transport.
-        unsent_bytes: the size of these responses.
-        held: the bytes that a stream holds for a tensor with strides and its responses. They are held until the next
-            tensor begins or the call is over.
+        unsent_bytes: the size of these unsent responses in bytes.
+        held: the bytes that a stream holds for a tensor with strides and its responses. The stream holds these bytes
+            until the next tensor begins or the call is over.
         in_working_pool: whether the processing pool counts `reserved` and the responses.
-        counted: the holdings of the call that the two pools have counted; see `holdings`.
+        counted: the value of `holdings` that the two memory pools have counted.
         arrived_bytes: the size of the message that is being processed.
         began: the time at which the call was entered, by the engine's clock.
         since: the time at which the call last made progress or began to wait, by the engine's clock.
         stalled_seconds: the time without progress before the call began to wait for this server.
-        claim: the memory for which the call waits in WAITING or QUEUED.
+        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has
+            one.
     """
 
-    # Defaults are attributes of the class, so that a call that is rejected at once does not have to set them.
+    # These default values are class attributes, so that a call that is rejected at once does not have to set them.
     source = _NO_SOURCE
     max_message_bytes = 0
     info: CallInfo | None = None
     state = State.NEW
     journals: "tuple[Journal, ...]" = ()
-    observers: "tuple[Observer, ...]" = ()
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
     in_working_pool = False
     counted = (0, 0)
@@ -331,7 +327,7 @@ class Lifecycle:
 
         Args:
             event: the event.
-            size: the number of bytes that arrived, were produced or were sent. Only the journals use this number.
+            size: the number of bytes that the event received, produced or sent. Only the journals use this number.
             result: the result of the call. Only the journals use this result.
 
         Raises:
@@ -349,7 +345,7 @@ class Lifecycle:
 
     @property
     def holdings(self) -> tuple[int, int]:
-        """The bytes that the call holds in the receive pool, and those in the processing pool."""
+        """The bytes that the call holds in the receive pool, and the bytes that it holds in the processing pool."""
         kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
         if self.in_working_pool:
             return self.reading, self.held + kept
@@ -362,7 +358,7 @@ class Lifecycle:
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether the server works on the call. Such a call has no stall timeout."""
+        """Whether the server works on the call. A call on which the server works has no stall timeout."""
         return self.state in _WORKED_ON
 
     @property
@@ -377,20 +373,20 @@ class Lifecycle:
 
     @property
     def ignores_rejections(self) -> bool:
-        """Whether an error would not reach the client, because the client has not received earlier responses."""
+        """Whether the client has not received earlier responses, so that an error would not reach the client."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
-        """Stops the stall clock until `resume_clock`, because the call waits for this server."""
+        """Stops the clock of the stall timeout until `resume_clock`, because the call waits for this server."""
         self.stalled_seconds = now - self.since
         self.since = now
 
     def resume_clock(self, now: float) -> None:
-        """Resumes the stall clock, because the call waits for its client again."""
+        """Resumes the clock of the stall timeout, because the call waits for its client again."""
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:
-        """Moves `since` forward in proportion to a progress of `moved` bytes, at most to `now`. None: to `now`."""
+        """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, sets it to `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
     def forget(self) -> None:

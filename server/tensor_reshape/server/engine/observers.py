@@ -1,15 +1,15 @@
-"""Observers of calls, for metrics, access logs and traces.
+"""Observers, which receive the events of calls for metrics, access logs and traces.
 
 - Before the server makes anything else for a call, each observer chooses whether to observe this call. A call that no
-  observer chooses has no record and no other cost.
-- An observer gets the events of every admitted or rejected call that it has chosen, in their order.
-- The order is the same for every transport, except in two cases. The transports differ in the time at which a response
-  counts as sent. If a client disconnects while the server waits for its message, some transports report HALF_CLOSE and
-  END before OVER.
+  observer chooses has no record.
+- An observer receives the events of every admitted or rejected call that it has chosen, in the order of the events.
+- The order of the events is the same for every transport, except in two cases. The transports differ in the time at
+  which they report that a response was sent. If a client disconnects while the server waits for a message, some
+  transports report HALF_CLOSE and END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
-- Health and reflection calls are not observed, because their engines have no journal.
-- An observer is called without the engine's lock, by one thread at a time. It must not block, because this thread can
-  be the one that receives calls.
+- Observers get no events of health and reflection calls, because the engines for these calls have no journal.
+- Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
+  block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
 """
 
@@ -30,21 +30,21 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CallRecord:
-    """The facts about one call at the time of an event.
+    """The facts about one call at the time when an event is reported.
 
     Attributes:
         info: the facts that are known before the message arrives.
-        method: the full method path. It is always a method of this server, so it is safe as a label.
-        peer: gRPC's name of the connection. It is empty until the connection is known.
+        method: the full path of the method, which is always a method of this server and therefore safe as a label.
+        peer: gRPC's name of the connection, or an empty text until the connection is known.
         began: the time at which the call was entered, as returned by `time.monotonic`.
         state: the state after the event.
         since: the time at which this state began, as returned by `time.monotonic`.
         seconds: the time that the call has spent in each earlier state.
         request_messages: the number of received messages.
-        request_bytes: the size of these messages.
+        request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
-        response_bytes: the size of these messages.
-        result: the result of the call. None until it is decided.
+        response_bytes: the total size of the response messages in bytes.
+        result: the result of the call, or None until the result is decided.
     """
 
     info: CallInfo
@@ -79,7 +79,8 @@ class Observer(ABC):
     def observe(self, record: CallRecord, event: Event) -> None:
         """Handles an event of a call.
 
-        All events of a call share one `CallRecord`, which later events change. Read it only inside this method.
+        All events of a call share one `CallRecord`, which later events change. Read a `CallRecord` only inside this
+        method.
         """
 
 
@@ -98,30 +99,35 @@ class _Move(NamedTuple):
 class ObserverJournal:
     """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers.
 
-    An event of a call is reported to `Lifecycle.observers` of this call, in the order of this sequence.
+    An event of a call is reported to `CallInfo.observers` of this call, in the order of this sequence.
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         """Lets `observers` choose the calls that they observe."""
         self._observers = tuple(observers)
-        self._moves: deque[_Move] = deque()  # the events to report; one queue for all calls keeps them in order
-        self._reporting = threading.Lock()  # held by the thread that reports; no thread waits for it
-        self._records: dict[Lifecycle, CallRecord] = {}  # records of running calls; used only while reporting
+        self._moves: deque[_Move] = deque()  # the events of all calls that are not reported yet, in their order
+        # The thread that reports events holds this lock, and other threads never wait for it.
+        self._reporting = threading.Lock()
+        # The records of running calls, which only the reporting thread uses.
+        self._records: dict[Lifecycle, CallRecord] = {}
 
     def choose(self, metadata: Metadata) -> tuple[Observer, ...]:
         """Returns the observers that choose a new call."""
         return tuple([one for one in self._observers if one.chooses(metadata)])
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Records an event. Skips late events, which do not change a call because its end is already decided."""
+        """Records an event.
+
+        Skips events that arrive after the end of the call is decided, because they do not change the call.
+        """
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
         self._moves.append(_Move(life, event, life.source.connection, life.state, size, result, time.monotonic()))
 
     def deliver(self) -> None:
         """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
-        # The loop checks for events again after the lock is released. Another thread may have recorded an event just
-        # before, and did not report it because the lock was held.
+        # After this loop has released the lock, it checks again for recorded events. Another thread may have recorded
+        # an event just before, and may not have reported the event because the lock was held.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
@@ -131,17 +137,18 @@ class ObserverJournal:
 
     def _report(self, move: _Move) -> None:
         record = self._update(move)
-        for observer in move.life.observers:
+        for observer in record.info.observers:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # the bug of an observer must not affect the call
+                _LOGGER.exception("bug")  # a bug of an observer must not affect the call
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            info = move.life.info or CallInfo(method, ())  # never None: see `Engine.needs_info`
+            # Observed calls always have a `CallInfo` (see `Engine.needs_info`).
+            info = move.life.info or CallInfo(method, ())
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
@@ -161,7 +168,8 @@ def _count(record: CallRecord, move: _Move) -> None:
     if move.event is Event.ARRIVE:
         record.request_messages += 1
         record.request_bytes += move.size
-    # END has the size of a unary call's response. If the client is gone, END leads to DONE, and no response is sent.
+    # The event END has the size of a unary call's response. If the client has disconnected, END leads to the state
+    # DONE, and no response is sent.
     elif move.event is Event.SENT or (move.event is Event.END and move.size and move.after is State.ENDING):
         record.response_messages += 1
         record.response_bytes += move.size

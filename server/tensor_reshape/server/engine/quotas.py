@@ -1,15 +1,17 @@
-"""Quotas: a gate that limits the running calls of each caller, and the number of calls per second (rate limit).
+"""Quotas of callers. A gate limits the number of running calls of each caller, and its number of calls per second.
 
 - A caller is an authenticated identity (`CallInfo.identity`). Without authentication, a caller is an IPv4 address or
   the /64 network of an IPv6 address, because one client often has the whole network. All clients of unix sockets are
-  one caller. `sources` determines the addresses of clients behind a proxy.
-- The rate limit is a token bucket. A full bucket has the tokens of `BURST_SECONDS`, but at least one token. An admitted
-  call takes a token. A rejected call takes none, and its error says when to retry.
-- Each worker process counts separately. With several workers, a caller has its whole quota in each of them.
-- A caller is remembered while it has a running call or a bucket that is not full. At most `MAX_CALLERS` callers without
-  a running call are remembered. If there are more, the server forgets those whose last call began first. Quotas
-  therefore do not limit a client that has more than `MAX_CALLERS` addresses.
-- Calls of methods without gates, for example health, are not counted.
+  one caller. The module `sources` determines the addresses of clients behind a proxy.
+- The rate limit is a token bucket. A full bucket has as many tokens as the caller may begin calls in `BURST_SECONDS`,
+  but at least one token. An admitted call takes a token. A rejected call takes no token, and its error says when to
+  retry.
+- Each worker process counts calls separately. With several workers, a caller has its whole quota in each worker.
+- The server remembers a caller while the caller has a running call or a token bucket that is not full. At most
+  `MAX_CALLERS` callers without a running call are remembered. If there are more such callers, the server forgets the
+  callers whose last call began first. Quotas therefore do not limit a client that has more than `MAX_CALLERS`
+  addresses.
+- Calls of methods without gates, for example the health methods, do not count towards a quota.
 """
 
 import threading
@@ -24,15 +26,15 @@ from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.sources import find_address, is_shared
 
 BURST_SECONDS = 1.0
-"""The capacity of a token bucket, as seconds of the rate limit. An idle caller may begin that many calls at once."""
+"""The capacity of a token bucket in seconds. An idle caller may begin the calls of this time at once."""
 
 MAX_CALLERS = 8192
-"""The number of callers without a running call that are remembered."""
+"""The maximum number of remembered callers without a running call."""
 
-# For each new caller, this number of old callers is examined and perhaps removed. With two, old callers can be removed
-# faster than new callers are added.
+# When a new caller is added, this number of old callers is examined and perhaps removed. The number is more than one,
+# so that old callers can be removed faster than new callers are added.
 _EXAMINED_CALLERS = 2
-_UNIX = "unix"  # the key of the caller to which all clients of unix sockets belong
+_UNIX = "unix"  # the name of the single caller for all clients of unix sockets
 
 
 @dataclass(slots=True)
@@ -45,32 +47,32 @@ class _Caller:
 
 
 class CallerQuotas:
-    """The quotas of all callers. Any thread may use them."""
+    """The quotas of all callers. Any thread may use this object."""
 
     def __init__(self, max_calls: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts without callers.
 
         Args:
-            max_calls: the number of running calls that a caller may have. 0: no limit.
-            rate: the number of calls per second that a caller may begin. 0: no limit.
+            max_calls: the number of running calls that a caller may have. 0 means no limit.
+            rate: the number of calls per second that a caller may begin. 0 means no limit.
             clock: a function that returns the current time in seconds.
         """
         self._max_calls = max_calls
         self._rate = rate
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
-        self._lock = threading.Lock()  # guards the callers; held only while counting
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the caller with the most recent call is the last one
+        self._lock = threading.Lock()  # this lock guards the callers, and is only held while calls are counted
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the callers, sorted by the time of their latest call
 
     def __len__(self) -> int:
         """The number of remembered callers."""
         return len(self._callers)
 
     def admit(self, info: CallInfo) -> None:
-        """Counts a call of its caller, or rejects the call; see `gates.Gate`.
+        """Counts a call for its caller, or rejects the call (see `gates.Gate`).
 
         Raises:
-            LimitError: QUOTA_EXCEEDED.
+            LimitError: the reason is QUOTA_EXCEEDED.
         """
         name = find_caller(info)
         with self._lock:
@@ -79,9 +81,9 @@ class CallerQuotas:
             raise rejection
 
     def leave(self, info: CallInfo) -> None:
-        """Records the end of a call; see `gates.Gate`."""
+        """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
-            # The entry exists, because a caller with a running call is never forgotten.
+            # `_callers` contains the caller, because the caller of a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
 
     def _take(self, caller: _Caller) -> LimitError | None:
@@ -95,7 +97,7 @@ class CallerQuotas:
         return None
 
     def _find(self, name: str) -> _Caller:
-        """Returns a caller with its current number of tokens. A new caller gets a full bucket."""
+        """Returns a caller with its current number of tokens. A new caller gets a full token bucket."""
         now = self._clock()
         caller = self._callers.get(name)
         if caller is None:
@@ -110,27 +112,30 @@ class CallerQuotas:
         caller.filled_at = now
 
     def _forget(self, now: float) -> None:
-        """Examines the oldest callers. Forgets those without a running call whose bucket is full.
+        """Examines the oldest callers, and forgets each caller that has no running call and a full token bucket.
 
-        If there are too many callers, it also forgets those whose bucket is not full.
+        If there are too many callers, this method also forgets callers whose token bucket is not full.
         """
         for name, caller in [item for item, _ in zip(self._callers.items(), range(_EXAMINED_CALLERS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                self._callers.move_to_end(name)  # the next call of this method will examine other callers
+                self._callers.move_to_end(name)  # the next call of `_forget` will examine other callers
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
 
 
 def build_quotas(config: Config) -> tuple[CallerQuotas, ...]:
-    """Returns the gate if a quota is configured. Otherwise returns an empty tuple."""
+    """Returns the quota gate if a quota is configured. Otherwise returns an empty tuple."""
     if not (config.max_calls_per_caller or config.max_calls_per_caller_per_second):
         return ()
     return (CallerQuotas(config.max_calls_per_caller, config.max_calls_per_caller_per_second),)
 
 
 def find_caller(info: CallInfo) -> str:
-    """Returns the key of a call's caller. The prefix of identities prevents confusion with an address of equal text."""
+    """Returns the name of the caller of a call.
+
+    The prefix of an identity prevents confusion with an address of equal text.
+    """
     if info.identity:
         return f"identity {info.identity}"
     address = info.address or find_address(info.peer)
@@ -140,7 +145,7 @@ def find_caller(info: CallInfo) -> str:
 def reject_quota(message: str, retry_seconds: float | None = None) -> LimitError:
     """Returns the QUOTA_EXCEEDED error.
 
-    `retry_seconds` is the time after which the caller may retry. None: unknown.
+    `retry_seconds` is the time after which the caller may retry, or None if this time is unknown.
     """
     rejection = LimitError.of(Reason.QUOTA_EXCEEDED, message)
     rejection.retry_seconds = retry_seconds

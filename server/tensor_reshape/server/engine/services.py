@@ -1,4 +1,4 @@
-"""A service: a set of methods, and the objects that all of their calls share."""
+"""The class `Service`, a set of gRPC methods and the objects that the calls of these methods share."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -13,12 +13,12 @@ from tensor_reshape.server.service.works import Work
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A set of methods, and the objects that all of their calls share.
+    """A set of gRPC methods, and the objects that the calls of these methods share.
 
     Attributes:
         engine: the engine, which decides about admission, memory and the end of calls.
         perform: the function that performs the effects of the engine.
-        sources: determines the client of a call.
+        sources: the object that determines the client of a call.
         methods: the methods.
         pools: the thread pool for each kind of long work.
     """

@@ -1,10 +1,9 @@
 """The source of a call, which is the address and the connection of its client.
 
-- The names that gRPC gives to connections are `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT`, and `unix:` with or without a
-  path.
-- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The proxy
-  wrote only the last address in this header. Earlier addresses came from the client and are ignored. The header is also
-  ignored in calls of all other connections.
+- gRPC names connections `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT`, or `unix:` with or without a path.
+- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The
+  trusted proxy wrote only the last address in `x-forwarded-for`. Earlier addresses in this header came from the client
+  and are ignored. In calls that do not come from a trusted proxy, `x-forwarded-for` is ignored.
 """
 
 import socket
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from tensor_reshape.server.engine.call_info import Metadata
 
 FORWARDED_KEY = "x-forwarded-for"
-"""The metadata key in which proxies report the client's address."""
+"""The metadata key of the header in which proxies report the client's address."""
 
 UNIX = "unix:"
 """The value of `--trusted-proxy` for proxies that connect through a unix socket."""
@@ -53,17 +52,23 @@ def name_peer(connection: socket.socket) -> str:
     host, port, *rest = connection.getpeername()
     if connection.family == socket.AF_INET or host.startswith(_V4_MAPPED):
         return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    scope = rest[1]  # the network interface, without which a link-local address is ambiguous
+    scope = rest[1]  # the number of the network interface, without which a link-local address is ambiguous
     return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
 
 
 def is_shared(peer: str) -> bool:
-    """Whether all clients of a unix socket have this connection name, so that they cannot have separate shares."""
+    """Whether a connection name belongs to a unix socket.
+
+    All clients of a unix socket have the same connection name.
+    """
     return peer.startswith("unix")
 
 
 def find_address(peer: str) -> str:
-    """Returns the address in a connection name. For IPv6 this is the /64 network, which usually has one owner."""
+    """Returns the address in a connection name.
+
+    For an IPv6 connection, the result is the /64 network, which usually has only one owner.
+    """
     if is_shared(peer):
         return peer
     address = peer.rpartition(":")[0]
@@ -77,7 +82,10 @@ def find_address(peer: str) -> str:
 
 
 class Sources:
-    """Determines the source of each call. For calls of trusted proxies, this is the client behind the proxy."""
+    """Determines the source of each call.
+
+    If a trusted proxy forwarded the call, the source is the client behind the proxy.
+    """
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         """Trusts `proxies`, which are IP addresses, networks or `UNIX`."""
@@ -111,20 +119,22 @@ def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
 
 
 def _find_forwarded(value: str | bytes) -> str:
-    """Returns the last address in a header, in the form of `find_address`. Returns "" if it has none."""
+    """Returns the last address in a header, in the form of `find_address`, or "" if the header has no address."""
     last = str(value).rpartition(",")[2].strip()
-    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some proxies add the port
+    # Some proxies add the port to the address.
+    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))
     if host is None:
         return ""
     return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address | None:
-    # A header can be thousands of characters long. A text that is too long for an address must not fill the cache.
+    # A header value can have thousands of characters. A text that is too long for an address must not fill the cache of
+    # addresses.
     return _parse_address(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
 
 
-@lru_cache(maxsize=8192)  # a call of a proxy needs two addresses; parsing them without a cache took 5 to 12 us
+@lru_cache(maxsize=8192)  # parsing the two addresses of a forwarded call took 5 to 12 us without this cache
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)

@@ -1,11 +1,13 @@
-"""Stall timeouts: the choice of calls to abort because they make no progress or hold memory that others need.
+"""Chooses the calls to abort, because they make no progress or hold memory that other calls need.
 
 - While no call waits, a call is aborted if it makes no progress for the full stall timeout.
-- While calls wait, a shorter timeout applies to two kinds of addresses: those that hold more than their fair share, and
-  those that have a waiting call. A client therefore cannot cause the abort of calls of an address with moderate use.
-- While addresses that hold nothing wait, calls of other addresses are aborted after `SHORT_SECONDS`. Each address keeps
-  its last call, because this call holds no more memory than a waiting call wants.
-- The functions of this module do not change calls or read a clock. The engine calls them under its lock.
+- While calls wait for memory, a shorter timeout applies to addresses that hold more than their fair share, and to
+  addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
+  little memory.
+- While client addresses that hold no memory wait for memory, calls of other addresses are aborted after `SHORT_SECONDS`
+  without progress. Each address keeps one such call, because one call holds no more memory than a waiting call needs.
+- The functions of this module do not change calls or read a clock. The engine calls these functions while it holds its
+  lock.
 """
 
 from collections import Counter
@@ -18,13 +20,16 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
 
 MIN_PRESSURE_SECONDS = 2.0
-"""The shorter timeout is at least this number of seconds. It applies while calls wait."""
+"""The minimum of the shorter stall timeout in seconds. The shorter stall timeout applies while calls wait."""
 
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
-"""The rate that determines the shorter timeout, within which the largest message can arrive at this rate."""
+"""The rate that determines the shorter stall timeout.
+
+The largest message can arrive at this rate within the timeout.
+"""
 
 SHORT_SECONDS = 0.05
-"""The timeout in seconds while addresses that hold nothing wait."""
+"""The stall timeout in seconds that applies while addresses that hold nothing wait for memory."""
 
 
 class StallTimeouts(NamedTuple):
@@ -49,7 +54,10 @@ class StallTimeouts(NamedTuple):
         return cls(config.stall_timeout_seconds, pressure_seconds, pressure_seconds)
 
     def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
-        """Returns the timeout of a call. `is_pressed` is True if the address of the call has the shorter timeout."""
+        """Returns the timeout of a call.
+
+        `is_pressed` says whether the shorter timeout applies to the address of the call.
+        """
         if not is_pressed:
             return self.stall_timeout_seconds
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
@@ -64,9 +72,9 @@ def find_stalled(
         lives: all calls.
         timeouts: the timeouts.
         now: the current time by the engine's clock.
-        newcomers: the number of addresses that hold nothing and wait for memory to receive a message.
-        is_greedy: a function that returns whether an address holds more than its fair share of a resource for which
-            others wait.
+        newcomers: the number of client addresses that hold no memory and wait for memory to receive a message.
+        is_greedy: a function that returns whether an address holds more than its fair share of a resource that other
+            addresses wait for.
     """
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
@@ -82,15 +90,16 @@ def find_stalled(
 
 
 def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls to abort for waiting addresses that hold nothing.
+    """Returns the calls to abort so that waiting client addresses that hold no memory get some.
 
-    A silent call holds memory and waits only for its client. The addresses with the most silent calls lose calls first.
+    A silent call holds memory and only waits for its client. Silent calls of the addresses with the most silent calls
+    are aborted first.
 
     Args:
         lives: all calls.
-        wanted: the number of waiting addresses that hold nothing.
-        before: only calls whose last progress was before this time are chosen. Calls with later progress are spared,
-            because a small message arrives within `SHORT_SECONDS`.
+        wanted: the number of waiting client addresses that hold no memory.
+        before: only calls whose last progress was before this time are chosen. Calls with later progress are not
+            chosen, because a small message arrives within `SHORT_SECONDS`.
     """
     if not wanted:
         return []
@@ -110,7 +119,7 @@ def reject_busy(message: str) -> LimitError:
 
 
 def reject_idle(state: State, seconds: float) -> LimitError:
-    """Returns the error of a call that has waited too long for this server, or for its client."""
+    """Returns the error of a call that has waited too long, either for this server or for its client."""
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
     message = f"the call has made no progress for {seconds} seconds"

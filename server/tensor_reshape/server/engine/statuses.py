@@ -1,7 +1,7 @@
 """The statuses of calls, especially of failed calls.
 
-The client receives all details of a rejection. It receives no detail of a bug, because the text of an unexpected
-exception may contain secrets. Every failed call returns its request id, which is also in the log.
+The client receives all details of a rejection. The client receives no detail of a bug, because the text of an
+unexpected exception may contain secrets. Every failed call returns its request id, which is also in the log.
 """
 
 import logging
@@ -15,7 +15,7 @@ from tensor_reshape.server.engine.lifecycle import CallResult
 from tensor_reshape.wire.status import Status, encode_rejection
 
 INTERNAL = grpc.StatusCode.INTERNAL.name
-"""The status code of a bug."""
+"""The name of the status code with which a bug ends a call."""
 
 INTERNAL_ERROR = "internal error"
 """The status message of every bug. The details are in the server's log."""
@@ -32,7 +32,7 @@ class Failure(NamedTuple):
     Attributes:
         status: the status for the client.
         result: the result for observers.
-        field: the field at fault. Empty if the error concerns no field.
+        field: the name of the field at fault. The name is empty if the error concerns no field.
     """
 
     status: Status
@@ -43,7 +43,7 @@ class Failure(NamedTuple):
 class StatusError(Exception):
     """Ends a call with a status that another protocol defines, for example the health protocol.
 
-    Such a status has no `Reason`.
+    The status of another protocol has no `Reason`.
 
     Attributes:
         status: the status for the client.
@@ -75,14 +75,17 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
 
 
 def complete_failure(status: Status, info: CallInfo, reason: str = "", field: str = "") -> Failure:
-    """Returns the end of a failed call. The status also has the request id and the trailing metadata of the gates."""
+    """Returns the end of a failed call.
+
+    The request id and the trailing metadata of the gates are added to the status.
+    """
     info.return_request_id()
     complete = status._replace(trailing_metadata=(*status.trailing_metadata, *info.trailing))
     return Failure(complete, CallResult(status.code.name, reason), field)
 
 
 STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
-"""The status of a call that stays open until the server stops, such as a health watch. It is not logged."""
+"""The status of a call that stays open until the server stops, such as a health watch. This status is not logged."""
 
 
 def find_good_status(info: CallInfo | None) -> Status | None:
@@ -96,7 +99,10 @@ def reject_empty_call() -> InvalidRequestError:
 
 
 def reject_large_message() -> LimitError:
-    """Returns the error of a message above the limit, for the log. gRPC's core has already sent its own error."""
+    """Returns the error of a message above the size limit, for the log.
+
+    The client has already received an error of gRPC's core.
+    """
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 
 

@@ -1,7 +1,8 @@
-"""The private parts of grpcio that this package uses, and the tested releases of grpcio.
+"""The private parts of grpcio that the package `grpc_core` uses, and the tested releases of grpcio.
 
-One of them is the attribute `_credentials` of `grpc.ServerCredentials`. All others are in `grpc._cython.cygrpc`, which
-grpcio's own server also uses. `load` checks that these names exist before they are used.
+One private part is the attribute `_credentials` of `grpc.ServerCredentials`. All other private parts are in
+`grpc._cython.cygrpc`, which grpcio's own server also uses. `load` checks that the names in `grpc._cython.cygrpc` exist
+before they are used.
 """
 
 from typing import Any
@@ -26,14 +27,14 @@ NAMES = (
 
 
 class CoreUnavailableError(Exception):
-    """This package cannot serve with the installed grpcio. The message has the reason."""
+    """The package `grpc_core` cannot serve with the installed grpcio. The message of the error contains the reason."""
 
 
 def load() -> Any:  # a module without types
     """Returns the module `grpc._cython.cygrpc`, which is grpcio's binding to gRPC's core.
 
     Raises:
-        CoreUnavailableError: the installed release of grpcio is not tested, or a name is missing.
+        CoreUnavailableError: the installed release of grpcio is not tested, or lacks a name in `NAMES`.
     """
     check_release(grpc.__version__)
     try:

@@ -1,14 +1,15 @@
-"""A call of gRPC's core, which can receive messages, send messages, be finished and be cancelled.
+"""The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
 
 - Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls these methods one
-  after another. Their exceptions are caught, because an exception would otherwise end this thread and with it the
-  server.
-- The lock of a call guards the operations of the core for this call. Operations are only started under the lock. The
-  lock is reentrant, so that a subclass can check the state of the call and start an operation in one step.
-- The core sends one message at a time. It accepts no status while it sends a message. A subclass must keep later
-  messages until `on_sent`.
-- A call is over when no operation is pending and either its status is sent or its client is gone. `on_over` is then
-  called once.
+  after another. Exceptions of these methods are caught, because an exception would otherwise end the receiving thread
+  and therefore the server.
+- The lock of a call guards the operations of gRPC's core for this call. An operation is only started while the lock of
+  its call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in
+  one step.
+- For each call, gRPC's core sends one message at a time. While gRPC's core sends a message of a call, it accepts no
+  status for the call. A subclass must keep later messages until `on_sent` is called.
+- A call is over when no operation is pending and either its status is sent or its client is gone. When a call is over,
+  its method `on_over` is called once.
 """
 
 import logging
@@ -25,16 +26,17 @@ from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
-_RLock = type(threading.RLock())  # calling this class is faster than calling `threading.RLock`, a function
+# Calling the class of reentrant locks is faster than calling the function `threading.RLock`.
+_RLock = type(threading.RLock())
 _NO_FLAGS = 0
 _OK_CODE = 0
 
 
 class NewCall:
-    """A new call, as the core delivers the call.
+    """A new call in the form in which gRPC's core delivers it.
 
     Attributes:
-        call: the core's call object.
+        call: the call object of gRPC's core.
         method: the full method path as bytes.
         metadata: the metadata that the client sent.
         peer: gRPC's name of the connection.
@@ -43,7 +45,7 @@ class NewCall:
     __slots__ = ("call", "metadata", "method", "peer")
 
     def __init__(self, event: Any) -> None:
-        """Reads the facts about the call from the core's event."""
+        """Reads the facts about the call from an event of gRPC's core."""
         self.call: Any = event.call
         self.method: bytes = event.call_details.method
         self.metadata: Metadata = event.invocation_metadata
@@ -56,21 +58,23 @@ class Call(ABC):
     Attributes:
         method: the full method path.
         peer: gRPC's name of the connection.
-        is_gone: whether the client was gone before the status was sent. The value is final when the call is over.
-        is_sending: whether the core is sending a message. It only changes under the lock.
-        is_ended: whether the core has received the status. It only changes under the lock.
-        is_rejected: whether the core rejected a message above the limit and sent its own error.
+        is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
+        is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
+        is_ended: whether gRPC's core has received the status. The value only changes while the lock is held.
+        is_rejected: whether gRPC's core rejected a message that exceeds the size limit, and sent its own error.
     """
 
-    # Defaults are attributes of the class, so that a call that is rejected at once does not have to set them.
+    # Default values are class attributes, so that a call that is rejected at once does not have to set instance
+    # attributes.
     is_gone = False
     is_sending = False
     is_ended = False
     is_rejected = False
-    _due = 0  # the number of pending batches of operations
-    # Whether the operation that reports a disconnect was started. The core accepts this operation once for each call.
+    _due = 0  # the number of batches of operations that the core has not completed
+    # This flag says whether the operation that reports a disconnect was started. The core accepts this operation once
+    # for each call.
     _is_watched = False
-    _has_sent_metadata = False  # whether the initial metadata was sent
+    _has_sent_metadata = False  # whether the initial metadata has been sent
     _sent_bytes = 0  # the size of the message that the core is sending
     _info: CallInfo | None = None
 
@@ -89,7 +93,7 @@ class Call(ABC):
 
     @property
     def info(self) -> CallInfo:
-        """The facts about the call. The object is made on first use."""
+        """The facts about the call. This object is created on first use."""
         with self.lock:
             if self._info is None:
                 self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
@@ -101,24 +105,27 @@ class Call(ABC):
         return not (self.is_ended or self.is_gone)
 
     def watch(self) -> None:
-        """Makes the core report a disconnect even if the call does not wait for a message. Any thread may call this."""
+        """Makes gRPC's core report a disconnect even if the call does not wait for a message.
+
+        Any thread may call this method.
+        """
         with self.lock:
             if not self._is_watched:
                 self._start((_core.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
                 self._is_watched = True
 
     def receive(self) -> None:
-        """Starts to receive a message, which `on_message` gets. Does nothing if the call has ended.
+        """Starts to receive a message, which `on_message` gets.
 
-        Any thread may call this.
+        Does nothing if the call has ended. Any thread may call this method.
         """
         with self.lock:
             if not (self.is_ended or self.is_gone):
                 self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
-                self._due += 1  # counted after the start, because a failed start leaves no pending batch
+                self._due += 1  # counted after its start, because a failed start leaves no pending batch
 
     def send(self, message: bytes) -> None:
-        """Starts to send a message. The core calls `on_sent` when the message is sent.
+        """Starts to send a message. The method `on_sent` is called when the message is sent.
 
         The caller must hold the lock. The call must be active, and must not be sending another message.
         """
@@ -132,11 +139,11 @@ class Call(ABC):
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
         """Ends the call. Does nothing if the call has already ended.
 
-        Any thread may call this, but only while no message is being sent.
+        Any thread may call this method, but only while no message is being sent.
 
         Args:
-            status: the status. None: OK without trailing metadata.
-            response: the response of a unary call. It is sent in the same batch as the status.
+            status: the status, or None for OK without trailing metadata.
+            response: the response of a unary call, which is sent in the same batch as the status.
         """
         operations = [
             _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
@@ -151,7 +158,8 @@ class Call(ABC):
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
-            # In the same batch, this operation causes no extra event. `_closed` expects that it is the last operation.
+            # In the same batch, an operation that reports a disconnect causes no extra event. `_closed` expects this
+            # operation at the end of the batch.
             if not self._is_watched:
                 operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
@@ -160,30 +168,33 @@ class Call(ABC):
             self._is_watched = self.is_ended = True
 
     def cancel(self) -> None:
-        """Cancels the call at once, in any state. Any thread may call this."""
+        """Cancels the call at once, in any state. Any thread may call this method."""
         self._call.cancel()
-        self.watch()  # starts an operation that reports the cancellation, because no other one may be pending
+        self.watch()  # starts an operation that reports the cancellation, because perhaps no operation is pending
 
     @abstractmethod
     def begin(self) -> None:
         """Starts the first operation of the call.
 
-        The server calls this once, before the other methods. A call without an operation would never be over.
+        The server calls this method once, before the other methods. A call without an operation would never be over.
         """
 
     @abstractmethod
     def on_message(self, raw: bytes | None) -> None:
-        """Handles a message. None: the client has half-closed the call, or the core will soon report it as gone."""
+        """Handles a message.
+
+        If `raw` is None, the client has half-closed the call, or gRPC's core will soon report a disconnect.
+        """
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Handles the end of sending a message of `size` bytes. From now on, the next message can be sent."""
+        """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
 
     @abstractmethod
     def on_over(self) -> None:
         """Handles the end of the call."""
 
     def on_bug(self, error: Exception) -> None:
-        """Handles an exception of one of these methods by cancelling the call. This method raises nothing."""
+        """Cancels the call after an exception of one of its methods. This method never raises an exception."""
         self._report(error)
         try:
             self.cancel()
@@ -191,7 +202,7 @@ class Call(ABC):
             self._report(failure)
 
     def _report(self, error: Exception) -> None:
-        """Logs a bug. This method raises nothing, because an exception would end the receiving thread."""
+        """Logs a bug. This method never raises an exception, because an exception would end the receiving thread."""
         with suppress(Exception):
             self._log_bug(error)
 
@@ -199,26 +210,28 @@ class Call(ABC):
         _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
-        """Starts a batch of operations. The receiving thread calls `react` when they are done.
+        """Starts a batch of operations. The receiving thread calls `react` when the batch is done.
 
         The caller must hold the lock.
         """
         self._call.start_server_batch(operations, react)
-        self._due += 1  # counted after the start, because a failed start leaves no pending batch
+        self._due += 1  # counted after its start, because a failed start leaves no pending batch
 
     def _received(self, event: Any) -> bool:
-        # The core reports a failure only if it rejects the message. A reset or a disconnect counts as a success.
+        # The event of the core has `success` False only if the core rejected the message. After a reset or a
+        # disconnect, `success` is True.
         self.is_rejected = not event.success
         try:
             self.on_message(event.batch_operations[0].message())
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             self.on_bug(error)
-        return self._settle()  # called last, because an operation that `on_message` starts must keep the call open
+        # `_settle` is called last, because an operation that `on_message` starts must keep the call open.
+        return self._settle()
 
     def _sent(self, event: Any) -> bool:
         del event
         with self.lock:
-            self.is_sending, size = False, self._sent_bytes  # from now on, other threads may send
+            self.is_sending, size = False, self._sent_bytes  # from now on, other threads may send messages
         try:
             self.on_sent(size)
         except Exception as error:  # noqa: BLE001 - as above
@@ -249,7 +262,7 @@ class Call(ABC):
 
 
 def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
-    """Returns gRPC's `auth_context` of a call: the TLS properties of its client."""
+    """Returns gRPC's `auth_context` of a call, which contains the TLS properties of its client."""
     return {str(key, "ascii", "replace"): values for key, values in (_core.auth_context(call) or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""A test call on a server of this package. It shows whether the package can serve in this process."""
+"""A test call, which shows whether the package `grpc_core` can serve in this process."""
 
 import inspect
 import secrets
@@ -21,7 +21,7 @@ _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 @cache
 def find_obstacle() -> str:
-    """Returns why this package cannot serve in this process. Returns "" if the package can serve."""
+    """Returns the reason why `grpc_core` cannot serve in this process, or "" if it can serve."""
     if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
         return "grpc.server was replaced, for example by an instrumentation whose interceptors must see all calls"
     try:
@@ -35,10 +35,10 @@ def find_obstacle() -> str:
 
 
 def _make_call() -> None:
-    """Makes a call from this process to itself. The call has metadata, a message, a response and a status.
+    """Makes a call from this process to itself, with metadata, a message, a response and a status.
 
     Raises:
-        CoreUnavailableError: the server or the client did not receive what the other side has sent.
+        CoreUnavailableError: the server or the client did not receive the data that the other side has sent.
     """
     from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - only after `load` has checked the names
     from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
@@ -65,7 +65,8 @@ def _make_call() -> None:
                 over.set()
 
     server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
-    # On Linux an abstract unix socket is used, because it has no file or port that looks like one of the server.
+    # On Linux the test call uses an abstract unix socket. Such a socket has no file and no port that could be confused
+    # with those of the server.
     target = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"

@@ -1,10 +1,10 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
-The core delivers calls in the order of arrival. It delivers as many calls as the server has requested, and keeps the
-others. If the server requested one call at a time, a call would have to wait for all calls that another client began
-earlier. 16 connections with 60 small calls each then made other clients wait for 0.6 s. The server therefore requests
-`REQUESTED_CALLS` calls. If many calls arrive in a row, the server queues them by client, so that clients take turns.
-Queueing costs a small fraction of the time that a call takes.
+gRPC's core delivers calls in the order of arrival. gRPC's core delivers as many calls as the server has requested, and
+keeps further calls. If the server requested one call at a time, a call would have to wait for all calls that another
+client began earlier. In a test with such a server, 16 connections with 60 small calls each made other clients wait for
+0.6 s. The server therefore requests `REQUESTED_CALLS` calls from gRPC's core. If many calls arrive in a row, the server
+queues them by client, so that clients take turns. Queueing costs a small fraction of the time that a call takes.
 """
 
 import logging
@@ -23,7 +23,7 @@ from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 
 Make: TypeAlias = Callable[[NewCall], Call]
-"""Makes the object of a new call, on which the server calls `begin`.
+"""A function that makes the `Call` object for a new call. The server then calls `begin` on this object.
 
 If this function raises an exception, for example a MemoryError, the call is cancelled.
 """
@@ -32,17 +32,21 @@ FindSource: TypeAlias = Callable[[NewCall], Source]
 """Returns the address and connection of the client of a new call."""
 
 REQUESTED_CALLS = 1024
-"""The number of calls that are requested from the core or queued by this server. Further calls wait in the core."""
+"""The number of calls that are requested from the core or queued by this server.
 
-QUEUE_AFTER = 8
-"""The number of calls that begin at once after a moment without pending events. Further calls are queued.
-
-Queueing a call needs one more poll, which costs a tenth of a small call. The number of running calls would not be a
-suitable measure, because watches and idle streams stay open as long as the connections of their clients.
+Calls above this number wait in the core.
 """
 
-# If events are always pending, a queued call begins after this number of events of running calls. A small call has two
-# events, so calls begin at the rate at which others end. If no event is pending, a queued call begins at once.
+QUEUE_AFTER = 8
+"""The number of calls that begin at once after a moment without pending events. Further calls are queued by client.
+
+Queueing a call needs one more poll, which takes a tenth of the time of a small call. This limit does not count running
+calls, because watches and idle streams stay open as long as the connections of their clients.
+"""
+
+# While events are always pending, the next queued call begins after this number of events of running calls. A small
+# call has two events, so calls begin at the rate at which other calls end. If no event is pending, a queued call begins
+# at once.
 _EVENTS_PER_CALL = 2
 
 _LOGGER = logging.getLogger(__name__)
@@ -58,12 +62,13 @@ class _Tag(Enum):
 
 
 class Server:
-    """A server of gRPC's core. Bind it with `add_port`, and then call `start`.
+    """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
 
     Attributes:
-        turns: the number of events that the receiving thread has processed. A second without events also counts as an
-            event. Only the receiving thread changes the number.
-        on_unknown: a function that is called with the name of a method without a route. It must not raise an exception.
+        turns: the number of events that the receiving thread has processed. Each second without events also counts as
+            an event. Only the receiving thread changes this number.
+        on_unknown: a function that is called with the name of a method without a route. The function must not raise an
+            exception.
     """
 
     def __init__(
@@ -76,14 +81,16 @@ class Server:
         """Makes a server that does not listen yet.
 
         Args:
-            routes: the full method paths, each with the function that makes the calls of the method.
-            unknown: the function that makes the calls of methods without a route.
-            find_source: a function that returns the client of a call. Only calls that are queued need it.
+            routes: a mapping from the full path of each method to the function that makes its `Call` objects.
+            unknown: the function that makes the `Call` objects for methods without a route.
+            find_source: a function that returns the client of a call. The server only uses this function for calls that
+                it queues.
             options: channel arguments of gRPC's core.
         """
         self.turns = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
-        self._routes = {name.encode(): route for name, route in routes.items()}  # the core uses bytes for method paths
+        # The core of gRPC represents method paths as bytes.
+        self._routes = {name.encode(): route for name, route in routes.items()}
         self._unknown = unknown
         self._find_source = find_source
         self._completions = _core.CompletionQueue()
@@ -91,15 +98,15 @@ class Server:
         self._server.register_completion_queue(self._completions)
         self._thread = threading.Thread(target=self._serve, name="serve", daemon=True)
         self._over = threading.Event()
-        self._lock = threading.Lock()  # guards `_is_stopping` and the destruction of `_server`
-        self._is_stopping = False  # if True, no more calls are requested
+        self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
+        self._is_stopping = False  # if this flag is True, the server requests no more calls
         # Only the receiving thread uses the following attributes.
-        self._calls: set[Call] = set()  # calls that have begun and are not over
+        self._calls: set[Call] = set()  # the calls that have begun and are not over
         self._queue: FairQueue[NewCall] = FairQueue()
-        self._requested = 0  # the number of calls that are requested from the core and not delivered yet
-        self._unqueued = 0  # the number of calls that began without queueing since the last moment without events
-        self._events = 0  # the number of events of running calls since a call was last taken from the queue
-        self._is_shut = False  # whether the core has confirmed the shutdown
+        self._requested = 0  # the number of requested calls that the core has not delivered yet
+        self._unqueued = 0  # the number of unqueued calls that began since the last moment without events
+        self._events = 0  # the number of events of running calls since a queued call last began
+        self._is_shut = False  # whether the core has confirmed the shutdown of the server
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
         """Binds an address and returns its port.
@@ -110,7 +117,7 @@ class Server:
         inner: Any = credentials
         security = () if credentials is None else (inner._credentials,)
         port = int(self._server.add_http2_port(address.encode(), *security))
-        if not port:  # the core does not report why
+        if not port:  # the core does not report why the address cannot be bound
             message = f"{address} cannot be bound"
             raise RuntimeError(message)
         return port
@@ -128,12 +135,16 @@ class Server:
         return self._thread.ident is not None and not self._thread.is_alive() and not self._over.is_set()
 
     def stop(self) -> None:
-        """Stops listening, sends GOAWAY and rejects new calls. Running calls continue. A second call does nothing."""
+        """Stops listening, sends GOAWAY and rejects new calls.
+
+        Running calls continue. Calling this method again does nothing.
+        """
         with self._lock:
             if self._is_stopping:
                 return
             self._is_stopping = True
-            if self._thread.ident is None:  # the server was not started, but the core can only shut down a started one
+            # The server was not started, but gRPC's core can only shut down a server that was started.
+            if self._thread.ident is None:
                 self._server.start()
                 self._thread.start()
             self._server.shutdown(self._completions, _Tag.SHUTDOWN)
@@ -145,23 +156,29 @@ class Server:
                 self._server.cancel_all_calls()
 
     def wait(self, seconds: float) -> bool:
-        """Waits until all calls of a stopping server have ended, at most `seconds`. Returns whether they have ended."""
+        """Waits at most `seconds` until all calls of a stopping server have ended.
+
+        Returns whether all calls have ended.
+        """
         return self._over.wait(seconds)
 
     def _serve(self) -> None:
         poll = self._completions.poll
         waiting = self._queue.queues
-        # The event is not kept in a variable, because the event may hold the last reference to a call.
+        # The event is not kept in a variable, because it may hold the last reference to a finished call, which must be
+        # freed at once.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
             self.turns += 1
-        with self._lock:  # the lock keeps `cancel_calls` from using a destroyed server, which would crash the process
+        # Without this lock, `cancel_calls` could use a destroyed server, which would crash the process.
+        with self._lock:
             self._server.destroy()
             self._over.set()
 
     def _process(self, event: Any) -> bool:
         """Processes an event. Returns whether more events can follow."""
         tag = event.tag
-        if type(tag) is MethodType:  # an event of a running call; checked first, because most events are of this kind
+        # Events of running calls are checked first, because most events are of this kind.
+        if type(tag) is MethodType:
             if tag(event):
                 self._calls.discard(tag.__self__)
             self._events += 1
@@ -177,9 +194,9 @@ class Server:
         return not self._is_shut or bool(self._calls or self._requested or self._queue.queues)
 
     def _accept(self, event: Any) -> None:
-        """Begins or queues a call that the core has delivered."""
+        """Begins or queues a call that gRPC's core has delivered."""
         self._requested -= 1
-        if not event.success:  # the server is stopping, so the core delivers no call for this request
+        if not event.success:  # the server is stopping, so the core has no call for this request
             return
         is_queued = bool(self._unqueued >= QUEUE_AFTER or self._queue.queues)
         try:
@@ -201,7 +218,7 @@ class Server:
             self._begin(self._queue.pop())
 
     def _begin(self, new: NewCall) -> None:
-        """Begins a call and requests another one from the core."""
+        """Begins a call and requests another call from gRPC's core."""
         make = self._routes.get(new.method)
         try:
             call = make(new) if make is not None else self._make_unknown(str(new.method, "utf8", "replace"), new)

@@ -1,1 +1,1 @@
-"""The handlers of calls on gRPC's core. `calls` performs the effects that the engine returns."""
+"""The handlers of calls on gRPC's core, which perform the effects that the engine returns."""

@@ -1,7 +1,10 @@
-"""The handlers of the service's calls. They report events to the engine and perform its effects on gRPC's core.
+"""The handlers of calls on gRPC's core.
 
-The receiving thread processes small unary calls and short stream messages itself. Long work runs on a worker thread, so
-that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls the engine.
+A handler reports the events of its call to the engine and performs the effects that the engine returns.
+
+The receiving thread processes small unary calls and short stream messages itself. Work that takes long runs on a worker
+thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls
+the engine.
 """
 
 from abc import abstractmethod
@@ -26,22 +29,24 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod, Wa
 from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
-# These names avoid looking up Enum members, which is slow. Every small call uses them.
+# These names avoid the slow lookup of Enum members. Every small call uses these names.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
-_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # if the handler itself has a bug, it can send no status
+_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # a handler that has a bug cannot send a status
 
 
 class ServiceCall(Call):
-    """The common part of all handlers, which connects a call to its state in the engine and to worker threads."""
+    """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
 
-    # Defaults are attributes of the class, because most calls never set them.
-    _work = _TENSORS  # the kind of work that the message needs
-    _good: Status | None = None  # the status of a successful call if it has trailing metadata; otherwise None
-    _message: bytes | None = None  # the message that waits for a thread
-    # Whether the call has ended without a message. Either the client half-closed the call, or the client is gone, which
-    # the core reports later.
+    # The default values are class attributes, because most calls never set these attributes.
+    _work = _TENSORS  # the kind of work that the received message needs
+    # The status of a successful call with trailing metadata, or None without trailing metadata.
+    _good: Status | None = None
+    _message: bytes | None = None  # the received message while it waits for a worker thread
+    # This flag says whether the client half-closed the call without a message, or disconnected. The core reports a
+    # disconnect later.
     _has_closed = False
-    # The error of a call without a message, and the field at fault. It is only logged if the client is not gone.
+    # This attribute contains the error of a call without a message, and the field at fault. The error is only logged if
+    # the client has not disconnected.
     _unlogged: tuple[CallResult, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
@@ -54,7 +59,7 @@ class ServiceCall(Call):
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
-        """Enters the call into the engine. The message is received as soon as there is memory; see `Call`."""
+        """Enters the call into the engine. The message is received as soon as there is memory (see `Call`)."""
         life = self._life
         try:
             self._engine.prepare(life, self._metadata, self._find_info)
@@ -62,7 +67,7 @@ class ServiceCall(Call):
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
-                self.watch()  # while the call waits for memory, no other operation reports a disconnect
+                self.watch()  # the call needs this operation to detect a disconnect
             self._perform(effects)
         except ReshapeError as error:
             self._reject(error)
@@ -71,29 +76,30 @@ class ServiceCall(Call):
         return self.info
 
     start_read = Call.receive
-    """Receives a message; see `ServedCall`."""
+    """Starts to receive a message (see `ServedCall`)."""
 
     def start_send(self) -> None:
-        """Does nothing, because the response of a unary call is sent with its status; see `ServedCall`."""
+        """Does nothing, because the response of a unary call is sent with its status (see `ServedCall`)."""
 
     def start_work(self) -> None:
-        """Queues the received message for a worker thread; see `ServedCall`."""
+        """Queues the received message for a worker thread (see `ServedCall`)."""
         try:
-            # The queue of the pool gets the `Lifecycle` instead of the handler. If the call ends first, the `Lifecycle`
-            # drops the handler. So the queue never holds messages that the memory budget does not count.
+            # The queue of the thread pool gets the `Lifecycle` of the call, not the handler. If the call ends while it
+            # is queued, the `Lifecycle` drops the handler. So the queue never keeps messages that the memory budget no
+            # longer counts.
             self._service.pools[self._work].submit(_work_on, self._life)
-        except RuntimeError as error:  # the pool has been shut down, or the system cannot start another thread
+        except RuntimeError as error:  # the thread pool has been shut down, or the system cannot start another thread
             self.on_bug(error)
 
     def abort(self, rejection: LimitError, state: State) -> None:
-        """Ends the call with an error. The error can be sent even while a message is arriving; see `ServedCall`."""
+        """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
         del state
         failure = build_failure(rejection, self.info)
         self._log(failure.result)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once; see `ServedCall`."""
+        """Cancels the call at once (see `ServedCall`)."""
         if rejection is not None:
             self._log(CallResult(GONE.code, str(rejection.reason)))
         else:
@@ -113,20 +119,20 @@ class ServiceCall(Call):
             self.on_bug(error)
 
     def on_over(self) -> None:
-        """Returns everything that the call holds; see `Call`."""
+        """Frees everything that the call holds (see `Call`)."""
         if self._unlogged is not None and not self.is_gone:
             self._log(*self._unlogged)
-        # If the core rejected a message, the client received the core's error and is not gone, although the core
-        # reports the call as cancelled.
+        # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
+        # cancelled, although the client has not disconnected.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
-        # The message is dropped after the release, because from then on no thread begins to work on the call. A thread
-        # that began earlier has already taken the message and will report its own end.
+        # The message is dropped after `release`, because after `release` no thread begins to work on the call. A thread
+        # that began to work earlier has already taken the message, and will report the end of its work.
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
-        """Ends the call; see `Call`."""
+        """Ends the call after a bug (see `Call`)."""
         super().on_bug(error)
-        with suppress(Exception):  # the bug may be in the engine, which then fails again
+        with suppress(Exception):  # if the bug is in the engine, the engine fails again
             self._perform(self._engine.end(self._life, _BUG).effects)
 
     def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
@@ -140,7 +146,7 @@ class ServiceCall(Call):
         """Processes a message on a worker thread."""
 
     def _reject(self, error: Exception) -> None:
-        """Ends the call with the status of `error`, unless its end is already decided."""
+        """Ends the call with the status of `error`, unless the end of the call is already decided."""
         failure = build_failure(error, self.info)
         if self._decide(failure.result):
             if self._has_closed:
@@ -164,7 +170,10 @@ class ServiceCall(Call):
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Runs `work` of a call. Does nothing if the call is over, because its handler was then dropped."""
+    """Calls the method `work` of a handler.
+
+    If the call is over, its handler was already dropped, and this function does nothing.
+    """
     call = life.served
     if isinstance(call, ServiceCall):
         call.work()
@@ -176,7 +185,7 @@ class UnaryCall(ServiceCall):
     _served: Method
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a small message, or queues another message for a worker thread; see `Call`."""
+        """Processes a small message, or queues a larger message for a worker thread (see `Call`)."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         try:
@@ -188,19 +197,19 @@ class UnaryCall(ServiceCall):
         if size is not None and response is not None:
             if self._life.info is not None:
                 record_response(self._life.info, response)
-            # The engine decides before the response is sent. If the call was aborted meanwhile, it already has an error
-            # and gets no response.
+            # The event is reported to the engine before the response is sent. If the call was aborted in the meantime,
+            # the client gets an error, and the response is not sent.
             effects = self._engine.respond_at_once(self._life, size, len(response))
             if effects is not None:
                 self._perform(effects)
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
-            self.watch()  # the call no longer waits for a message, so no other operation reports a disconnect
+            self.watch()  # the call needs this operation to detect a disconnect
             self._perform(self._engine.request_work(self._life))
 
     def _respond_light(self, raw: bytes | None) -> bytes | None:
-        """Returns the response on the receiving thread. Returns None if that would take long."""
+        """Returns the response if the receiving thread can compute it quickly, and None otherwise."""
         if raw is None:
             raise reject_large_message() if self.is_rejected else reject_empty_call()
         return self._served.respond_light(raw)
@@ -228,18 +237,22 @@ class StreamCall(ServiceCall):
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
         ServiceCall.__init__(self, service, stream, new)
-        # `_reserve` is not a method, because the handler and its session would then form a reference cycle.
+        # If `_reserve` were a method, the handler and its session would form a reference cycle.
         self._session = stream.open(partial(_reserve, service, self._life))
-        # A tuple with the status to send after the last response (None: OK). None while the stream has not ended.
+        # While the stream has not ended, the attribute `_last` is None. When the stream has ended, the attribute
+        # `_last` is a tuple with the status to send after the last response. The status None means OK.
         self._last: tuple[Status | None] | None = None
 
     def begin(self) -> None:
-        """Enters the call, and makes the core report a disconnect at any time; see `ServiceCall`."""
+        """Enters the call into the engine.
+
+        After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
+        """
         self.watch()
         super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a message, or queues the message for a worker thread; see `Call`."""
+        """Processes a message, or queues it for a worker thread (see `Call`)."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         if not self._engine.message_received(self._life, size):
@@ -258,8 +271,8 @@ class StreamCall(ServiceCall):
 
     def _process(self, raw: bytes) -> None:
         try:
-            # All responses may exist at once, because memory is reserved for them and for the data that the session
-            # collects.
+            # All responses to the message may exist at once, because memory is reserved for the responses and for the
+            # data that the session collects.
             responses = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
@@ -269,17 +282,17 @@ class StreamCall(ServiceCall):
         self._perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
-        """Sends the next response, or the status after the last response; see `ServedCall`."""
+        """Sends the next response, or the status after the last response (see `ServedCall`)."""
         with self.lock:
             if self.is_sending or not self.is_active:
-                return  # `on_sent` will call this method again
+                return  # `on_sent` will call `start_send` again when the current message is sent
             if self._life.outbox:
                 self.send(self._life.outbox.popleft())
             elif self._last:
                 self.finish(*self._last)
 
     def on_sent(self, size: int) -> None:
-        """Sends the next response; see `Call`."""
+        """Sends the next response (see `Call`)."""
         self._perform(self._engine.sent(self._life, size))
         self.start_send()
 
@@ -300,16 +313,16 @@ class StreamCall(ServiceCall):
 class WatchCall(ServiceCall):
     """One watch call, which sends the latest status as soon as the previous status has been sent.
 
-    In the engine the call is WORKING from the arrival of its message to its end, so it has no stall timeout.
+    In the engine, a watch call is WORKING from the arrival of its message to its end, so the call has no stall timeout.
     """
 
     _served: WatchMethod
-    _watch: Watch | None = None  # the watch that the message opens; None before the message arrives
+    _watch: Watch | None = None  # the watch that the request message opens, or None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
-        """Opens the watch; see `Call`."""
+        """Opens the watch that the message requests (see `Call`)."""
         self._has_closed = raw is None and not self.is_rejected
-        # The size 0 is reported, because the message is not kept.
+        # The engine gets the size 0, because the handler does not keep the message of a watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
             return
         try:
@@ -321,16 +334,17 @@ class WatchCall(ServiceCall):
             self._reject(error)
             return
         self._watch = watch
-        self.watch()  # the call no longer waits for a message, so no other operation reports a disconnect
-        self._perform(self._engine.request_work(self._life, 0))  # frees the memory that was reserved for the message
+        self.watch()  # the call needs this operation to detect a disconnect
+        # This request frees the memory that was reserved for the request message.
+        self._perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:
-        """Sends the first status; see `ServedCall`."""
+        """Sends the first status (see `ServedCall`)."""
         if self._engine.begin_work(self._life):
             self.send_update()
 
     def send_update(self) -> None:
-        """Sends the latest status, unless it was already sent. Any thread may call this."""
+        """Sends the latest status, unless that status was already sent. Any thread may call this method."""
         with self.lock:
             if self._watch is None or self.is_sending or not self.is_active:
                 return
@@ -343,16 +357,16 @@ class WatchCall(ServiceCall):
             self.finish()
 
     def on_sent(self, size: int) -> None:
-        """Sends a newer status, if there is one; see `Call`."""
+        """Sends a newer status, if there is one (see `Call`)."""
         del size
         self.send_update()
 
     def on_over(self) -> None:
-        """Closes the watch; see `Call`."""
+        """Closes the watch of the call (see `Call`)."""
         super().on_over()
         if self._watch is not None:
             self._watch.close()
             self._decide(GONE)
 
     def _process(self, raw: bytes) -> None:
-        """Does nothing. This method is never called, because a watch queues no message for a worker thread."""
+        """Does nothing. This method is never called, because a watch call queues no message for a worker thread."""

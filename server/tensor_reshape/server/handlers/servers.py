@@ -1,4 +1,4 @@
-"""Builds servers on gRPC's core, with a route for each method."""
+"""Builds a server on gRPC's core, with a route for each method."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,11 +12,12 @@ from tensor_reshape.server.grpc_core.servers import Make, Server
 from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall, WatchCall
 from tensor_reshape.wire.status import Status
 
-_UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())  # the text of grpcio's own server
+# The error text is the same as that of grpcio's own server.
+_UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())
 
 
 def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
-    """Returns a server for the methods of `services`. It does not listen yet; see `transports.build_server`."""
+    """Returns a server for the methods of `services`, which does not listen yet (see `transports.build_server`)."""
     routes: dict[str, Make] = {}
     for service in services:
         for method in service.methods.unary:
@@ -33,14 +34,14 @@ class _UnknownCall(Call):
     """A call to a method that does not exist."""
 
     def begin(self) -> None:
-        """Ends the call with UNIMPLEMENTED; see `Call`."""
+        """Ends the call with UNIMPLEMENTED (see `Call`)."""
         self.finish(_UNIMPLEMENTED)
 
     def on_message(self, raw: bytes | None) -> None:
-        """Does nothing. This method is never called, because the call receives no message."""
+        """Does nothing. This method is never called, because a call of an unknown method receives no message."""
 
     def on_over(self) -> None:
-        """Does nothing, because the call holds no memory."""
+        """Does nothing, because a call of an unknown method holds no memory."""
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:

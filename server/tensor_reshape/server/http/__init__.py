@@ -1,4 +1,4 @@
 """The API over HTTP and JSON, for browsers and other clients without gRPC.
 
-The extra `[http]` installs its dependencies.
+The extra `[http]` installs the dependencies of this package.
 """

@@ -1,18 +1,18 @@
-"""The ASGI application of the HTTP port, which consists of routes and a guard.
+"""The ASGI application of the HTTP port, which consists of routes and a guard function.
 
-A route connects a path with a handler. The guard checks each request before a route receives the request, and adds the
-common headers to each response.
+A route connects a path with a handler. The guard function checks each request before a route receives the request, and
+adds the common headers to each response.
 
-- `build_app` accepts any routes. To serve another protocol over HTTP, add the routes of the protocol. A handler may be
-  a `MethodApp` or any other ASGI application.
+- `build_app` accepts any routes. To serve another protocol over HTTP, pass the routes of the protocol to `build_app`. A
+  handler may be a `MethodApp` or any other ASGI application.
 - A method has the same path over HTTP as over gRPC, for example `/tensor_reshape.v1.ReshapeService/InferShape`.
-  Authorization files, metrics and logs therefore use one name for both.
-- Gateways such as grpc-gateway and Envoy's transcoder use the same path for methods without an annotation. A gateway
-  can therefore replace this port.
-- Calls of methods need permission and are limited. Routes without a method reveal nothing about clients, and the cost
-  of a request to such a route is bounded.
-- The guard rejects requests from pages of other origins. The common headers prevent browsers from treating a response
-  as a page, a script or a frame.
+  Authorization files, metrics and logs therefore use the same method name for HTTP and gRPC.
+- Gateways such as grpc-gateway and Envoy's transcoder use the same path for methods without an annotation. Such a
+  gateway can therefore replace the HTTP port.
+- A call of a method over HTTP needs permission, and the limits of the server apply to it. Other routes, such as the
+  health route, reveal nothing about clients, and the cost of a request to such a route is bounded.
+- The guard rejects requests from web pages of other origins. The common response headers prevent browsers from treating
+  a response as a page, a script or a frame.
 """
 
 import json
@@ -56,7 +56,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class MethodApp:
-    """An ASGI application that serves one method. The message is the query string of a GET or the body of a POST."""
+    """An ASGI application that serves one method.
+
+    The request message is the query string of a GET or the body of a POST.
+    """
 
     def __init__(self, method: Method, serve_call: ServeCall, max_bytes: int = MAX_QUESTION_BYTES) -> None:
         """Accepts bodies of up to `max_bytes`."""
@@ -75,7 +78,7 @@ class MethodApp:
 
 
 def build_method_routes(serve_call: ServeCall, methods: Iterable[Method]) -> list[BaseRoute]:
-    """Returns a route for each of the JSON methods that `json_methods` builds."""
+    """Returns a route for each of `methods`, which are JSON methods (see `json_methods`)."""
     sizes = {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
     return [
         Route(method.name, MethodApp(method, serve_call, sizes.get(method.name, MAX_QUESTION_BYTES)), methods=["POST"])
@@ -86,10 +89,10 @@ def build_method_routes(serve_call: ServeCall, methods: Iterable[Method]) -> lis
 def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
     """Returns the health route, which responds with 503 while `is_serving` returns False."""
 
-    # The handler is async, because starlette would run a plain function on another thread.
+    # The handler is async, because starlette would run a function that is not async on another thread.
     async def report_health(_request: Request) -> Response:
         serves = is_serving()
-        # The names of the status are those in gRPC's HealthCheckResponse.
+        # The statuses have the same names as in gRPC's HealthCheckResponse.
         body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})
         return Response(body, 200 if serves else 503, media_type=JSON_TYPE)
 
@@ -131,7 +134,7 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIA
 
 
 def _reject_path(_request: Request, error: Exception) -> Response:
-    """Returns the error for a request whose path is unknown or does not support the HTTP method."""
+    """Returns the error response if the path of a request is unknown or does not support the HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         text = "this path does not support this HTTP method: use a method that the Allow header lists"
         return build_error(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, error.headers or {})

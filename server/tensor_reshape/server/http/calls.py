@@ -1,13 +1,14 @@
-"""Calls over HTTP, which share admission, limits, observers and shutdown with calls over gRPC.
+"""Calls over HTTP, which have the same admission control, limits, observers and shutdown as calls over gRPC.
 
-- The engine treats an HTTP call like a gRPC call. Gates check the headers of the call. The call has a concurrency slot
-  and a part of the memory budget, and observers, metrics and the log receive its events. The name of the call is the
-  gRPC name of the method.
-- One task on the event loop of the port serves a call. Long work runs on threads that gRPC does not use, so HTTP and
-  gRPC do not block each other. HTTP has as many threads for long work as gRPC has.
-- The message sizes of a call are the sizes of its JSON.
-- A call is complete when the connection has accepted the whole response. As over gRPC, the server aborts the call if
-  the client does not read the response. If the client disconnects while a thread works, the call ends at once.
+- The engine treats an HTTP call like a gRPC call. The admission checks (gates) check the headers of an HTTP call. An
+  HTTP call takes a concurrency slot and a part of the memory budget, and observers, metrics and the log receive its
+  events. The events of an HTTP call contain the gRPC name of the method.
+- One task on the event loop of the HTTP port serves a call. Long work runs on threads that gRPC does not use, so HTTP
+  and gRPC do not block each other. There are as many threads for long work of HTTP calls as for gRPC calls.
+- In metrics and logs, the message sizes of an HTTP call are the sizes of its JSON.
+- An HTTP call is complete when the connection has accepted the whole response. As with gRPC, the server aborts an HTTP
+  call if the client does not read the response. If the client disconnects while a thread works on an HTTP call, the
+  call ends at once.
 """
 
 import asyncio
@@ -34,13 +35,13 @@ _Result = TypeVar("_Result")
 
 
 class HttpCall:
-    """One HTTP call, which one task serves.
+    """One HTTP call, which is served by one asyncio task.
 
-    The call does not store the request, because a stored request would keep the message in memory.
+    An `HttpCall` does not store its request, because a stored request would keep the message in memory.
     """
 
     def __init__(self, service: Service, method: Method, request: Request) -> None:
-        """Creates a call that starts with `serve`. The thread pools of `service` must be those of the HTTP port."""
+        """Creates a call, which `serve` then starts. The thread pools of `service` must be those of the HTTP port."""
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
         self._method = method
         self._connection = connection = find_connection(request)
@@ -50,8 +51,8 @@ class HttpCall:
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
-        self._is_read = False  # whether the whole message has arrived
-        self._message: bytes | None = None  # the message while the call waits for a thread
+        self._is_read = False  # whether the whole request message has arrived
+        self._message: bytes | None = None  # the request message while the call waits for a thread
         self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
 
@@ -62,20 +63,20 @@ class HttpCall:
             response = await self._compute(request)
             is_gone = False
             if not self._is_read:
-                response.headers["connection"] = "close"  # the unread rest of the message may be endless
+                response.headers["connection"] = "close"  # the client may send the rest of its message without end
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
-            self._message = None  # not earlier, because a thread that has just started needs the message
+            self._message = None  # the message is dropped last, because a thread that has just started needs it
 
     def start_read(self) -> None:
-        """Wakes the task when memory is available (see `ServedCall`)."""
+        """Wakes the task of the call when memory is available (see `ServedCall`)."""
         self._do(self._may_continue.set)
 
-    start_work = start_read  # the same task waits for memory and for a thread
+    start_work = start_read  # the task of a call waits first for memory and then for a thread
 
     def start_send(self) -> None:
         """Does nothing, because the response is sent when the call ends (see `ServedCall`)."""
@@ -131,10 +132,13 @@ class HttpCall:
         raise self._rejected.result()
 
     async def _await_work(self, message: bytes, request: Request) -> Response:
-        """Runs the method on the next free thread. Stops waiting for the result if the client disconnects."""
+        """Runs the gRPC method on the next free worker thread.
+
+        Stops waiting for the result if the client disconnects.
+        """
         await self._may_continue.wait()
-        # The message is not passed to the pool. The queue of the pool would keep the message after the client has
-        # disconnected, and no memory budget would count it.
+        # The message is not passed to the thread pool. The queue of the pool would keep the message after the client
+        # has disconnected, and the memory budget would not count the message.
         self._message = message
         working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
         gone = self._loop.create_task(await_disconnect(request))
@@ -146,11 +150,11 @@ class HttpCall:
             raise ClientDisconnect
         response = working.result()
         if response is None:
-            return self._end(await self._rejected)  # the call was aborted before a thread was free
+            return self._end(await self._rejected)  # the call was aborted while it waited for a thread
         return response
 
     def _work(self) -> Response | None:
-        """Runs the method on a thread of the pool. Returns None if the call has already ended."""
+        """Runs the method on a worker thread. Returns None if the call has already ended."""
         message, self._message = self._message, None
         if not self._engine.begin_work(self._life) or message is None:
             return None
@@ -159,7 +163,7 @@ class HttpCall:
     def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
         """Runs `compute`, records that the call ends, and returns the response. Any thread may call this method.
 
-        Returns None if `compute` returns None, because another thread must then run the method.
+        If `compute` returns None, this method also returns None. A worker thread must then run the gRPC method.
         """
         try:
             body = compute()
@@ -175,7 +179,7 @@ class HttpCall:
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
-        if ended.is_first:  # the call was not already aborted, and has not already ended
+        if ended.is_first:  # the call has not already been aborted or ended
             self._log(failure.result, failure.field)
         return build_rejection(failure)
 
@@ -185,7 +189,7 @@ class HttpCall:
 
     def _do(self, action: Callable[[], object]) -> None:
         """Runs an action on the thread of the event loop. Any thread may call this method."""
-        with suppress(RuntimeError):  # raised if the server has stopped
+        with suppress(RuntimeError):  # the event loop raises RuntimeError if it has stopped
             self._loop.call_soon_threadsafe(action)
 
     def _log(self, result: CallResult, field: str = "") -> None:

@@ -1,14 +1,16 @@
-"""HTTP/1.1 connections, which add limits to uvicorn's protocol on h11.
+"""HTTP/1.1 connections, which are uvicorn's connections on h11 with additional limits.
 
-- A port has at most `MAX_CONNECTIONS` connections. At this limit, the port closes one connection to admit a new one.
+- A port has at most `MAX_CONNECTIONS` connections. At the limit of connections, the port closes one connection to admit
+  a new connection.
 - If any connections are idle, the port closes the idle connection whose host has the most connections.
-- If all connections are busy, the port closes a busy connection of the host with the most connections. If this host has
-  less than two connections more than the host of the new connection, the port instead rejects the new connection.
-- One host therefore cannot block the other hosts.
-- The headers of a request must arrive within `HEADER_SECONDS`. For the first request, this time begins when the
-  connection opens. For a later request, this time begins with the first byte of its headers.
+- If all connections are busy, the port closes a busy connection of the host with the most connections. If the host with
+  the most connections has less than two connections more than the host of the new connection, the port rejects the new
+  connection instead.
+- One client host therefore cannot use up all connections.
+- The headers of a request must arrive within `HEADER_SECONDS`. For the first request of a connection, this time limit
+  begins when the connection opens. For a later request, the time limit begins with the first byte of its headers.
 - uvicorn limits the size of headers (`h11_max_incomplete_event_size`) and the time between requests.
-- `Connection` overrides only methods that asyncio's protocols define.
+- The class `Connection` overrides only methods that asyncio's protocols define.
 """
 
 import asyncio
@@ -24,15 +26,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tensor_reshape.server.engine.sources import find_address, name_peer
 
 MAX_CONNECTIONS = 256
-"""The maximum number of connections of a port. With TLS, a connection takes 300 KiB."""
+"""The maximum number of connections of a port. A connection with TLS takes 300 KiB of memory."""
 
 HEADER_SECONDS = 10.0
-"""The time limit for the headers of a request, in seconds. For the first request, it includes the TLS handshake."""
+"""The time limit for the headers of a request, in seconds.
+
+For the first request of a connection, this time includes the TLS handshake.
+"""
 
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
-# Idle clients do not complete the TLS shutdown. By default, asyncio would wait 30 s for an idle client.
+# Clients that do not read do not complete the TLS shutdown. By default, asyncio would wait 30 s for such a client.
 _TLS_END_SECONDS = 1.0
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -45,8 +50,8 @@ class Connection(H11Protocol):
 
     Attributes:
         name: the name of the peer, in gRPC's format.
-        host: the address of the peer, which identifies a host (see `sources.find_address`).
-        certificate: the client's certificate and its names, with the keys of gRPC's `auth_context`.
+        host: the address of the peer, in the form of `sources.find_address`.
+        certificate: the client's certificate and the names in it, with the same keys as gRPC's `auth_context`.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
@@ -62,13 +67,13 @@ class Connection(H11Protocol):
         self.certificate: Mapping[str, Sequence[bytes]] = {}
         self._connections = connections
         self._find_context = find_context
-        self._socket: asyncio.Transport | None = None  # the TCP transport, which is below TLS if TLS is used
-        self._early_data: bytes | None = b""  # data that arrives before uvicorn can read it, then None
-        self._header_timer: asyncio.TimerHandle | None = None  # a timer that runs while the server waits for headers
+        self._socket: asyncio.Transport | None = None  # the transport of the TCP connection, also if TLS is used
+        self._early_data: bytes | None = b""  # the data that has arrived before uvicorn can read it, and None later
+        self._header_timer: asyncio.TimerHandle | None = None  # the timer that runs while the server waits for headers
 
     @property
     def is_busy(self) -> bool:
-        """Whether the headers of a request have arrived and the response is not complete."""
+        """Whether the headers of a request have arrived, but its response is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -89,7 +94,8 @@ class Connection(H11Protocol):
         else:
             transport.pause_reading()  # `start_tls` resumes reading
             handshake = self.loop.create_task(self._start_tls(transport, self._find_context))
-            self.tasks.add(handshake)  # uvicorn's set of tasks, which prevents garbage collection of the task
+            # The set of tasks in uvicorn keeps a reference to the task, which prevents its garbage collection.
+            self.tasks.add(handshake)
             handshake.add_done_callback(self.tasks.discard)
 
     async def _start_tls(self, transport: asyncio.Transport, find_context: FindContext) -> None:
@@ -99,7 +105,9 @@ class Connection(H11Protocol):
                 transport, self, find_context(), server_side=True, ssl_shutdown_timeout=_TLS_END_SECONDS
             )
         except OSError:
-            pass  # the client has disconnected, or the TLS versions do not match
+            # The client has disconnected, or the TLS handshake has failed, for example because the TLS versions do not
+            # match.
+            pass
         except Exception:
             _LOGGER.exception("bug")
         finally:
@@ -110,7 +118,8 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(1, 0)  # makes `flow.drain` wait until the system has the whole response
+        # With these limits, `flow.drain` waits until the operating system has accepted the whole response.
+        transport.set_write_buffer_limits(1, 0)
         self.certificate = read_certificate(transport)
         early, self._early_data = self._early_data, None
         if early:
@@ -118,7 +127,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._early_data is not None:  # `start_tls` delivers data that follows the handshake before it returns
+        if self._early_data is not None:  # before `start_tls` returns, it may deliver data that follows the handshake
             self._early_data += data
             return
         super().data_received(data)
@@ -128,7 +137,8 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         del exc
         if self._early_data is None:
-            super().connection_lost(None)  # not `exc`, because uvicorn would then leave its idle timer running
+            # The argument is not `exc`, because uvicorn would leave its idle timer running after an exception.
+            super().connection_lost(None)
         self._remove()
 
     def abort(self) -> None:
@@ -138,7 +148,7 @@ class Connection(H11Protocol):
             self._socket.abort()
 
     def _update_header_timer(self) -> None:
-        """Starts the timer for headers if it does not run, or stops it if all headers have arrived."""
+        """Stops the timer for headers if all headers have arrived, and otherwise makes sure that this timer runs."""
         if self.is_busy:
             self._stop_timer()
         elif self._header_timer is None:
@@ -159,7 +169,7 @@ class Connections:
 
     def __init__(self) -> None:
         """Creates an empty set."""
-        self._open = dict[Connection, None]()  # connections in the order of their arrival
+        self._open = dict[Connection, None]()  # the open connections in the order of their arrival
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -167,7 +177,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """Adds a connection, or returns False if the limit prevents that."""
+        """Adds a connection, or returns False if the limit of connections prevents that."""
         if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._replace_one(connection.host)):
             return False
         self._open[connection] = None
@@ -184,9 +194,9 @@ class Connections:
             connection.abort()
 
     def _replace_one(self, host: str) -> bool:
-        """Closes a connection to admit a new one from `host`. Returns False if no connection may be closed."""
+        """Closes a connection to admit a new connection from `host`. Returns False if no connection may be closed."""
         counts = Counter(connection.host for connection in self._open)
-        # If several connections have the same key, `max` returns the oldest connection.
+        # If several connections have the largest key, `max` returns the oldest of these connections.
         first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))
         if first.is_busy and counts[first.host] <= counts[host] + 1:
             return False
@@ -201,13 +211,14 @@ def find_connection(request: Request) -> Connection:
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
-    """Returns the client's verified certificate and its names, or an empty mapping without a certificate."""
+    """Returns the client's verified certificate and the names in it, or an empty mapping without a certificate."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     content = tls.getpeercert(binary_form=True) if tls is not None else None
     if tls is None or content is None:
         return {}
     properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
-    # The entries are pairs of a kind and a name. The type is Any, because the stubs also allow other entries.
+    # Each entry of `subjectAltName` is a pair of a kind and a name. The variable has the type Any, because the type
+    # stubs also allow other entries.
     names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:

@@ -1,9 +1,11 @@
 """The OpenAPI 3.1 description of the JSON methods, generated from the API definition and its comments.
 
-- Messages, fields and their descriptions come from `protos/`. The generated classes contain no comments, so a second
-  generated file contains the API definition with its comments.
-- Field names are in lowerCamelCase, as in protobuf's JSON. Requests may also use the field names of the API definition.
-- The document is the same for every client and does not change while the server runs.
+- The messages, fields and texts of the OpenAPI description come from the proto files in `protos/`. The generated
+  classes of protobuf contain no comments, so the package has another generated file, which contains the API definition
+  with its comments.
+- Field names in the description are in lowerCamelCase, as in protobuf's JSON. A request may also use the field names of
+  the API definition.
+- The OpenAPI document is the same for every client and does not change while the server runs.
 """
 
 import json
@@ -21,7 +23,8 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, Method
 OPENAPI_PATH, HEALTH_PATH = "/openapi.json", "/healthz"
 
 Schema: TypeAlias = dict[str, Any]
-# The value is a Descriptor or an EnumDescriptor. The type is Any, because the stubs have several classes for each.
+# A value of this type is a Descriptor or an EnumDescriptor. The type is Any, because the type stubs have several
+# classes for each of them.
 _Described: TypeAlias = Any
 
 _PACKAGE = INFER_SHAPE.request.DESCRIPTOR.file.package
@@ -70,7 +73,7 @@ class _SchemaBuilder:
     """Describes methods and the messages that they use.
 
     Attributes:
-        schemas: the schemas of messages and enums by name, including those that other schemas refer to.
+        schemas: the schemas of all described messages and enums, by name.
     """
 
     def __init__(self) -> None:
@@ -97,10 +100,10 @@ class _SchemaBuilder:
         return {_JSON: {"schema": self._refer_to(message)}}
 
     def _refer_to(self, described: _Described) -> Schema:
-        """Returns a reference to the schema of a message or an enum. Creates the schema if it does not exist."""
+        """Returns a reference to the schema of a message or an enum. Creates this schema if it does not exist."""
         name = described.full_name.removeprefix(f"{_PACKAGE}.")
         if name not in self.schemas:
-            self.schemas[name] = {}  # a placeholder, because a message may refer to itself
+            self.schemas[name] = {}  # the placeholder prevents endless recursion if a message refers to itself
             if isinstance(described, EnumDescriptor):
                 self.schemas[name] = self._describe_enum(described)
             else:
@@ -137,7 +140,8 @@ def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
         if location.leading_comments:
             element: Any = file
             names = [file.package]
-            # A path is a sequence of pairs. Each pair has the number of a repeated field and an index in that field.
+            # The path of a location is a sequence of pairs. Each pair has the number of a repeated field and an index
+            # into this field.
             for number, index in zip(location.path[::2], location.path[1::2], strict=False):
                 element = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)[index]
                 names.append(element.name)

@@ -1,4 +1,7 @@
-"""The HTTP gateway of a server, which serves methods and the explorer. HTTP calls and gRPC calls share their limits."""
+"""The HTTP gateway of a server, which serves methods and the shape explorer.
+
+The same limits apply to HTTP calls and gRPC calls together.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +45,7 @@ class Gateway:
 
         Args:
             config: the server's settings, with the ports that are bound.
-            service: the service whose engine also controls the gRPC calls.
+            service: the service whose admission control (engine) also admits the gRPC calls.
             reshapes: the implementation of the methods.
             is_serving: function that returns whether the server is ready for calls.
             find_context: function that returns the TLS context, or None for plain text.
@@ -59,7 +62,8 @@ class Gateway:
             build_health_route(is_serving),
             *build_explorer_routes(serve, reshapes, config.listen),
         ]
-        if config.reflects and not config.authenticates:  # the route of the description does not authenticate clients
+        # The route of the OpenAPI description does not authenticate clients.
+        if config.reflects and not config.authenticates:
             routes.append(build_openapi_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
         self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
@@ -68,4 +72,4 @@ class Gateway:
         """Closes the port and ends all running calls."""
         self.port.end()
         for pool in self._pools.values():
-            pool.shutdown(wait=False)  # does not wait, because the work of an ended call may take long
+            pool.shutdown(wait=False)  # `shutdown` does not wait, because the work of an ended call may take long

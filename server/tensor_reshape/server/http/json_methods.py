@@ -1,12 +1,13 @@
-"""The methods of the API with messages in protobuf's canonical JSON.
+"""The API methods with messages in protobuf's canonical JSON.
 
-- A JSON method maps bytes to bytes, as other methods do. JSON methods pass typed queries to the service and contain no
-  rules.
-- The field names in a request may be those of the proto file or lowerCamelCase. A response uses lowerCamelCase.
+- Like other methods, a JSON method takes the bytes of a request and returns the bytes of a response. JSON methods pass
+  parsed queries to the service and contain no reshape rules.
+- The field names in a request may be in lowerCamelCase, or as in the proto file. A response uses lowerCamelCase.
 - In a response, 64-bit numbers are strings, because JavaScript cannot represent all of them as numbers.
-- Duplicate names, unknown names and text that is not UTF-8 are rejected. The error says where the fault is.
-- Python's JSON parser and protobuf hold the interpreter lock while they work. Both therefore run under the service's
-  locks, and one uninterrupted step reads or writes at most one query or result.
+- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. The error for a malformed JSON
+  request names the position or field of the fault.
+- Python's JSON parser and protobuf hold the interpreter lock while they work. Parsing and writing JSON therefore only
+  happen while a lock of the service is held, for at most one query or result at a time.
 """
 
 import json
@@ -32,14 +33,17 @@ from tensor_reshape.wire.inference import build_infer_response, read_question
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
 
 MAX_QUESTION_BYTES = 64 * 1024
-"""Maximum size of a query in bytes. A valid query of rank 64 has less than 20 KiB of JSON."""
+"""Maximum size of a query in bytes. The JSON of a valid query of rank 64 is smaller than 20 KiB."""
 
 MAX_BATCH_BYTES = 1024 * 1024
-"""Maximum size of a batch in bytes. The server needs as much time for it as for the largest protobuf batch."""
+"""Maximum size of a batch in bytes.
 
-_MAX_DEPTH = 32  # the deepest valid query has ten levels
-_MAX_CHARACTERS = 200  # the limit for protobuf's error text, which may quote the client
-_USUAL_CHARACTERS = 1024  # most items are shorter, so they need no copy of 64 KiB
+The server needs as much time for a JSON batch of this size as for the largest protobuf batch.
+"""
+
+_MAX_DEPTH = 32  # the JSON of a valid query has at most ten levels of nesting
+_MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
+_USUAL_CHARACTERS = 1024  # most batch items are shorter than this, so no part of 64 KiB has to be copied for them
 _OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
@@ -50,7 +54,7 @@ _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
-    """Returns the JSON methods of `service`, which have the same names as over gRPC."""
+    """Returns the JSON methods of `service`, which have the same names as the gRPC methods."""
     questions = EncodedQueries(service, _read_question, _write_answer)
 
     def answer_batch(body: bytes, is_over: IsOver) -> bytes:
@@ -68,11 +72,11 @@ def parse_json(text: str) -> dict[str, Any]:
     """Returns the value of a JSON text, which must be an object.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     try:
         document = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:  # Python also raises ValueError for numbers with too many digits
+    except (ValueError, RecursionError) as error:  # `int` also raises ValueError for numbers with too many digits
         raise _reject_text(error, "the body") from None
     if not isinstance(document, dict):
         problem = "the body is not a JSON object"
@@ -89,9 +93,9 @@ def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _Any
         path: the path of the value in the body, which is empty for the body itself.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED, with protobuf's text.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
     """
-    if not isinstance(document, dict):  # checked here, because protobuf accepts an empty list instead of an object
+    if not isinstance(document, dict):  # without this check, protobuf would accept an empty list instead of an object
         problem = f"{path or 'the body'} is not a JSON object"
         raise _reject(problem, path)
     try:
@@ -130,7 +134,10 @@ def _write_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def _read_items(body: bytes) -> Iterator[bytes]:
-    """Yields the items of a batch as serialized messages, because reading message objects would be slower."""
+    """Yields the items of a batch as serialized messages.
+
+    Reading the fields of message objects would be slower.
+    """
     text = _decode(body)
     begin = _BEGIN.match(text)
     values = iter(_read_short(text)) if begin is None else _split_items(text, begin.end())
@@ -142,19 +149,22 @@ def _read_items(body: bytes) -> Iterator[bytes]:
 
 
 def _read_short(text: str) -> list[Any]:
-    """Returns the items of a short batch that does not begin with the list of items."""
+    """Returns the items of a short JSON batch that does not begin with the list of items."""
     if len(text) > MAX_QUESTION_BYTES:
         problem = f'a body of more than {MAX_QUESTION_BYTES} characters must begin with {{"{_ITEMS}":['
         raise _reject(problem)
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        read_message(reshape_pb2.BatchInferShapeRequest, document)  # raises an error that describes the fault
+        read_message(reshape_pb2.BatchInferShapeRequest, document)  # protobuf raises an error that describes the fault
     return items or []
 
 
 def _split_items(text: str, position: int) -> Iterator[Any]:
-    """Yields the values of a list that ends the batch. `position` is the position of the first value."""
+    """Yields the items of a JSON batch, in which nothing may follow the list of items.
+
+    `position` is the position of the first item.
+    """
     for index in count():
         if _END.fullmatch(text, position):
             return
@@ -167,17 +177,18 @@ def _split_items(text: str, position: int) -> Iterator[Any]:
 
 
 def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
-    """Returns the value that begins at a position, and the position of its end.
+    """Returns the JSON value that begins at `position`, and the position at which this value ends.
 
-    Python's JSON scanner does not release the interpreter lock, so it receives at most `MAX_QUESTION_BYTES` characters.
+    Python's JSON scanner does not release the interpreter lock, so it gets at most `MAX_QUESTION_BYTES` characters at
+    once.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:
             value, end = _DECODER.raw_decode(text[position : position + characters])
-        except (ValueError, RecursionError) as error:  # perhaps because the value continues after this part
+        except (ValueError, RecursionError) as error:  # the value may continue after this part of the text
             problem = error
         else:
             return value, position + end
@@ -205,7 +216,7 @@ def _decode(body: bytes) -> str:
 
 
 def _explain(text: str, root: str) -> tuple[str, str]:
-    """Splits an error text of protobuf into an explanation without field names, and the path of the wrong value.
+    """Splits an error text of protobuf into an explanation without field names and the path of the wrong value.
 
     Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
     only the names of the fields around the value, so the returned path consists of these names without list indices.

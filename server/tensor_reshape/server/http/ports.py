@@ -1,8 +1,8 @@
-"""The HTTP port, which runs a uvicorn server on its own thread. Another thread receives gRPC calls.
+"""The HTTP port, which runs a uvicorn server on its own thread.
 
-- While the port is open, the interpreter switches threads at shorter intervals. With Python's default interval, each
-  iteration of the event loop would delay gRPC calls by up to 5 ms.
-- The thread that owns the server calls `start`, `drain` and `end`. Only the event loop changes the connections.
+- While the HTTP port is open, the interpreter switches threads at shorter intervals. With Python's default switch
+  interval, each iteration of the event loop would delay the thread that receives gRPC calls by up to 5 ms.
+- The main thread of the server calls `start`, `drain` and `end`. Only the event loop changes the set of connections.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ IDLE_SECONDS = 60
 UNREAD_SECONDS = 30.0
 """Seconds after which the operating system closes a connection whose client does not read.
 
-In addition, the stall timeout ends calls whose client does not read.
+In addition, the stall timeout aborts calls whose client does not read the response.
 """
 
 _BACKLOG = 128
@@ -59,7 +59,7 @@ class HttpPort:
         self.address, self._listeners = (share if shares else take)(address)
         for listener in self._listeners:
             prepare_listener(listener)
-            # Listening reserves the port for this process. New connections wait until `start`.
+            # The call of `listen` reserves the port for this process. New connections wait until `start` is called.
             listener.listen(_BACKLOG)
         self._connections = Connections()
         config = uvicorn.Config(
@@ -69,16 +69,16 @@ class HttpPort:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # prevents log records with texts of clients. `apps` logs bugs.
+            log_level="critical",  # uvicorn's own log records may contain text of clients, and `apps` already logs bugs
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any client can send such headers
+            proxy_headers=False,  # any client can send the headers of a proxy
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
-        # `start` sets both of these attributes.
+        # The method `start` sets the attributes `_loop` and `_thread`.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -101,7 +101,7 @@ class HttpPort:
         """Closes the port and ends all running calls."""
         self._server.should_exit = self._server.force_exit = True
         if self._loop is not None and self._thread is not None:
-            with suppress(RuntimeError):  # raised if the loop has ended
+            with suppress(RuntimeError):  # the event loop raises RuntimeError if it has ended
                 self._loop.call_soon_threadsafe(self._connections.close)
             self._thread.join()
         for listener in self._listeners:
@@ -121,9 +121,9 @@ class HttpPort:
 
 
 def prepare_listener(listener: socket.socket) -> None:
-    """Sets socket options that the connections of a listener inherit."""
+    """Sets socket options of a listener. The connections of the listener inherit these options."""
     # Without TCP_NODELAY, the body of a response waits 40 ms until the client's system has acknowledged the headers.
-    # The library asyncio sets this option only for sockets that were created with an explicit protocol.
+    # The library asyncio sets TCP_NODELAY only for sockets that were created with an explicit protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has this option
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has the socket option TCP_USER_TIMEOUT
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_SECONDS * 1000))

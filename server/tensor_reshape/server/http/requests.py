@@ -1,10 +1,11 @@
-"""The metadata and the message of an HTTP request, and the checks of the request's headers.
+"""Reads the metadata and the message of an HTTP request, and checks the headers of the request.
 
 - The message of a request is the body of a POST or the query string of a GET.
-- A body needs a `Content-Length` header, so that the server can reject a body above the limit without reading it.
+- A request with a body needs a `Content-Length` header, so that the server can reject a body above the size limit
+  without reading it.
 - The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request.
-- A body must have the type `application/json`. A browser lets a page of another origin send this type only if the
-  server agrees, and this server never agrees.
+- The body of a request must have the content type `application/json`. A browser lets a page of another origin send a
+  JSON body only if the server allows it, and this server never allows it.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
 - If the server rejects a body, it closes the connection, because the unread rest of the body may be endless.
@@ -33,7 +34,10 @@ def read_metadata(request: Request) -> Metadata:
 
 
 def get_message_size(request: Request) -> int:
-    """Returns the message size that the headers of a request announce. `find_body_error` must accept the request."""
+    """Returns the message size that the headers of a request announce.
+
+    Call this function only for requests that `find_body_error` accepts.
+    """
     if request.method != "POST":
         return len(request.scope["query_string"])
     return int(request.headers["content-length"])
@@ -49,13 +53,15 @@ async def read_message(request: Request) -> bytes:
 
 
 async def await_disconnect(request: Request) -> None:
-    """Returns when the client has disconnected or has received its response."""
+    """Waits until the client has disconnected or has received its response."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def find_origin_error(request: Request, hosts: Collection[str]) -> Response | None:
-    """Returns an error response if no route may receive the request, and None otherwise.
+    """Checks the Host, Origin and Transfer-Encoding headers.
+
+    Returns an error response, or None if these headers are allowed.
 
     Args:
         request: the request.

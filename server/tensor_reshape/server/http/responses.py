@@ -1,8 +1,10 @@
 """The HTTP responses of calls and of rejected requests.
 
 - An error is a `google.rpc.Status` as JSON, with the same details as over gRPC. Each gRPC code has the HTTP status that
-  `google/rpc/code.proto` defines. The only exception is a body above the limit, which has the status 413.
-- Trailing metadata of gRPC become headers. The request id keeps its name, and the retry delay becomes `Retry-After`.
+  `google/rpc/code.proto` defines. The only exception is a request with a body above the size limit, which gets the
+  status 413.
+- Two entries of gRPC's trailing metadata become HTTP headers. The request id becomes a header of the same name, and the
+  retry delay becomes the header `Retry-After`.
 """
 
 import json
@@ -47,11 +49,11 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
-_POOL = error_details_pb2.DESCRIPTOR.pool  # the pool that contains the messages of error details
+_POOL = error_details_pb2.DESCRIPTOR.pool  # the descriptor pool that contains the messages of error details
 
 
 def build_response(body: bytes, metadata: Metadata = ()) -> Response:
-    """Returns the response of a successful call. The trailing metadata become headers."""
+    """Returns the response of a successful call. A request id in `metadata` becomes a header."""
     return Response(body, HTTP_CODES["OK"], _build_headers(metadata), JSON_TYPE)
 
 
@@ -62,7 +64,7 @@ def build_rejection(failure: Failure) -> Response:
     message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
-    # For the reason MESSAGE_TOO_LARGE, HTTP has a more precise status than for the gRPC code.
+    # For a request that is too large, the HTTP status 413 is more precise than the status of the gRPC code.
     code = 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
     headers = _build_headers(failure.status.trailing_metadata)
     if PUSHBACK_KEY in trailing:

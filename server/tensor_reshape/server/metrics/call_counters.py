@@ -1,11 +1,13 @@
 """Counts calls by method, status code, reason, duration and message sizes.
 
-- `CallCounters` is a `lifecycle.Journal`, so it counts each event in constant time under the engine's lock. No count is
-  lost, and no additional lock or thread is needed. An additional lock or thread would cost more than the counting.
-- `CallCounters` counts the same events that `observers` report.
-- A response in a stream counts when it is sent. The response of a unary call counts when it ends the call.
-- A call counts with the first status that the server decides on. If the client disconnects earlier, the call counts as
-  cancelled.
+- `CallCounters` is a `lifecycle.Journal`, so it counts each event in constant time while the engine holds its lock. No
+  count is lost, and the counting needs no other lock or thread. Another lock or thread would cost more time than the
+  counting.
+- `CallCounters` counts the same events that the module `observers` reports.
+- A response message of a stream is counted when it is sent. The response of a unary call is counted when it ends the
+  call.
+- A call is counted with the first status that the server decides on. If the client disconnects before the server has
+  decided on a status, the call is counted as cancelled.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, R
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
-# These values are constants, because every call uses them several times and access to an Enum member is slow.
+# These names avoid the slow lookup of Enum members. Every call uses these names several times.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
@@ -36,16 +38,16 @@ class CallCounters:
     """Counts the calls of one engine."""
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
-        """Counts in `counters`, which must have been created for the same methods."""
+        """Stores the counts in `counters`, which must have been created for the same methods."""
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
-        self._results: dict[Lifecycle, CallResult] = {}  # the decided results of running calls
+        self._results: dict[Lifecycle, CallResult] = {}  # the results of running calls whose end is decided
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Counts an event (see `lifecycle.Journal`)."""
         if before is _DONE:
-            return  # a late event
+            return  # events after the end of a call are not counted
         if event is _ARRIVE:
             if life.state is not before:
                 observe(REQUEST_BYTES, self._find_row(life).requests, size)
@@ -58,7 +60,7 @@ class CallCounters:
             self._finish(life)
 
     def count_other(self) -> None:
-        """Counts a call to an unknown method. Call this only on the thread that receives calls."""
+        """Counts a call to an unknown method. Only the thread that receives calls may call this method."""
         self._other.codes["UNIMPLEMENTED"][0] += 1.0
 
     def _find_row(self, life: Lifecycle) -> _Row:

@@ -1,7 +1,11 @@
-"""The definitions of all metrics, which determine the shared memory, the scraped page and the documentation.
+"""The definitions of all metrics.
 
-- Each label has a fixed set of values, and never a value from a client. Calls to unknown methods are counted as OTHER.
-- Names, units and suffixes follow Prometheus's conventions. Units are base units, and counters end with `_total`.
+The definitions determine the layout of the shared memory, the page for Prometheus and the documentation.
+
+- Each label of a metric has a fixed set of values, so a label never contains a value from a client. Calls to unknown
+  methods are counted under the method name `other`.
+- The names, units and suffixes of metrics follow Prometheus's conventions. For example, units are base units such as
+  seconds, and the name of a counter ends with `_total`.
 """
 
 from typing import NamedTuple
@@ -15,9 +19,9 @@ OTHER = "other"
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 _METHOD = ("service", "method")
-# The range from the fastest call on loopback to more than the shutdown grace period.
+# These bounds of durations range from the fastest call on loopback to more than the shutdown grace period.
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
-# Powers of four. The largest bound exceeds the default of the maximum message size.
+# These bounds of message sizes are powers of four. The largest bound exceeds the default of the maximum message size.
 _BYTES = tuple(float(4**power) for power in range(4, 15))
 
 
@@ -40,7 +44,7 @@ class Family(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The number of values that are stored for each combination of labels.
+        """The number of values that are stored for each combination of label values.
 
         A histogram has a count for each bucket, a count of larger values, and the sum of all values.
         """
@@ -110,10 +114,10 @@ PROCESS_FAMILIES = (
     CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
     MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
 )  # fmt: skip
-"""Metrics that each process writes. The scraped page has the sums over all processes."""
+"""The metrics that each process writes. The page for Prometheus has their sums over all processes."""
 
 SERVER_FAMILIES = (BUILD, WORKERS, SERVING_WORKERS, RESTARTS, MISSED_HEARTBEATS)
-"""Metrics of the process that serves the page."""
+"""The metrics that the process with the metrics port adds to the page."""
 
 RECEIVE, PROCESSING = "receive", "processing"
 """The two pools of the memory budget, for received messages and for the processing of calls."""
@@ -125,4 +129,4 @@ VALUES = {
     "result": ("hit", "miss"),
     "cause": ("dropped", "suppressed"),
 }
-"""The values of each label of `PROCESS_FAMILIES`, except methods and codes."""
+"""The values of each label of `PROCESS_FAMILIES`, except the labels for methods and status codes."""

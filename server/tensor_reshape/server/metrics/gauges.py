@@ -1,6 +1,6 @@
-"""Values of a process that are updated once a second instead of with each call.
+"""The metrics of a process that are updated once a second instead of with each call.
 
-Only the housekeeping thread writes these values. An update takes less than a millisecond.
+Only the housekeeping thread writes these metrics. An update takes less than a millisecond.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ from tensor_reshape.server.process.logs import count_lost_records
 from tensor_reshape.server.service.header_cache import Lookups
 
 UPDATE_SECONDS = 1.0
-"""Seconds between two updates. Prometheus scrapes less often."""
+"""Seconds between two updates of the gauges. Prometheus scrapes the metrics less often."""
 
-_COPIED = (LOOKUPS, LOST_RECORDS)  # counters that are copied from other modules
+_COPIED = (LOOKUPS, LOST_RECORDS)  # the counters whose values are copied from other modules
 
 
 class GaugeWriter:
@@ -38,7 +38,7 @@ class GaugeWriter:
         streams: Collection[str],
         lookups: Lookups,
     ) -> None:
-        """Clears the gauges of the previous process that used `counters`.
+        """Clears the gauges that a previous process has written to `counters`.
 
         Args:
             counters: the counters of the process.
@@ -50,7 +50,7 @@ class GaugeWriter:
         self._list_calls = list_calls
         self._streams = streams
         self._lookups = lookups
-        # The counts of previous processes, to which this process adds its own.
+        # The base of a counter is its value from previous processes, to which this process adds its own count.
         self._bases = {
             family: {labels: cell[0] for labels, cell in counters.cells[family].items()} for family in _COPIED
         }
@@ -64,8 +64,8 @@ class GaugeWriter:
         self._copy(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
-        # The calls are read without the engine's lock. If a call changes between two reads, the next update corrects
-        # the values.
+        # This method reads the calls without holding the engine's lock. If a call changes during the reading, the next
+        # update corrects the metrics.
         counters, holdings = self._counters, [life.holdings for life in lives]
         states = Counter(life.state.name.lower() for life in lives)
         for (state,) in counters.cells[OPEN_CALLS]:

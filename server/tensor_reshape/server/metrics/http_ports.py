@@ -1,8 +1,8 @@
 """The HTTP port for Prometheus, which runs prometheus_client's handler on the HTTP server of the standard library.
 
-The port has no encryption and no authentication. The number of connections is not limited, and each connection has a
-thread. Therefore, use an address that only a trusted network can reach. The server closes a connection that sends
-nothing for `SILENT_SECONDS`.
+The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
+connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
+connection on which nothing arrives for `SILENT_SECONDS`.
 """
 
 import logging
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from tensor_reshape.server.transport.listeners import take
 
 SILENT_SECONDS = 2.0
-"""Seconds that the server waits for the next part of a request, or to send a part of a response."""
+"""Seconds that the metrics port waits to receive a part of a request or to send a part of a response."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -37,7 +37,10 @@ class _Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
-        """Logs an error, unless the connection has failed. The standard library would write the error to stderr."""
+        """Logs an error, unless the connection has failed.
+
+        Without this method, the standard library would write the error to stderr.
+        """
         error = sys.exception()
         if not isinstance(error, OSError):
             _LOGGER.error("bug", exc_info=error)

@@ -1,10 +1,10 @@
-"""The page that Prometheus scrapes, as a collector of prometheus_client.
+"""Creates the page that Prometheus scrapes. The class `ServerCollector` is a collector of prometheus_client.
 
-- The page has the sums over all processes. A server with workers and a server without workers therefore have the same
-  metrics.
-- The page omits a method until the first call of the method has finished. After this call, the page has a counter for
-  each status code that this server returns, even if the count is zero. An alert can therefore detect the first call
-  with a status code.
+- The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
+  have the same metrics.
+- The page omits the metrics of a method until the first call of the method has finished. After this call, the page has
+  a counter of the method for each status code that this server returns, even if the count is zero. An alert can
+  therefore detect the first call with a status code.
 """
 
 import platform
@@ -26,22 +26,22 @@ from tensor_reshape.server.metrics.families import CALLS, COUNTER, GAUGE, HISTOG
 from tensor_reshape.server.metrics.shared_counters import Labels, SharedCounters
 
 PROCESS_PREFIX = "tensor_reshape_worker"
-"""Prefix of the metrics about the process of each worker."""
+"""The prefix of the names of metrics about the process of each worker."""
 
 _RETURNED_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in Reason)})
 _Values = Mapping[Labels, Sequence[float]]
 
 
 class Source(NamedTuple):
-    """A worker, or the process of a server without workers.
+    """A worker process, or the only process of a server without workers.
 
     Attributes:
         worker: the number of the worker, from 1.
         counters: the metrics of the process.
         pid: the process identifier, or None if no process runs now.
-        serves: whether the process serves calls, according to its last message.
-        restarts: the number of times that the process was replaced.
-        missed_heartbeats: the number of times that the process was killed because heartbeats were missing.
+        serves: whether the process serves calls, according to its last message to the supervisor.
+        restarts: the number of times that the worker process was replaced.
+        missed_heartbeats: the number of times that the worker process was killed because it sent no heartbeats.
     """
 
     worker: int
@@ -58,7 +58,7 @@ class ServerCollector(Collector):
     def __init__(
         self, config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
     ) -> None:
-        """Collects the metrics of some processes.
+        """Creates a collector for the metrics of all processes of a server.
 
         Args:
             config: the configuration of the server.
@@ -101,7 +101,10 @@ def build_registry(
 
 
 def build_metric(family: Family, values: _Values) -> Metric:
-    """Returns a metric of prometheus_client with the numbers for each combination of labels."""
+    """Returns the metric in the form of prometheus_client.
+
+    `values` has the numbers for each combination of label values.
+    """
     if family.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = (*map(floatToGoString, family.buckets), "+Inf")

@@ -1,11 +1,11 @@
-"""The metrics of one process, in memory that the process with the metrics port can also read.
+"""The metrics of one process. The metrics are in memory that the process with the metrics port can also read.
 
-- The definitions of the metrics and the list of methods determine the position of each number. All processes therefore
-  use the same positions.
-- Each number has one writer at a time. Readers need no lock, because a number has eight bytes at an address that is a
-  multiple of eight. Supported machines write such a number in one step.
-- The memory file outlives its process. If a worker is killed, the next worker resets the gauges with `clear_gauges` and
-  continues the counters.
+- The definitions of the metrics and the list of methods determine the position of each number in the shared memory. All
+  processes therefore use the same positions.
+- Only one thread at a time writes a number in the shared memory. Readers need no lock, because a number has eight bytes
+  at an address that is a multiple of eight. Supported machines write such a number in one step.
+- The memory file of a worker outlives the worker. If a worker is killed, the next worker resets the gauges with
+  `clear_gauges` and continues the counters.
 """
 
 import mmap
@@ -24,7 +24,7 @@ Labels: TypeAlias = tuple[str, ...]
 """The label values of a metric, in the order of its labels."""
 
 Cell: TypeAlias = "memoryview[float]"
-"""The numbers of a metric for one combination of labels. `Family.width` says how many there are."""
+"""The numbers of a metric for one combination of labels. `Family.width` is the number of these numbers."""
 
 CODES = tuple(code_pb2.Code.keys())
 """The names of the status codes."""
@@ -36,7 +36,7 @@ class SharedCounters:
     """The metrics of one process.
 
     Attributes:
-        cells: the numbers of each metric, by its label values.
+        cells: for each metric, a mapping from label values to numbers.
     """
 
     def __init__(self, methods: Sequence[str], descriptor: int | None = None) -> None:
@@ -49,7 +49,7 @@ class SharedCounters:
         keys = list(_list_labels(methods))
         size = _FLOAT_BYTES * sum(family.width for family, _ in keys)
         if descriptor is not None:
-            os.ftruncate(descriptor, size)  # does not change a file that already has this size
+            os.ftruncate(descriptor, size)  # `ftruncate` does not change a file that already has this size
         numbers = memoryview(bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)).cast("d")
         self.cells: dict[Family, dict[Labels, Cell]] = {}
         for family, labels in keys:
@@ -57,7 +57,7 @@ class SharedCounters:
             numbers = numbers[family.width :]
 
     def set(self, family: Family, value: float, *labels: str) -> None:
-        """Sets a gauge, or a counter that is copied from another module."""
+        """Sets the value of a gauge, or of a counter that is copied from another module."""
         self.cells[family][labels][0] = value
 
     def clear_gauges(self) -> None:

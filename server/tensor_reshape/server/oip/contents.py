@@ -1,6 +1,7 @@
 """Converts elements between bytes and numbers. Few clients send elements as numbers (`InferTensorContents`).
 
-A number that the datatype cannot represent is rejected. A float in a response has the same bits as in the request.
+A request with a number that its datatype cannot represent is rejected. A float in a response has the same bits as in
+the request.
 """
 
 import struct
@@ -14,7 +15,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 
 class _Form(NamedTuple):
-    """How the elements of a datatype are sent as numbers.
+    """The form in which the elements of a datatype are sent as numbers.
 
     Attributes:
         field: the field of `InferTensorContents` with the numbers.
@@ -40,9 +41,9 @@ _FORMS = {
 }
 
 _AT_ONCE = 16384
-"""The number of elements that are packed in one step.
+"""The number of elements that are converted to bytes in one step.
 
-No other thread runs during a step. A message may have millions of elements, so they are packed in many steps.
+No other thread runs during a step. A message may have millions of elements, so the conversion has many steps.
 """
 
 
@@ -50,7 +51,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
     """Returns the elements of an input as dense little-endian bytes.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID.
+        InvalidRequestError: the reason is INPUT_INVALID.
     """
     form = _FORMS.get(data_type)
     if form is None:
@@ -69,11 +70,13 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
     """Writes the elements of a response as numbers.
 
-    They are those of the input `source`. If `source` is None, they are the integers of `output`.
+    If `source` is an input, the elements of this input are copied. If `source` is None, the integers of `output` are
+    written.
     """
     if source is not None:
         tensor.contents.CopyFrom(source.contents)
-        # The client must not receive unknown fields, because they may be so deeply nested that its parser rejects them.
+        # Unknown fields of the request are not returned to the client, because they may be so deeply nested that the
+        # client's parser rejects them.
         tensor.contents.DiscardUnknownFields()
     else:
         form = _FORMS[output.data_type]
@@ -82,7 +85,7 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
-    # The floats are the last bytes of the serialized message, which has no other fields. They are not converted to
+    # The serialized message ends with the floats, because it has no other fields. The floats are not converted to
     # Python numbers, because the conversion would change the bits of some NaNs.
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
@@ -97,7 +100,7 @@ def _pack_integers(numbers: Any, data_type: DataType, path: str) -> bytes:  # no
 def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: str) -> bytes:
     try:
         return struct.pack(f"<{len(numbers)}{_FORMS[data_type].code}", *numbers)
-    except struct.error:  # the error does not name the number
+    except struct.error:  # the error of `struct` does not say which number does not fit
         index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
         path = f"{path}[{index}]"
         message = f"{path} is {value}, which does not fit into {data_type}"

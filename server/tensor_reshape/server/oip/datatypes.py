@@ -1,7 +1,7 @@
-"""The names of the element types in the protocol.
+"""The names of element types in the Open Inference Protocol.
 
-The protocol has no names for some element types of the operations. Such a type is rejected, and the error names the
-native method that accepts it.
+The Open Inference Protocol has no names for some element types. A request with a type that has no name in the protocol
+is rejected, and the error names the method of ReshapeService that accepts the type.
 """
 
 from tensor_reshape.rules.dtypes import DataType, format_data_types
@@ -22,20 +22,20 @@ DATATYPES = {
     "FP32": DataType.F32,
     "FP64": DataType.F64,
 }
-"""The data type for each name of the protocol, in the order of the protocol's table."""
+"""The data type for each name in the Open Inference Protocol, in the order of the protocol's table."""
 
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
-"""The protocol's name of each data type, without the data types for which the protocol has no name."""
+"""The protocol's name of each data type. Data types without a name in the protocol are omitted."""
 
 _SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
 
 def decode_datatype(name: str, field: str) -> DataType:
-    """Returns the data type for a name of the protocol.
+    """Returns the data type for a name in the Open Inference Protocol.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     data_type = DATATYPES.get(name)
     if data_type is None:
@@ -45,7 +45,7 @@ def decode_datatype(name: str, field: str) -> DataType:
 
 
 def clip_name(name: str) -> str:
-    """Returns a name from a client, shortened so that the rest of an error message is not cut off."""
+    """Returns a name from a client, shortened so that an error message with it is not cut off."""
     return clip_text(name, _SHOWN_CHARACTERS)
 
 

@@ -1,9 +1,10 @@
-"""The methods ModelInfer and ModelStreamInfer, whose requests the service executes.
+"""The methods ModelInfer and ModelStreamInfer, whose requests `ReshapeService` executes.
 
-- The output of a reshape model has the elements of the request, which are copied once into the response.
-- A query of the model `infer_shape` uses the same service call and the same lock as the native method.
+- The output of a reshape model has the same elements as the request. The elements of a tensor are copied only once,
+  into the response.
+- A query of the model `infer_shape` uses the same function and the same lock as the gRPC method InferShape.
 - A response depends only on its request, unless the request names a shared memory region. Responses to requests with
-  regions are not cached.
+  shared memory regions are not cached.
 """
 
 import logging
@@ -39,10 +40,10 @@ from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
 Pieces = tuple[bytes, memoryview]
-"""A response in two parts, which are the header and the elements that follow the header."""
+"""A response in two parts. The first part is the header, and the second part is the elements of the output."""
 
-_LIGHT_FIELDS = 128  # the maximum number of fields of a message that the receiving thread parses
-_OUTPUT = "outputs[0].parameters"  # the location of the output; each model has only one output
+_LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
+_OUTPUT = "outputs[0].parameters"  # the field with the location of the only output of a model
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -50,7 +51,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Inference:
-    """Executes requests of the protocol. Any thread may use it.
+    """Executes requests of the Open Inference Protocol. Any thread may use this object.
 
     Attributes:
         statistics: the statistics of the models.
@@ -69,7 +70,7 @@ class Inference:
         return b"".join(self.find_pieces(raw, is_over))
 
     def respond_light(self, raw: bytes) -> bytes | None:
-        """Returns the response to a request that does not take long. Otherwise None."""
+        """Returns the response to a request that does not take long. Returns None if the request may take long."""
         if len(raw) > LIGHT_BYTES:
             return None
         pieces = self._find_cached(raw)
@@ -79,7 +80,7 @@ class Inference:
         return None if pieces is None else b"".join(pieces)
 
     def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
-        """Returns the response to a request in two parts."""
+        """Returns the two parts of the response to a request."""
         pieces = self._find_cached(raw)
         if pieces is not None:
             return pieces
@@ -92,14 +93,14 @@ class Inference:
             return measured.count_response(self._service.infer(partial(_read_query, call), write, is_over))
 
     def find_id(self, raw: bytes) -> str:
-        """Returns the id of a rejected request. Returns "" if the request cannot be parsed."""
+        """Returns the id of a rejected request, or "" if the request cannot be parsed."""
         try:
             return str(self._parse(raw).message.id)
         except ReshapeError:
             return ""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether processing a request takes long. The time for moving its elements is not included."""
+        """Whether processing a request takes long, without the time for copying its elements."""
         if self._cache.find(raw) is not None:
             return False
         split = _split_light(raw)
@@ -108,7 +109,7 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # the response will be this error, which takes no time
+            return False  # the response will be this error, and sending an error takes little time
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
@@ -116,7 +117,7 @@ class Inference:
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
     def _respond_to_split(self, raw: bytes, split: Split) -> Pieces | None:
-        """Returns the response to a small request. Returns None if the request takes long."""
+        """Returns the response to a small request, or None if the request takes long."""
         spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
         pieces = spans and self._find_cached(raw, spans)
         if pieces:
@@ -164,9 +165,9 @@ class Inference:
         return encode_id(call.id) + response, _NOTHING
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
-        """Returns the response without its id.
+        """Returns the two parts of a response without its id.
 
-        If the elements are in a region or are sent as numbers, no elements follow the header.
+        The second part is empty if the elements are in a shared memory region or are sent as numbers.
         """
         if call.output_location is None:
             return encode_header(call, output), _NOTHING if call.is_typed else output.payload
@@ -176,18 +177,19 @@ class Inference:
             message += f"({call.output_location.byte_size} bytes) should be at least {size} bytes to hold the results"
             have = call.output_location.byte_size
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=have, want=size)
-        # Writing comes before encoding, because `write` checks the offset, which `encode_header` writes into a field.
+        # `write` is called before `encode_header`, because `write` checks the offset, which `encode_header` writes into
+        # a field.
         self._memory.write(call.output_location.region, call.output_location.offset, output.payload, _OUTPUT)
         return encode_header(call, output), _NOTHING
 
 
 class InferSession:
-    """One ModelStreamInfer call. Each message is a request of its own, and an error is also sent as a response."""
+    """One ModelStreamInfer call. Each message is a separate request, and an error is also sent as a response."""
 
-    is_between_tensors = True  # always True, because each message has a whole tensor
+    is_between_tensors = True  # this is always True, because each message has a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
-        """Makes the session of a call. `inference` executes the requests, and `method` is only used in log lines."""
+        """Makes the session of a call. `inference` executes its requests, and `method` is only used in log lines."""
         self._method = method
         self._inference = inference
 
@@ -207,23 +209,23 @@ class InferSession:
     def estimate(self, raw: bytes) -> Estimate:
         """Returns the estimated cost of a request.
 
-        If the request takes long, the needed memory is unknown, because the elements may be in a region.
+        If the request takes long, the needed memory is unknown, because the elements may be in a shared memory region.
         """
         takes_long = self._inference.takes_long(raw)
         return Estimate(takes_long, None if takes_long else COST_FACTOR * len(raw))
 
     def finish(self) -> None:
-        """Does nothing, because each message has already had its response."""
+        """Does nothing, because the response to each message has already been sent."""
 
 
 def find_work(raw: bytes) -> Work:
     """Returns the kind of work of a request that takes long.
 
-    Shape queries have their own threads. Only one query is computed at a time, and waiting queries would otherwise use
-    up the threads of tensors.
+    Shape queries have their own threads. Only one shape query is computed at a time, and waiting queries would
+    otherwise occupy the threads for tensors.
 
-    Messages in an unusual form, or with elements as numbers, are parsed as a whole. This blocks the interpreter for
-    milliseconds, so only one of them is parsed at a time.
+    Messages that have an unusual encoding, or that contain elements as numbers, are parsed as a whole. Parsing such a
+    message blocks the interpreter for milliseconds, so only one of these messages is parsed at a time.
     """
     split = _split_light(raw)
     if split is None:
@@ -232,10 +234,11 @@ def find_work(raw: bytes) -> Work:
 
 
 def _split_light(raw: bytes) -> Split | None:
-    """Returns a split message. Returns None if parsing the message may take long."""
+    """Returns the split message, or None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    except LimitError:  # the message exceeds the limits of this function; a thread will check those of the server
+    # The message exceeds the limits of this function, and a worker thread will check the limits of the server.
+    except LimitError:
         return None
 
 
@@ -243,13 +246,13 @@ def _find_model(request: Request) -> str:
     """Returns the name of the model whose statistics count a request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     return find_model(request.message.model_name, request.message.model_version).name
 
 
 def _read_query(call: InferCall) -> ShapeRequest:
-    """Returns the query in a request of the model `infer_shape`, in which -1 stands for an unknown dim."""
+    """Returns the query in a request of the model `infer_shape`. In such a request, -1 stands for an unknown dim."""
     dims = read_items(call.operation, call.first)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

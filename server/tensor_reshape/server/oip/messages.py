@@ -1,12 +1,12 @@
 """The messages of the Open Inference Protocol, in a separate descriptor pool.
 
-- No message is registered in protobuf's default pool, which allows each name only once. Clients of the protocol in the
-  same process (tritonclient, kserve, mlserver) register the same names there. If this module did so as well, the second
-  import would raise TypeError.
-- All message classes, including those of nested messages, are kept until the process ends. Otherwise protobuf creates a
-  class when it is needed, and the garbage collector deletes the class when no message uses it. The collector clears
-  such classes while other threads run. If a thread then creates a message of a half-cleared class, the process crashes
-  (SIGSEGV, protobuf 7.36).
+- No message of the protocol is registered in protobuf's default pool, which allows each name only once. Client
+  libraries of the protocol (tritonclient, kserve, mlserver) register the same names in the default pool. If this module
+  also registered them, the second import in a process would raise TypeError.
+- All message classes, including those of nested messages, are kept until the process ends. Otherwise protobuf would
+  create a message class on demand, and the garbage collector would delete the class when no message uses it. The
+  garbage collector clears such classes while other threads run. If a thread then creates a message of a half-cleared
+  class, the process crashes (SIGSEGV, protobuf 7.36).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 from tensor_reshape.wire.fields import parse_message
 
 InferMessage: TypeAlias = Any
-"""A message of the protocol. It is Any, because there are no generated types with its fields for type checkers."""
+"""A message of the protocol. The type is Any, because no type stubs describe the fields of these messages."""
 
 InferRequest: TypeAlias = Any
 """A ModelInferRequest."""
@@ -45,7 +45,10 @@ def _load_pool() -> DescriptorPool:
 _POOL = _load_pool()
 
 SERVICE: ServiceDescriptor = _POOL.FindServiceByName("inference.GRPCInferenceService")
-"""The descriptor of the service with all methods of the protocol. `methods` lists the methods that this server has."""
+"""The descriptor of the service with all methods of the protocol.
+
+The module `methods` lists the methods that this server has.
+"""
 
 
 def _make_classes(descriptors: Iterable[Descriptor]) -> Iterator[tuple[str, type[Message]]]:
@@ -58,12 +61,12 @@ _CLASSES = dict(_make_classes(SERVICE.file.message_types_by_name.values()))
 
 
 def find_class(name: str) -> type[Message]:
-    """Returns the class of a message of the protocol."""
+    """Returns the class for a message of the Open Inference Protocol."""
     return _CLASSES[f"{SERVICE.file.package}.{name}"]
 
 
 def find_path(method: str) -> str:
-    """Returns the full path of a method of the protocol."""
+    """Returns the full path of a method of the Open Inference Protocol."""
     return f"/{SERVICE.full_name}/{method}"
 
 

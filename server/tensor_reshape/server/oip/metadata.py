@@ -1,4 +1,4 @@
-"""The metadata of the server and of its models. The table of models contains all facts about the models."""
+"""The metadata of the server and of its models. All facts about the models come from the table of models."""
 
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -14,13 +14,17 @@ SHARED_MEMORY = "system_shared_memory"
 """The extension of Triton that is available if the operator configures a directory for shared memory."""
 
 PLATFORM = "tensor_reshape"
-"""The platform of all models. It is a new name, because no name in the protocol's list of platforms is correct."""
+"""The platform of all models.
+
+This is a new name, because no name in the protocol's list of platforms is correct for this server.
+"""
 
 Fields: TypeAlias = dict[str, Any]
 """The fields of a message by name, as the constructor of the message class accepts them."""
 
 _ANY_SIZE = -1
-# The version is read once, because reading it accesses a file, and the receiving thread makes the responses.
+# The version of the package is read only once, because reading it accesses a file, and the receiving thread must not
+# wait for files.
 _SERVER_VERSION = version("tensor-reshape")
 
 
@@ -34,7 +38,7 @@ def describe_model(request: InferMessage) -> InferMessage:
     """Returns the response to a ModelMetadata request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = find_model(request.name, request.version)
     return find_class("ModelMetadataResponse")(
@@ -51,7 +55,7 @@ def configure_model(request: InferMessage) -> InferMessage:
     """Returns the response to a ModelConfig request.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = find_model(request.name, request.version)
     parameter = find_class("ModelParameter")
@@ -67,7 +71,10 @@ def configure_model(request: InferMessage) -> InferMessage:
 
 
 def list_models(_: InferMessage) -> InferMessage:
-    """Returns the response to a RepositoryIndex request. There is one repository, and all its models are ready."""
+    """Returns the response to a RepositoryIndex request.
+
+    The server has one repository, and all its models are ready.
+    """
     kind = find_class("RepositoryIndexResponse")
     return kind(models=[{"name": name, "version": VERSION, "state": "READY"} for name in MODELS])
 
@@ -81,7 +88,7 @@ def describe_statistics(statistics: Statistics, request: InferMessage) -> InferM
     """Returns the response to a ModelStatistics request for one model or for all models.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     names = [find_model(request.name, request.version).name] if request.name else MODELS
     stats = [_describe_count(name, statistics.read(name)) for name in names]
@@ -99,7 +106,8 @@ def _describe_count(name: str, count: Count) -> Fields:
         "inference_stats": {
             "success": success,
             "fail": {"count": count.failures, "ns": count.failure_ns},
-            # The whole duration counts as computing. The time that a call waits before its processing is not recorded.
+            # The whole processing time of a request is reported as `compute_infer`. The time that a request waits
+            # before its processing is not recorded.
             "compute_infer": success,
         },
     }

@@ -16,7 +16,7 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory) -> MethodTable:
-    """Returns all methods except those of `build_probes`.
+    """Returns all methods of the service except those that `build_probes` returns.
 
     Args:
         service: the service that executes the requests.
@@ -30,10 +30,12 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
 
 
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
-    """Returns the methods that orchestrators probe, as functions from request bytes to response bytes, by their paths.
+    """Returns the methods that orchestrators probe.
 
-    Serve these methods with a separate engine. A server without free memory or slots is still alive, but an
-    orchestrator restarts the server if the probe gets no response.
+    The result maps paths to functions from request bytes to response bytes.
+
+    Serve these methods with a separate engine. A server without free memory or concurrency slots is still alive, but an
+    orchestrator would restart it if a probe got no response.
 
     Args:
         is_ready: a function that returns whether this server accepts calls and will continue to accept calls.

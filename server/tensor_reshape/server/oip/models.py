@@ -1,7 +1,8 @@
-"""The table of models, which the parser of requests and the metadata use.
+"""The table of models of the Open Inference Protocol, which the code for requests and for metadata uses.
 
-The server accepts everything that the metadata describe. It also accepts more than the inputs in the metadata can
-express, because they have only one datatype and a fixed rank. `properties` lists the other accepted values.
+The server accepts all inputs that the metadata of a model describe. In the metadata, an input has only one datatype and
+a fixed rank, but the server also accepts other datatypes and ranks. The attribute `properties` of a model lists the
+accepted values that the rest of the metadata cannot express.
 """
 
 from collections.abc import Mapping
@@ -14,10 +15,10 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, format_names
 
 VERSION = "1"
-"""The only version of each model, which is also the default."""
+"""The only version of each model, which is also the default version."""
 
 SPECIAL_ZERO, SHAPE, OPERATION = "special_zero", "shape", "operation"
-"""The names of the parameters of a request. `SHAPE` is also the name of the input with the requested shape."""
+"""The names of the parameters of a request. SHAPE is also the name of the input with the requested shape."""
 
 INFER_SHAPE = "infer_shape"
 """The name of the model that infers shapes without moving elements."""
@@ -30,7 +31,7 @@ class TensorSpec(NamedTuple):
 
     Attributes:
         name: the name of the input or output in requests.
-        datatype: the datatype that the metadata have.
+        datatype: the datatype in the metadata.
         data_types: all data types that requests and responses may have.
     """
 
@@ -39,7 +40,8 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
-# Models are compared by identity, like operations. Each model exists once, and its mapping has no hash.
+# Models are compared by identity, like operations. Each model exists only once, and its attribute `parameters` has no
+# hash.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model, which offers an operation or shape inference to clients of the protocol.
@@ -62,12 +64,15 @@ class Model:
 
     @property
     def has_data(self) -> bool:
-        """Whether requests of the model have elements that the model moves."""
+        """Whether requests of the model contain the elements of a tensor."""
         return self.name != INFER_SHAPE
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties in the metadata, which describe what the inputs and outputs in the metadata cannot express."""
+        """The properties in the metadata.
+
+        The properties describe what the inputs and outputs in the metadata cannot express.
+        """
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in (self.first, self.target):
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
@@ -91,8 +96,8 @@ def _build_reshape(operation: Operation) -> Model:
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        # Clients may send the requested shape with other data types than the operation's shape tensor, or for an
-        # operation without a shape tensor.
+        # The requested shape may have the data types of the operation's shape tensor, and always I32 and I64. An
+        # operation without a shape tensor therefore also accepts the requested shape as an input.
         target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,
@@ -120,7 +125,7 @@ def find_model(name: str, version: str) -> Model:
     """Returns the model with this name and version. An empty version stands for the only version.
 
     Raises:
-        NotFoundError: MODEL_UNKNOWN.
+        NotFoundError: the reason is MODEL_UNKNOWN.
     """
     model = MODELS.get(name)
     if model is None:

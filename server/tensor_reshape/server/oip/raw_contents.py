@@ -1,9 +1,11 @@
-"""Finds the raw contents in a ModelInferRequest, without the generated class of this message.
+"""Finds the raw contents (elements as bytes) in a ModelInferRequest, without the message class of protobuf.
 
-- The elements in the raw contents are never parsed or copied. The rest of the message is small.
-- The fields may have any order, and there may be unknown fields between them. The rest of the message has the same
-  meaning as in the original message.
-- This module cannot split a message with a group or an overlong number. The generated class parses such a message.
+- The elements in the raw contents are never parsed or copied. The fields of a request other than its raw contents are
+  small.
+- The fields of the message may have any order, and the message may have unknown fields. When the raw contents are
+  removed from the message, all other fields keep their meaning.
+- This module cannot split a message that contains a protobuf group or an overlong varint. A message that cannot be
+  split is parsed as a whole by protobuf.
 - At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 
@@ -15,15 +17,16 @@ from tensor_reshape.server.oip.response_caches import ID_TAG, Spans
 from tensor_reshape.wire.fields import read_field
 
 RAW_TAG = 0x3A
-"""The tag of field 7 (length-delimited), which is `raw_input_contents`."""
+"""The tag of `raw_input_contents`, which is field 7 (length-delimited)."""
 
-_MODEL_TAG = 0x0A  # the tag of field 1 (length-delimited), which is `model_name`
+_MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited)
 
 MAX_FIELDS = 2048
-"""The maximum number of fields of a message. A valid message has about ten."""
+"""The maximum number of fields of a message. A valid message has about ten fields."""
 
-# The parsed part of a message may have this fraction of the largest message. A generated class needs up to forty bytes
-# of memory for one byte, but a call has only reserved three bytes for each byte of the largest message.
+# The parsed part of a message may have up to 1/64 of the size of the largest message. A message object needs up to
+# forty bytes of memory for one parsed byte, but a call has only reserved three bytes for each byte of the largest
+# message.
 _HEADER_SHARE = 64
 
 
@@ -32,11 +35,12 @@ class Split(NamedTuple):
 
     Attributes:
         size: the number of bytes of the message.
-        model_name: the name of the model. If the message has this field several times, the last one counts, as in
+        model_name: the name of the model. If the message has this field several times, the last value counts, as in
             protobuf.
         header: the message without its raw contents.
         raw_contents: the start and the end of each entry of the raw contents, in their order.
-        ids: the start and the end of each field with an id. Generated classes write at most one such field.
+        ids: the start and the end of each field with an id. A message that protobuf has written has at most one such
+            field.
     """
 
     size: int
@@ -46,10 +50,10 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns the positions of the id and the elements for the response cache. None: they cannot be determined.
+        """Returns the positions of the id and the elements for the response cache, or None if they are unknown.
 
         This method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
-        another entry is longer, the cache has no entry for these positions.
+        another entry of the raw contents is longer than the elements, the response is never cached.
         """
         if not self.raw_contents or len(self.ids) > 1:
             return None
@@ -58,7 +62,7 @@ class Split(NamedTuple):
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
     def find_whole(self) -> Spans | None:
-        """Returns the positions for the response cache if only the id may differ. None: there are several ids."""
+        """Returns the positions for the response cache if only the id may differ, or None if there are several ids."""
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
 
@@ -66,16 +70,16 @@ class Split(NamedTuple):
 def find_header_limit(limits: Limits) -> int:
     """Returns the number of bytes that a message may have in addition to its raw contents.
 
-    If elements are sent as numbers, they are part of these bytes.
+    Elements that are sent as numbers are part of these bytes.
     """
     return max(MAX_HEADER_BYTES, limits.max_output_bytes // _HEADER_SHARE)
 
 
 def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELDS) -> Split | None:
-    """Returns the split message. Returns None if this module cannot split the message.
+    """Returns the split message, or None if this module cannot split the message.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
@@ -117,7 +121,7 @@ def check_parsable(raw: bytes, limit: int) -> bytes:
     """Returns the message unchanged if the message is small enough to be parsed as a whole.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
         text = (

@@ -9,7 +9,7 @@ from tensor_reshape.server.service.method_tables import Method, limit_header
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
-    """Returns the methods, which register regions in `memory`, list them and unregister them."""
+    """Returns the methods that register, list and unregister the regions in `memory`."""
 
     def register(request: InferMessage) -> InferMessage:
         memory.register(request.name, Region(request.key, request.offset, request.byte_size))

@@ -1,7 +1,8 @@
-"""Inputs and outputs in named regions, as in Triton's system shared memory extension.
+"""Inputs and outputs in named regions of shared memory, as in Triton's system shared memory extension.
 
 A request that names a region is processed on a worker thread, with memory reserved for the largest message. The bytes
-of the region do not arrive with the request, so the memory reserved for receiving does not include them.
+of the region do not arrive with the request, so the memory that is reserved for receiving the request does not include
+these bytes.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 
 REGION, OFFSET, BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
-"""The names of the parameters with the location of a tensor in a region."""
+"""The names of the parameters that give the location of a tensor in a region."""
 
 
 class Location(NamedTuple):
@@ -29,13 +30,13 @@ class Location(NamedTuple):
 
 
 def find_location(parameters: Mapping[str, Any], field: str, limits: Limits) -> Location | None:
-    """Returns the location of a tensor from its parameters. Returns None if the tensor is in the message.
+    """Returns the location of a tensor from its parameters, or None if the tensor is in the message.
 
     Raises:
-        InvalidRequestError: PARAMETER_INVALID.
-        LimitError: TENSOR_TOO_LARGE.
+        InvalidRequestError: the reason is PARAMETER_INVALID.
+        LimitError: the reason is TENSOR_TOO_LARGE.
     """
-    if REGION not in parameters:  # checked with `in`, because reading a missing key of this map creates an entry
+    if REGION not in parameters:  # `in` is used, because reading a missing key of this map would create an entry
         return None
     if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
         message = f"{field}.parameters[{REGION}] must be a string"
@@ -49,7 +50,7 @@ def find_location(parameters: Mapping[str, Any], field: str, limits: Limits) -> 
 
 
 def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:
-    # The key may be missing. Reading a missing key gives a parameter without a value, which is rejected below.
+    # If the key is missing, reading it gives a parameter without a value, which is rejected below.
     choice = parameters[key].WhichOneof("parameter_choice")
     number = getattr(parameters[key], choice) if choice in {"int64_param", "uint64_param"} else -1
     if number < 0:

@@ -1,11 +1,11 @@
-"""Reads a ModelInferRequest and checks it against the protocol. The rules check the shapes later.
+"""Reads a ModelInferRequest and checks it against the protocol. The reshape rules check the shapes later.
 
 - The bytes of a tensor are a view of the received message, or were read from a shared memory region.
-- Inputs and outputs are identified by name and may have any order. The entries of the raw contents belong to the inputs
-  that are not in shared memory, in their order.
-- If a request has several errors, the error in the earliest field of the protocol is reported.
-- All parts except the elements may have `MAX_HEADER_BYTES` together, as in native requests. A shape with a million
-  numbers would delay all other calls while it is parsed.
+- Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input that
+  is not in shared memory, in the order of the inputs.
+- If a request has several errors, the error in the field with the lowest number is reported.
+- A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
+  million numbers would delay all other calls.
 - Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters.
 """
 
@@ -31,16 +31,16 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LEAST = -(2**63)  # the least value of INT64, which is the datatype of the input `shape`
+_LEAST = -(2**63)  # the smallest value of INT64, which is the datatype of the input `shape`
 
 
 class Request(NamedTuple):
-    """A message that is split into two parts.
+    """A request message that is split into its raw contents and its other fields.
 
     Attributes:
         message: the message without its raw contents.
         raw_contents: views of the raw contents.
-        split: the positions of the raw contents. None if the generated class has parsed the whole message.
+        split: the positions of the raw contents, or None if protobuf has parsed the whole message.
     """
 
     message: InferRequest
@@ -50,8 +50,8 @@ class Request(NamedTuple):
     def find_spans(self, name: str) -> Spans | None:
         """Returns the positions of the id and of the elements of the input `name`, for the response cache.
 
-        Returns None if they cannot be determined, if an input is not in the raw contents, or if another entry of the
-        raw contents is longer than the elements.
+        Returns None if these positions cannot be determined, if an input is not in the raw contents, or if another
+        entry of the raw contents is longer than the elements.
         """
         spans = self.split and self.split.find_spans()
         if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
@@ -69,10 +69,11 @@ class InferCall(NamedTuple):
         operation: the operation whose rules apply.
         first: the input that each request of the model must have.
         target: the requested shape.
-        special_zero: the parameter `special_zero`. None if the request does not have it.
+        special_zero: the parameter `special_zero`, or None if the request does not have this parameter.
         is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
-        source: the input whose elements the response repeats as numbers. None if the response does not do this.
-        output_location: the location in shared memory for the output. None if the response contains the output.
+        source: the input whose elements the response repeats as numbers, or None if the response contains no numbers of
+            an input.
+        output_location: the location of the output in shared memory, or None if the response contains the output.
     """
 
     id: str
@@ -90,7 +91,7 @@ def parse_split(raw: bytes, split: Split) -> Request:
     """Returns the request in a split message.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     view = memoryview(raw)
     contents = [view[begin:end] for begin, end in split.raw_contents]
@@ -101,7 +102,7 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     """Returns the request in a message that could not be split.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
@@ -140,10 +141,10 @@ def names_a_region(message: InferRequest) -> bool:
 
 
 def _check_header(request: Request) -> None:
-    """Checks the size of the message without its elements, whether they are sent as bytes or as numbers.
+    """Checks the size of a request without its elements, which may be bytes or numbers.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     if request.split and len(request.split.header) <= MAX_HEADER_BYTES:
         return
@@ -166,7 +167,7 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
 
 
 def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any:  # noqa: ANN401 - of that kind
-    if key not in parameters:  # checked with `in`, because reading a missing key of this map creates an entry
+    if key not in parameters:  # `in` is used, because reading a missing key of this map would create an entry
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != _CHOICES[kind]:
@@ -198,7 +199,7 @@ def _reject_input(text: str, index: int, name: str) -> InvalidRequestError:
 
 
 def _read_output(model: Model, message: InferRequest, limits: Limits) -> Location | None:
-    """Returns the location for the output. None: the request has no location, so the response has the output."""
+    """Returns the location for the output in shared memory, or None if the response must contain the output."""
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
@@ -238,10 +239,10 @@ def _read_tensors(
 
 
 def _check_contents(request: Request, want: int) -> None:
-    """Checks that each input that is not in shared memory has an entry of the raw contents, and that no others exist.
+    """Checks that the raw contents have one entry for each input that is not in shared memory, and no other entries.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID.
+        InvalidRequestError: the reason is INPUT_INVALID.
     """
     have = len(request.raw_contents)
     if have != want:
@@ -285,9 +286,10 @@ def _read_target(
 def _parse_list(text: str) -> Sequence[int]:
     try:
         items = json.loads(text)
-    except (ValueError, RecursionError):  # Python also raises ValueError for a number with too many digits
+    except (ValueError, RecursionError):  # `int` also raises ValueError for a number with too many digits
         items = None
-    if not isinstance(items, list) or any(type(item) is not int for item in items):  # bool is a subclass of int
+    # The exact type is checked, because bool is a subclass of int.
+    if not isinstance(items, list) or any(type(item) is not int for item in items):
         raise _reject_list(text, 'a list of integers, such as "[0,-1]"')
     if any(not _LEAST <= item < -_LEAST for item in items):
         raise _reject_list(text, "a list of numbers that fit into INT64")

@@ -1,16 +1,19 @@
-"""A cache of the headers of responses. The key of a header is the request without its elements and its id.
+"""A cache of response headers of the Open Inference Protocol.
 
-`service.header_cache` is the cache of the native methods. It cannot be used for this protocol for two reasons. In this
-protocol, other fields may follow the elements, for example the requested shape if it is an input. In addition, many
-clients send a new id with each request, which the response must repeat.
+The key of a header is the request without its elements and its id.
 
-- A cached header is used for requests that differ only in the elements and in the id. The number of elements must be
-  the same.
+`service.header_cache` is the cache for ReshapeService. That cache cannot be used for the Open Inference Protocol for
+two reasons. In this protocol, other fields may follow the elements of a request, for example the requested shape if it
+is an input. In addition, many clients send a new id with each request, and the response must repeat this id.
+
+- A cached header is used for requests that differ only in their elements and their id. Requests that use the same
+  cached header must have the same number of elements.
 - The response to a shape query has no elements, so the cache keeps the whole response.
-- The id must be a field before the elements, with less than 128 ASCII characters.
-- The cache identifies the id by its position. At the same position, between the same bytes, an id was parsed in an
-  earlier request. In other positions, the same bytes may be part of another field, such as a packed shape.
-- The memory of the cache is limited. Any thread may use the cache without a lock, like `service.header_cache`.
+- A response is only cached if the id of the request comes before the elements and has less than 128 ASCII characters.
+- The cache finds the id of a request by its position. This is safe, because in an earlier request, an id was parsed at
+  the same position between the same bytes. At another position, bytes that look like an id may be part of another
+  field, such as a packed shape.
+- The memory of this cache is limited. Any thread may use the cache without a lock, as with `service.header_cache`.
 """
 
 from typing import NamedTuple
@@ -20,18 +23,18 @@ from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACH
 from tensor_reshape.wire.fields import SHORT_BYTES
 
 ID_TAG = 0x1A
-"""The tag of field 3 (length-delimited), which is the id in requests and in responses."""
+"""The tag of the id in requests and in responses, which is field 3 (length-delimited)."""
 
-_ID_HEADER_BYTES = 2  # the tag and the length of a field with a short id
+_ID_HEADER_BYTES = 2  # a field with a short id begins with one byte for the tag and one byte for the length
 
 
 class Spans(NamedTuple):
-    """The positions of the two parts in which requests with the same response header may differ.
+    """The positions of the id and the elements, in which requests with the same response header may differ.
 
     Attributes:
         id_begin: the start of the field with the id.
-        id_end: the end of this field. Without an id it is equal to `id_begin`.
-        begin: the start of the elements. Without elements it is the end of the request.
+        id_end: the end of the field with the id. Without an id, this position is equal to `id_begin`.
+        begin: the start of the elements. Without elements, this position is the end of the request.
         tail: the number of bytes after the elements.
     """
 
@@ -47,12 +50,15 @@ class Spans(NamedTuple):
         return head + request[len(request) - tail :] if tail else head
 
     def find_layout(self, request: bytes) -> tuple[int, int, int, int]:
-        """Returns the size of the elements and the positions at which `cut` cuts the request."""
+        """Returns the size of the elements, and the positions at which `cut` removes bytes from the request."""
         id_begin, id_end, begin, tail = self
         return len(request) - begin - tail, id_begin, begin - (id_end - id_begin), tail
 
     def find_id(self, request: bytes) -> bytes | None:
-        """Returns the field with the id, or "" without an id. Returns None if other bytes are at this position."""
+        """Returns the field with the id, or "" if the request has no id.
+
+        Returns None if the bytes at this position are not an id.
+        """
         if self.id_begin == self.id_end:
             return b""
         field = request[self.id_begin : self.id_end]
@@ -76,23 +82,28 @@ class Hit(NamedTuple):
 
 
 class ResponseCache:
-    """A cache of response headers. Any thread may use it."""
+    """A cache of response headers. Any thread may use this cache."""
 
     def __init__(self) -> None:
         """Starts empty."""
-        # The key of an entry is the request without its id and its elements (`Spans.cut`). The entry has the layout of
-        # the request (`Spans.find_layout`), the response header without an id, and the name of the model.
+        # The key of a cache entry is a request without its id and its elements (`Spans.cut`). The value contains the
+        # layout of the request (`Spans.find_layout`), the response header without an id, and the name of the model.
         self._responses: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
             MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
-        # The spans of the last request, which are probably those of the next one. This assignment is atomic.
+        # `_guess` contains the spans of the last request, which the next request probably also has. Assigning this
+        # attribute is atomic.
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
-        """Returns the cached response to `request`, or None. Default of `spans`: the spans of the last request."""
+        """Returns the cached response to `request`, or None.
+
+        By default, `spans` has the value that fits the last request.
+        """
         spans = spans or self._guess
         cached = self._responses[spans.cut(request)]
-        # The other bytes must be at the same positions, and the number of elements must be the same.
+        # A response is only used if the request has the same layout as the cached request, and its elements have the
+        # same size.
         if cached is None or cached[0] != spans.find_layout(request):
             return None
         id_field = spans.find_id(request)
@@ -102,7 +113,7 @@ class ResponseCache:
         return Hit(id_field + cached[1], memoryview(request)[spans.begin : len(request) - spans.tail], cached[2])
 
     def add(self, request: bytes, spans: Spans, header: bytes, model: str) -> None:
-        """Adds the response header of a request, without the field with the id."""
+        """Adds the response header of a request. `header` does not contain the field with the id."""
         if spans.find_id(request) is None:
             return
         key = spans.cut(request)

@@ -1,7 +1,7 @@
-"""The encoding of a ModelInferResponse.
+"""Encodes a ModelInferResponse of the protocol.
 
-The elements of the output are the last field of the message. A generated class encodes the other fields, which are the
-header. The header and the elements are then joined, so the elements are copied only once.
+The elements of the output are the last field of the message. The message class of protobuf encodes the other fields,
+which form the header. The header and the elements are then joined, so the elements are copied only once.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from tensor_reshape.wire.tensors import TensorView
 
 _PARAMETER = find_class("InferParameter")
 _RESPONSE, _STREAM_RESPONSE = find_class("ModelInferResponse"), find_class("ModelStreamInferResponse")
-_RAW_TAG = b"\x32"  # the tag of field 6 (length-delimited), which is `raw_output_contents`
-_INFER_TAG = b"\x12"  # the tag of field 2 of a stream's response, which is `infer_response`
+_RAW_TAG = b"\x32"  # the tag of `raw_output_contents`, which is field 6 (length-delimited)
+_INFER_TAG = b"\x12"  # the tag of `infer_response`, which is field 2 of a ModelStreamInferResponse
 
 
 def encode_header(call: InferCall, output: TensorView) -> bytes:
     """Returns the response without its id and without its elements.
 
-    If the elements of the response are raw contents, they must follow this header.
+    If the response has its elements as raw contents, the elements must follow this header.
     """
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
     if call.output_location is not None:
-        # Triton reports the location of the output with the same parameters.
+        # Triton also reports the location of the output with these parameters.
         tensor.parameters[REGION].string_param = call.output_location.region
         tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
         if call.output_location.offset:
             tensor.parameters[OFFSET].int64_param = call.output_location.offset
-        return message.SerializeToString() + _RAW_TAG + b"\0"  # the entry of this output, which is empty
+        return message.SerializeToString() + _RAW_TAG + b"\0"  # an empty entry of the raw contents for this output
     if call.is_typed:
         fill_contents(tensor, call.source, output)
         return message.SerializeToString()
@@ -42,17 +42,20 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
 
 
 def encode_id(request_id: str) -> bytes:
-    """Returns the field of the response that repeats the id of the request. Returns no bytes if the id is empty."""
+    """Returns the field of the response that repeats the id of the request.
+
+    Returns no bytes if the request id is empty.
+    """
     return _RESPONSE(id=request_id).SerializeToString()
 
 
 def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """Returns a response as a message of a stream. `pieces` are the parts of the response."""
+    """Returns a response as a message of ModelStreamInfer. `pieces` are the parts of the response."""
     length = sum(map(len, pieces))
     return b"".join((_INFER_TAG, encode_varint(length), *pieces))
 
 
 def encode_error(text: str, reason: str, request_id: str) -> bytes:
-    """Returns a message of a stream with an error, its reason, and the id of the rejected request."""
+    """Returns a message of ModelStreamInfer with an error, its reason, and the id of the rejected request."""
     response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
     return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()

@@ -1,16 +1,17 @@
-"""Shared memory regions, which are parts of files in one directory. Clients register them under names.
+"""Shared memory regions, which are parts of files in one directory. Clients register each region under a name.
 
-- Files are not mapped into memory. If another process truncated a mapped file, SIGBUS would kill the server. If a file
-  is truncated, `preadv` and `pwritev` only transfer fewer bytes.
-- A file is opened for each use and closed after it. If the owner unlinks the file, its memory is therefore freed.
-- Only regular files in the directory itself are used. They must belong to the server's user and have a link count of 1.
-  Symbolic links, pipes and devices are rejected. A key has no slash after its first character, so `O_NOFOLLOW` checks
-  the whole path.
-- The directory is opened once, when the server starts. If the directory or its parent is replaced later, the server
-  does not use the new directory.
-- The number of regions and the length of their names are limited. A read allocates as many bytes as the request asks
-  for. The caller must have reserved this memory.
-- Any thread may call all methods. No file is accessed while the lock is held.
+- The server does not map files into memory. If another process truncated a mapped file, SIGBUS would kill the server.
+  If a file that is not mapped is truncated, `preadv` and `pwritev` only transfer fewer bytes.
+- The server opens the file of a region for each use and then closes the file. If the owner of a file unlinks the file,
+  its memory is therefore freed.
+- The server only uses regular files in the directory itself, not in its subdirectories. The files of regions must
+  belong to the server's user and have a link count of 1. Symbolic links, pipes and devices are rejected. The key of a
+  region (its file name) has no slash after its first character, so `O_NOFOLLOW` checks the whole path.
+- The server opens the shared memory directory once, when it starts. If this directory or its parent is replaced later,
+  the server does not use the new directory.
+- The number of regions and the length of their names are limited. Reading a region allocates as many bytes as the
+  request asks for. The caller of `SharedMemory.read` must have reserved this memory.
+- Any thread may call all methods of `SharedMemory`. The lock of `SharedMemory` is not held while a file is accessed.
 """
 
 import errno
@@ -26,14 +27,17 @@ from typing import NamedTuple
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
 
 MAX_REGIONS = 1024
-"""The maximum number of regions. A running call needs at most two regions, one to read from and one to write to."""
+"""The maximum number of registered regions.
+
+A running call uses at most two of them, one to read from and one to write to.
+"""
 
 MAX_NAME_BYTES = 255
-"""The maximum length of the name of a region, and of a key. File names cannot be longer."""
+"""The maximum length of the name of a region and of its file name. The system allows no longer file names."""
 
-# Files are opened for reading and writing, because a registration does not say whether a region is for inputs or
-# outputs. Without O_NONBLOCK, a pipe without a writer would block the thread. Without O_NOCTTY, a terminal could become
-# the controlling terminal of the server.
+# The files of regions are opened for reading and writing, because a registration does not say whether a region is for
+# inputs or outputs. Without O_NONBLOCK, a pipe without a writer would block the thread. Without O_NOCTTY, a terminal
+# could become the controlling terminal of the server.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -42,7 +46,8 @@ class Region(NamedTuple):
     """A part of a file, in bytes.
 
     Attributes:
-        key: the name of the file, as the client sent it. A leading slash is ignored, because `shm_open` requires it.
+        key: the name of the file, as the client sent it. A leading slash is ignored, because clients that use
+            `shm_open` must write one.
         offset: the start of the region in the file.
         byte_size: the size of the region.
     """
@@ -53,13 +58,13 @@ class Region(NamedTuple):
 
 
 class SharedMemory:
-    """The registered regions of one server."""
+    """The registered shared memory regions of one server."""
 
     def __init__(self, directory: Path | None) -> None:
         """Starts without regions.
 
         Args:
-            directory: the directory with the files. None: shared memory is disabled.
+            directory: the directory with the files, or None if shared memory is disabled.
 
         Raises:
             OSError: the directory cannot be opened.
@@ -68,7 +73,7 @@ class SharedMemory:
         if self._directory is not None:
             weakref.finalize(self, os.close, self._directory)
         self._regions: dict[str, Region] = {}
-        self._lock = threading.Lock()  # guards `_regions`, so that simultaneous registrations cannot exceed the limit
+        self._lock = threading.Lock()  # with this lock, simultaneous registrations cannot exceed the limit
 
     @property
     def is_enabled(self) -> bool:
@@ -79,8 +84,9 @@ class SharedMemory:
         """Registers a part of a file as a region. The file must exist and contain the whole region.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID, REGION_OUT_OF_RANGE.
-            LimitError: REGION_LIMIT_EXCEEDED.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID or
+                REGION_OUT_OF_RANGE.
+            LimitError: the reason is REGION_LIMIT_EXCEEDED.
         """
         self._check_enabled()
         _check_name(name, "name")
@@ -103,7 +109,7 @@ class SharedMemory:
         """Removes a region, or all regions if the name is empty. An unknown name has no effect.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED.
         """
         self._check_enabled()
         with self._lock:
@@ -116,8 +122,8 @@ class SharedMemory:
         """Returns the region with this name, or all regions if the name is empty.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         self._check_enabled()
         if name:
@@ -132,11 +138,11 @@ class SharedMemory:
             name: the name of the region.
             offset: the start of the part in the region.
             byte_size: the size of the part in bytes.
-            field: the field of the request that errors name.
+            field: the name of the request field for error messages.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE or REGION_FILE_INVALID.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         region = self._locate(name, offset, byte_size, field)
         with self._open(name, region, field) as file:
@@ -147,17 +153,17 @@ class SharedMemory:
     def write(self, name: str, offset: int, data: memoryview, field: str) -> None:
         """Writes `data` to a region.
 
-        If another process truncates the file during the write, the file grows again up to the end of the data.
+        If another process truncates the file while it is written, the file grows again up to the end of the data.
 
         Args:
             name: the name of the region.
             offset: the position of the data in the region.
             data: the bytes to write.
-            field: the field of the request that errors name.
+            field: the name of the request field for error messages.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
-            NotFoundError: REGION_UNKNOWN.
+            InvalidRequestError: the reason is SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE or REGION_FILE_INVALID.
+            NotFoundError: the reason is REGION_UNKNOWN.
         """
         region = self._locate(name, offset, data.nbytes, field)
         with self._open(name, region, field) as file:
@@ -177,7 +183,7 @@ class SharedMemory:
         return region
 
     def _locate(self, name: str, offset: int, byte_size: int, field: str) -> Region:
-        """Returns the part of the file that contains this part of a region."""
+        """Returns the part of a file that contains a given part of a region."""
         self._check_enabled()
         region = self._find(name, field)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
@@ -187,9 +193,10 @@ class SharedMemory:
 
     @contextmanager
     def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
-        """Opens the file of a region for the duration of the block. The file must contain the whole region."""
+        """Opens the file of a region for the duration of the `with` block. The file must contain the whole region."""
         try:
-            # The name is passed as bytes. A `str` that the locale cannot encode would raise a UnicodeEncodeError.
+            # `os.open` gets the file name as bytes. A `str` that the locale cannot encode would raise a
+            # UnicodeEncodeError.
             file = os.open(region.key.removeprefix("/").encode(), _FLAGS, dir_fd=self._directory)
             try:
                 _check_file(os.fstat(file), name, region, field)
@@ -197,7 +204,7 @@ class SharedMemory:
             finally:
                 os.close(file)
         except OSError as error:
-            # The message does not contain the text of the error, because this text contains the path.
+            # The response does not contain the text of the OSError, because this text contains the path of the file.
             why = "it is a symbolic link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
             raise _reject_file(name, why, field) from error
 
@@ -211,7 +218,7 @@ def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data
     moved = 0
     while moved < data.nbytes:
         count = move(file, [data[moved:]], offset + moved)
-        if not count:  # another process has truncated the file after it was opened
+        if not count:  # another process has truncated the file while it was open
             raise OSError(errno.ENODATA, "")
         moved += count
 

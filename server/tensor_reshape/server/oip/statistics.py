@@ -1,8 +1,10 @@
-"""The number and the duration of requests for each model. ModelStatistics returns them.
+"""Statistics of each model, which are the number and the duration of its requests.
 
-- A request is counted once, for the model that it names, when its response or error is known. If it does not name an
-  existing model, it is not counted.
-- Each worker process counts separately and reports only its own counts.
+The gRPC method ModelStatistics returns these statistics.
+
+- A request is counted once, for the model that it names, when its response or error is known. A request that does not
+  name an existing model is not counted.
+- Each worker process counts its own requests and reports only its own counts.
 - Any thread may count requests and read the counts.
 """
 
@@ -42,7 +44,7 @@ class Statistics:
 
     def __init__(self) -> None:
         """Starts with all counts at zero."""
-        self._lock = threading.Lock()  # guards the counts; only held while they are changed or read
+        self._lock = threading.Lock()  # this lock is only held while the counts are changed or read
         self._counts = {name: Count() for name in MODELS}
 
     def count_success(self, model: str, began_ns: int) -> None:
@@ -64,10 +66,11 @@ class Statistics:
 
     @contextmanager
     def measure(self, model: str) -> Iterator["Measured"]:
-        """Measures the duration of a request, which is processed in the block.
+        """Measures the duration of a request that is processed in the `with` block.
 
         The request is counted as successful when `Measured.count_response` is called, and as failed if the block raises
-        an exception. If neither happens, the request is not counted.
+        an exception. If the block ends without an exception and without a call of `count_response`, the request is not
+        counted.
         """
         began = time.perf_counter_ns()
         try:

@@ -1,4 +1,4 @@
-"""Periodic tasks that abort calls without progress, return memory, and end a process that cannot serve."""
+"""Periodic tasks that abort calls without progress, return freed memory, and end a process that cannot serve."""
 
 import logging
 import math
@@ -17,15 +17,15 @@ SWEEP_SECONDS = 0.05
 """Seconds between two checks for calls without progress, while calls are running."""
 
 IDLE_SECONDS = 0.25
-"""Seconds between two wake-ups of the housekeeper if no call needs checks. A wake-up costs 0.1 ms."""
+"""Seconds between two wake-ups of the housekeeping thread if no call needs checks. A wake-up costs 0.1 ms."""
 
 QUIET_SECONDS = 5.0
-"""Seconds with few reservations of memory after which freed memory is returned to the system."""
+"""Seconds with few memory reservations of calls after which freed memory is returned to the system."""
 
 KEPT_BYTES = 44 * 1024 * 1024
-"""Number of bytes by which the resident memory may grow after the start before freed memory is returned.
+"""Number of bytes by which the resident memory of a process may grow before freed memory is returned.
 
-Returning less memory costs more than it gains. numpy, which a server without workers imports after its start, needs
+Returning less memory costs more than it gains. A server without workers imports numpy after its start, and numpy needs
 12 MiB of these bytes.
 """
 
@@ -33,12 +33,14 @@ CHECK_SECONDS = 0.5
 """Seconds between two calls of `MemoryReturner.check`."""
 
 RESIDENT_SECONDS = 1.0
-"""Seconds between two readings of the resident memory. A reading takes longer than all other tasks."""
+"""Seconds between two readings of the resident memory. Such a reading takes longer than all other periodic tasks."""
 
 FUTILE_SECONDS = 60.0
-"""Seconds until the next attempt after an attempt that has returned little memory."""
+"""Seconds until the next attempt to return memory, after an attempt that has returned little memory."""
 
-_QUIET_SHARE = 0.75  # the fraction of checks that must be quiet. Small calls reserve much memory for a moment.
+# This fraction of the checks must find few memory reservations. The fraction is below 1, because small calls reserve
+# much memory for a moment.
+_QUIET_SHARE = 0.75
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,23 +48,24 @@ _LOGGER = logging.getLogger(__name__)
 class MemoryReturner:
     """Returns freed memory to the system when no large messages arrive.
 
-    The allocator keeps freed memory for the next large messages. Steady traffic of large messages prevents the return
-    of memory, but small calls do not.
+    The allocator keeps freed memory for the next large messages. While large messages arrive steadily, no memory is
+    returned. Small calls do not prevent that freed memory is returned.
     """
 
     def __init__(self, quiet_bytes: int) -> None:
-        """Assumes that the process needs its current resident memory even without calls.
+        """Takes the current resident memory as the memory that the process needs without calls.
 
         Args:
-            quiet_bytes: the largest sum of memory reservations, in bytes, at which a check counts as quiet.
+            quiet_bytes: a check counts as quiet if calls have reserved at most this number of bytes.
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
-        self._checks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))  # True for each quiet check
+        # The deque contains True for each recent check that found few memory reservations.
+        self._checks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))
         self._not_before = -math.inf
 
     def check(self, used_bytes: int, now: float) -> bool:
-        """Returns memory to the system if the last checks were quiet. Call this method every CHECK_SECONDS.
+        """Returns freed memory to the system if the last checks were quiet. Call this method every CHECK_SECONDS.
 
         Args:
             used_bytes: the memory in bytes that calls have reserved now.
@@ -73,8 +76,8 @@ class MemoryReturner:
         """
         self._checks.append(used_bytes <= self._quiet_bytes)
         quiet = len(self._checks) == self._checks.maxlen and sum(self._checks) >= _QUIET_SHARE * len(self._checks)
-        # The last check must be quiet, too. An attempt in the first second of heavy traffic would return little memory
-        # and delay the next attempt by a minute.
+        # The last check must also have found few memory reservations. In the first second of heavy traffic, an attempt
+        # to return memory would return little, and would delay the next attempt by a minute.
         if not (quiet and self._checks[-1]) or now < self._not_before:
             return False
         before = read_resident_bytes()
@@ -101,7 +104,8 @@ class Housekeeper:
         """Creates a thread without tasks.
 
         Args:
-            is_calm: function that returns True if the thread may wake up every IDLE_SECONDS instead of SWEEP_SECONDS.
+            is_calm: a function that returns whether the thread may wake up every IDLE_SECONDS instead of every
+                SWEEP_SECONDS.
         """
         self._is_calm = is_calm
         self._tasks: list[_Task] = []
@@ -109,7 +113,10 @@ class Housekeeper:
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, seconds: float, do: Callable[[], object]) -> None:
-        """Adds a task that runs every `seconds`, or less often while the server is calm. Call this before `start`."""
+        """Adds a task that runs every `seconds`, or less often while `is_calm` returns True.
+
+        Call this method before `start`.
+        """
         self._tasks.append(_Task(seconds, do))
 
     def start(self) -> None:
@@ -130,7 +137,8 @@ class Housekeeper:
                 try:
                     task.do()
                 except Exception:
-                    _LOGGER.exception("bug")  # the loop continues, because the server needs the other tasks
+                    # The loop continues after a bug of a task, because the server needs the other tasks.
+                    _LOGGER.exception("bug")
 
 
 def end_process(reason: str) -> None:

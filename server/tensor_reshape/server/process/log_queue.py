@@ -1,9 +1,12 @@
-"""A logging handler with a queue and a writer thread. A thread that logs therefore never waits for the log's reader.
+"""A logging handler with a queue and a writer thread.
 
-- The queue is bounded. If the queue is full, records are dropped.
-- At most RECORDS_PER_SECOND records of one kind are written per second. Further records of the kind are suppressed.
-- `report` logs the numbers of dropped and suppressed records.
-- If a record cannot be written, the record counts as dropped. The write error has no other effect.
+A thread that logs therefore never waits for the process that reads the log.
+
+- The queue of log records is bounded. If the queue is full, further records are dropped.
+- At most RECORDS_PER_SECOND log records of one kind are written per second. Further records of this kind are
+  suppressed.
+- The method `report` logs the numbers of dropped and suppressed records.
+- A log record that cannot be written counts as dropped. An error of writing a log record has no other effect.
 """
 
 import logging
@@ -16,27 +19,30 @@ from logging.handlers import QueueHandler, QueueListener
 from queue import Queue
 
 MAX_LINES = 1000
-"""Maximum number of records in the queue."""
+"""Maximum number of log records in the queue."""
 
 RECORDS_PER_SECOND = 10
 """Maximum number of records of one kind that are written per second."""
 
 FLUSH_SECONDS = 1.0
-"""Maximum number of seconds of each wait in `flush`. The wait is limited, because the log may have no reader."""
+"""Maximum duration of each wait in `flush`, in seconds.
+
+The wait is limited, because perhaps no process reads the log.
+"""
 
 _MAX_NAME_CHARACTERS = 64
-_MAX_LINE_CHARACTERS = 65_536  # limits the memory of a full queue to 64 MiB
+_MAX_LINE_CHARACTERS = 65_536  # this length limits the memory of a full queue to 64 MiB
 _LOGGER = logging.getLogger(__name__)
 
 
 class RateFilter:
     """Admits RECORDS_PER_SECOND records of each kind per second, and counts further records as suppressed.
 
-    Records of one kind come from the same line of source code and have the same status code. The number of kinds is
-    therefore small, even if messages contain texts of clients.
+    Log records of one kind come from the same line of source code and have the same status code. The number of kinds is
+    therefore small, even if log messages contain texts of clients.
 
-    Records with the attribute `sampled` are always admitted. If a logger has the level DEBUG, all its records below
-    WARNING are admitted, too, because an operator who sets this level wants all records.
+    Log records with the attribute `sampled` are always admitted. If a logger has the level DEBUG, all its records below
+    WARNING are also admitted, because an operator who sets this level wants all records.
 
     Attributes:
         suppressed: the number of records that were not admitted.
@@ -46,10 +52,10 @@ class RateFilter:
         """Starts without records."""
         self.suppressed = 0
         self._clock = clock
-        self._lock = threading.Lock()  # necessary, because `logging` calls filters without the handler's lock
-        self._ends_at = 0.0  # the end of the second for which `_seen` has the counts
+        self._lock = threading.Lock()  # `logging` calls filters without holding the handler's lock
+        self._ends_at = 0.0  # `_seen` has the counts of the second that ends at this time
         self._seen: Counter[object] = Counter()
-        # The number of suppressed records for each level and name. A name is the message with the status code.
+        # The keys are the level and the name of suppressed log records. A name is the message with the status code.
         self._unreported: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, record: logging.LogRecord) -> bool:
@@ -71,7 +77,7 @@ class RateFilter:
             return False
 
     def take_suppressed(self) -> Counter[tuple[int, str]]:
-        """Returns the numbers of suppressed records since the last call, for each level and name of a record."""
+        """Returns how many records were suppressed since the last call of this method, for each level and name."""
         with self._lock:
             taken, self._unreported = self._unreported, Counter()
         return taken
@@ -85,31 +91,31 @@ class QueuedHandler(QueueHandler):
     """
 
     def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
-        """Starts the writer thread. The handler never closes `descriptor`."""
+        """Starts the writer thread. The handler never closes the file descriptor."""
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
-        self._dropped = self._reported = 0  # `_dropped` is protected by the handler's lock
+        self._dropped = self._reported = 0  # the handler's lock guards `_dropped`
         self._writer = _Writer(self._lines, descriptor)
         self._writer.start()
 
     @property
     def dropped(self) -> int:
-        """The number of records that were not written. Suppressed records do not count."""
+        """The number of log records that were dropped. Suppressed records are not included."""
         return self._dropped + self._writer.failed
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Returns a record whose message is the formatted line. A very long line is cut."""
+        """Returns a log record whose message is the formatted line. A very long line is cut off."""
         line: logging.LogRecord = super().prepare(record)
         line.msg = line.message = line.message[:_MAX_LINE_CHARACTERS]
         return line
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - the names are logging's
-        """Counts a record that does not fit into the queue or cannot be formatted."""
+        """Counts a log record that does not fit into the queue or cannot be formatted."""
         self._dropped += 1
 
     def report(self) -> None:
-        """Logs the numbers of records that were suppressed or dropped since the last call."""
+        """Logs how many records were suppressed or dropped since the last call of this method."""
         for (level, name), count in self.limit.take_suppressed().items():
             _LOGGER.log(level, "records suppressed", extra={"kind": name, "suppressed": count})
         dropped = self.dropped
@@ -134,12 +140,13 @@ class QueuedHandler(QueueHandler):
 class _Writer(QueueListener):
     """The thread that writes the lines.
 
-    The thread never takes the handler's lock, because `logging` holds this lock at exit while it waits in `flush`.
+    The writer thread never takes the handler's lock, because at exit, `logging` holds this lock while it waits in
+    `flush`.
     """
 
     def __init__(self, lines: "Queue[logging.LogRecord]", descriptor: int) -> None:
         super().__init__(lines)
-        self.failed = 0  # the number of records that could not be written
+        self.failed = 0  # the number of log records that could not be written
         self._descriptor = descriptor
 
     def handle(self, record: logging.LogRecord) -> None:

@@ -1,6 +1,7 @@
-"""Logging to stderr as text or JSON, with one line for each record. In the text format, a traceback adds further lines.
+"""Logging to stderr as text or JSON. Each log record has one line. In the text format, a traceback adds further lines.
 
-A thread that logs never waits for stderr (see `log_queue`). While the process serves, only this log writes to stderr.
+A thread that logs never waits for stderr (see `log_queue`). While the process serves, only this logging writes to
+stderr.
 """
 
 import logging
@@ -14,48 +15,52 @@ from tensor_reshape.server.process.log_queue import QueuedHandler
 
 _LOGGER = logging.getLogger(__name__)
 _STDERR = 2
-# The standard attributes of a record. All other attributes were passed as `extra`.
+# This set contains the standard attributes of a log record. All other attributes were passed as `extra`.
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as its message followed by `key=value` for each `extra`.
+    """Formats a log record as its message, followed by `key=value` for each entry of `extra`.
 
     Control characters are escaped. A value with spaces or quotes is quoted, so that it cannot look like several values.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """Returns the line without the traceback."""
+        """Returns the log line without the traceback."""
         extras = [f"{key}={_quote(str(value))}" for key, value in vars(record).items() if key not in _STANDARD]
         return " ".join([_escape(super().formatMessage(record)), *extras])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
-        """Returns the indented traceback. Without the indentation, a client's text could look like a record."""
+        """Returns the indented traceback.
+
+        Without the indentation, a text from a client could look like a log record.
+        """
         return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
 def configure_logs(log_format: str, level: str) -> None:
-    """Writes the records of this process to stderr, including Python's own warnings and uncaught exceptions.
+    """Writes the log records of this process to stderr, including Python's own warnings and uncaught exceptions.
 
     Args:
         log_format: "text" or "json".
         level: the name of a level of `logging`, in upper or lower case.
     """
-    # The handler writes to the descriptor, because a thread that waits for sys.stderr holds a lock, even at exit.
+    # The log handler writes to the file descriptor, because a thread that waits for sys.stderr holds a lock, even at
+    # exit.
     handler = QueuedHandler(_STDERR)
     handler.addFilter(demote_garbage)
     handler.addFilter(handler.limit)
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    logging.raiseExceptions = False  # otherwise, logging would write formatting errors to stderr
+    logging.raiseExceptions = False  # prevents `logging` from writing its own formatting errors to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)
 
 
 def demote_garbage(record: logging.LogRecord) -> bool:
-    """Changes grpcio's errors about undecodable data to debug records. Returns whether to log the record.
+    """Changes a log record of grpcio about undecodable data to the level DEBUG. Returns whether to log the record.
 
     Undecodable requests and metadata are errors of the client. grpcio logs such an error with a traceback that contains
     the values of the metadata, including tokens.
@@ -68,25 +73,28 @@ def demote_garbage(record: logging.LogRecord) -> bool:
 
 
 def flush_logs() -> None:
-    """Waits until the last lines are written, but at most two seconds."""
+    """Waits until all log lines are written, but at most two seconds."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
 
 def report_lost_records() -> None:
-    """Logs how many records of this process were dropped and suppressed since the last call."""
+    """Logs how many log records of this process were dropped and suppressed since the last call of this function."""
     for handler in _list_handlers():
         handler.report()
 
 
 def count_lost_records() -> tuple[int, int]:
-    """Returns how many records of this process were dropped and suppressed since the start."""
+    """Returns how many log records of this process were dropped and suppressed since its start."""
     handlers = _list_handlers()
     return sum(one.dropped for one in handlers), sum(one.limit.suppressed for one in handlers)
 
 
 def _list_handlers() -> list[QueuedHandler]:
-    """Returns a list with the handler of `configure_logs`. The list is empty if a program configures logging itself."""
+    """Returns a list with the handler that `configure_logs` has added.
+
+    If a program configures logging itself, the list is empty.
+    """
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
 
 

@@ -1,8 +1,9 @@
 """Thread pools for calls that take long.
 
-- The thread that receives calls never starts a thread. If memory is short, a start can fail or block, which would delay
-  every call. A thread of a pool therefore starts the next thread, before it begins its work and if no thread is idle.
-- If the system cannot start another thread, the work waits for the existing threads.
+- The thread that receives calls never starts a thread. If the system has little memory, starting a thread can fail or
+  block, which would delay every call. Instead, if no thread of a pool is idle, a thread of the pool starts the next
+  thread before it begins its own work.
+- If the system cannot start another thread, queued work waits for the existing threads.
 """
 
 import atexit
@@ -17,12 +18,15 @@ from tensor_reshape.server.config import ConfigError
 STACK_BYTES = 1024 * 1024
 """Stack size of a thread in bytes. The system's default of 8 MiB would use most of a small address space."""
 
-_STACK_SIZE = threading.Lock()  # protects `threading.stack_size`, which is a global setting
+_STACK_SIZE = threading.Lock()  # this lock guards the global setting `threading.stack_size`
 _Result = TypeVar("_Result")
 
 
 class Pool(Executor):
-    """Runs functions on a limited number of threads. The first thread starts at once, further threads when needed."""
+    """Runs functions on a limited number of threads.
+
+    The first thread starts at once, and further threads start on demand.
+    """
 
     def __init__(self, most: int, name: str) -> None:
         """Starts one thread.
@@ -37,8 +41,9 @@ class Pool(Executor):
         self._most = most
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # protects the numbers below, and is free while a thread starts
-        self._count = self._idle = 1  # the numbers of threads, including threads that are starting
+        self._lock = threading.Lock()  # this lock guards `_count` and `_idle`, and is not held while a thread starts
+        # These are the numbers of all threads and of idle threads, including threads that are starting.
+        self._count = self._idle = 1
         self._is_shut = False
         self._threads: list[threading.Thread] = []
         try:
@@ -46,10 +51,10 @@ class Pool(Executor):
         except RuntimeError as error:
             message = "the system cannot start a thread: raise the limits of memory and of processes for the server"
             raise ConfigError(message) from error
-        atexit.register(self.shutdown)  # daemon threads must not run while the interpreter exits
+        atexit.register(self.shutdown)  # daemon threads must have ended when the interpreter exits
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
-        """Returns the future result of a function that a thread of the pool calls.
+        """Queues a call of a function for a thread of the pool, and returns a future with its result.
 
         Raises:
             RuntimeError: the pool is shut down.
@@ -73,7 +78,10 @@ class Pool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
-        """Ends the threads after all submitted work, which cannot be cancelled. If `wait` is set, waits for the end."""
+        """Ends the threads after all submitted work, which cannot be cancelled.
+
+        If `wait` is True, waits until they have ended.
+        """
         del cancel_futures
         with self._lock:
             self._is_shut = True
@@ -103,15 +111,15 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            del run  # otherwise, the messages of this work would stay in memory until the next work
+            del run  # without this statement, the messages of a call would stay in memory until the next call
             with self._lock:
                 self._idle += 1
-        self._work.put(None)  # ends the next thread
+        self._work.put(None)  # the value None ends the next thread
 
     def _grow(self) -> None:
         try:
             self._start()
-        except RuntimeError:  # the system cannot start a thread now, but perhaps for the next work
+        except RuntimeError:  # the system cannot start a thread now, but perhaps later
             with self._lock:
                 self._count -= 1
                 self._idle -= 1

@@ -1,4 +1,4 @@
-"""The limits that the system sets for the memory and the file descriptors of this process and its workers."""
+"""Reads the limits that the system sets for the memory and the file descriptors of this process and its workers."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROCESS_BYTES = 64 * 1024 * 1024
-"""Memory in bytes that each process needs without calls."""
+"""Memory in bytes that each process of the server needs without calls."""
 
 ADDRESS_BYTES = 464 * 1024 * 1024
 """Address space in bytes that each process needs without calls, for libraries, heaps and thread stacks."""
@@ -24,10 +24,10 @@ def find_available_memory(workers: int) -> int:
     """Returns how many bytes all running calls of `workers` processes may use together.
 
     The machine, the cgroup and the limits of each process determine how much memory is available. This function
-    subtracts the memory that the processes need without calls, and returns half of the rest. The other half is for
-    memory that the budget does not count, such as connections and the fragmentation of allocators.
+    subtracts the memory that the processes need without calls, and returns half of the rest. The remaining half is for
+    memory that the memory budget does not count, such as connections and the fragmentation of allocators.
     """
-    processes = workers + (workers > 1)  # with several workers, there is also a supervisor
+    processes = workers + (workers > 1)  # with several workers, a supervisor process also needs memory
     shared = min(_find_machine_bytes(), find_cgroup_limit()) - processes * PROCESS_BYTES
     own = _find_process_limit() - ADDRESS_BYTES
     available = min(shared, own * workers) / 2
@@ -39,11 +39,13 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
 
     Args:
         groups: a file in the format of /proc/self/cgroup.
-        mount: the directory with the files of cgroup version 2. The folder `memory` in it has the files of version 1.
+        mount: the directory with the files of cgroup version 2. The folder `memory` in this directory has the files of
+            cgroup version 1.
     """
     limit = math.inf
     for file in _find_limit_files(groups, mount):
-        with suppress(OSError, ValueError):  # the value may be "max", and some groups do not have the file
+        # The limit may be "max" instead of a number, and some cgroups do not have the file.
+        with suppress(OSError, ValueError):
             limit = min(limit, int(file.read_text()))
     return limit
 
@@ -51,7 +53,7 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
 def raise_descriptor_limit() -> int:
     """Raises the soft limit of file descriptors to the hard limit, and returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # the kernel may now allow less than the hard limit
+    with suppress(ValueError, OSError):  # the kernel may allow less than the hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         return hard
     return soft
@@ -77,8 +79,8 @@ def _find_limit_files(groups: Path, mount: Path) -> Iterator[Path]:
                 top, name = mount / "memory", "memory.limit_in_bytes"
             if controllers and "memory" not in controllers.split(","):
                 continue
-            # In a container, the mount may contain only the container's own group. The path of the group may then
-            # have folders that the mount does not have, so its parents up to the mount are checked, too.
+            # In a container, the cgroup file system may contain only the container's own cgroup. The path of the cgroup
+            # may then have folders that do not exist there, so all parent folders are checked as well.
             group = top / path.lstrip("/")
             yield from (folder / name for folder in (group, *group.parents) if folder.is_relative_to(top))
 

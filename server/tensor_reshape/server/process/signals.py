@@ -1,4 +1,7 @@
-"""Signals as bytes on a file descriptor. A process can therefore wait for signals and other events without polling."""
+"""Delivers signals as bytes on a file descriptor.
+
+A process can therefore wait for signals and other events without polling.
+"""
 
 import os
 import signal
@@ -8,16 +11,20 @@ from contextlib import contextmanager
 
 @contextmanager
 def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
-    """Yields a descriptor from which each caught signal can be read as a byte. Call this on the main thread.
+    """Yields a file descriptor from which each caught signal can be read as a byte.
 
-    The byte is written as soon as the signal arrives. A Python handler runs only at the next step of the main thread.
-    If a signal arrived just before the thread starts to wait, a Python handler would not end the wait.
+    Call this function on the main thread.
+
+    The byte is written as soon as the signal arrives. In contrast, a Python signal handler only runs at the next step
+    of the main thread. If a signal arrived just before the main thread starts to wait, a Python handler would not end
+    the wait.
     """
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # `set_wakeup_fd` requires this, because a handler must not wait for a full pipe
+    # `set_wakeup_fd` requires a descriptor that does not block, because a signal handler must not wait for a full pipe.
+    os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
     for number in numbers:
-        signal.signal(number, lambda *_: None)  # the byte is written only if the signal has a Python handler
+        signal.signal(number, lambda *_: None)  # Python only writes the byte if the signal has a Python handler
     try:
         yield reader
     finally:

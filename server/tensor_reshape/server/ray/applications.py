@@ -9,7 +9,7 @@ from tensor_reshape.server.ray.replicas import ReshapeReplica, read_limits
 
 
 def build(arguments: Mapping[str, Any]) -> serve.Application:
-    """Returns the application.
+    """Returns the Ray Serve application.
 
     Args:
         arguments: the arguments of `read_limits`.

@@ -1,10 +1,13 @@
-"""A replica of a Ray Serve deployment, and the registration of its methods with Ray's gRPC proxies.
+"""A replica of a Ray Serve deployment. Ray's gRPC proxies get the list of its methods from `add_reshape_service`.
 
-- Messages pass through the proxy as bytes, and only the package `service` parses them. Ray Serve serializes a response
-  by calling its method `SerializeToString`, so the replica returns a `Message`.
-- Ray Serve limits and queues the calls of a replica. The admission control of this server is not used.
-- A call starts on the event loop of the replica. Long work runs on a thread.
-- The error of a unary call contains the error details. For a stream, Ray Serve forwards only the code and the text.
+- Messages pass through the proxy of Ray Serve as bytes, and only the package `service` parses them. Ray Serve
+  serializes a response by calling its method `SerializeToString`, so the replica returns a `Message`, which has this
+  method.
+- Ray Serve limits and queues the calls of a replica. In a replica, the admission control of the package `engine` is not
+  used.
+- A call starts on the event loop of the replica. In a replica, work that takes long runs on a thread.
+- The error of a unary call contains the error details. For the error of a stream, Ray Serve forwards only the status
+  code and the text.
 - This module does not import Ray.
 """
 
@@ -59,13 +62,14 @@ class Context(Protocol):
 
 
 class EndedError(Exception):
-    """Ends a stream whose status is already set in the context."""
+    """The exception that ends a stream after its error status is set in the context."""
 
 
 class ReshapeReplica:
     """One replica.
 
-    The class has a method for each method of the API. Ray Serve requires that both have the same short name.
+    The class has a method for each gRPC method of the API. Ray Serve requires that the method of the class has the
+    short name of the gRPC method.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -75,7 +79,7 @@ class ReshapeReplica:
         self._streams = {stream.name: stream for stream in methods.streams}
 
     async def answer(self, path: str, request: bytes, context: Context) -> Message:
-        """Serves a unary call. If the status of an error is set in the context, Ray Serve sends no message."""
+        """Serves a unary call. If the call fails, its status is set in the context, and Ray Serve sends no message."""
         method = self._unary[path]
         try:
             light = method.respond_light(request)
@@ -87,11 +91,11 @@ class ReshapeReplica:
     async def answer_stream(
         self, path: str, requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[Message]:
-        """Serves a stream. If an error occurs, its status is set in the context."""
+        """Serves a stream. If the call fails, its status is set in the context."""
         session = self._streams[path].open(_reserve_nothing)
         try:
             async for request in requests:
-                # `estimate` comes first, because `receive` uses the parsed result of `estimate`.
+                # `estimate` is called first, because `receive` uses the message that `estimate` has parsed.
                 is_long = session.estimate(request).takes_long
                 received = session.receive(request)
                 for raw in await asyncio.to_thread(list, received) if is_long else received:
@@ -107,8 +111,8 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
     """Returns the limits for the arguments of an application.
 
     Args:
-        arguments: settings of the server with the names of `Config`. Only `max_message_bytes` is accepted. This setting
-            limits the size of responses, and Ray Serve limits the size of requests.
+        arguments: settings of the server with the names of `Config`. Only the setting `max_message_bytes` is accepted.
+            It limits the size of responses, and Ray Serve limits the size of requests.
 
     Raises:
         ValueError: the arguments contain another setting, which would have no effect in a replica.
@@ -121,7 +125,7 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 
 
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
-    """Registers the methods with a proxy of Ray Serve, which replaces the handlers with its own handlers."""
+    """Registers the gRPC methods with a proxy of Ray Serve, which replaces these handlers with its own handlers."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         **{_shorten(path): grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
         **{_shorten(path): grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
@@ -179,7 +183,8 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
     return answer
 
 
-# Ray Serve finds the methods by their names, and passes the context only to a parameter named `grpc_context`.
+# Ray Serve finds the methods of the class by their names, and passes the context only to a parameter named
+# `grpc_context`.
 for _path in _UNARY:
     setattr(ReshapeReplica, _shorten(_path), _answer(_path))
 for _path in _STREAMS:

@@ -1,11 +1,12 @@
-"""Access control with a gate that authenticates and authorizes each call.
+"""Access control, which is an admission check (gate) that authenticates and authorizes each call.
 
 - The configuration can require a client certificate, an allowed identity in this certificate, a token, and permission
-  for the method. A call needs everything that the configuration requires. TLS checks certificates before a call begins.
+  for the method. A call must meet all requirements of the configuration. TLS checks certificates before a call begins.
 - A call without a valid token gets UNAUTHENTICATED. A call without an allowed identity or without permission gets
-  PERMISSION_DENIED. Both errors hide the exact fault and the identities that the server knows.
+  PERMISSION_DENIED. Neither UNAUTHENTICATED nor PERMISSION_DENIED reveals the exact fault or the identities that the
+  server knows.
 - Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
-- If the configuration requires nothing, calls pass no gate.
+- If the configuration requires neither certificates nor tokens, the server has no access gate.
 """
 
 import ssl
@@ -25,7 +26,7 @@ from tensor_reshape.server.security.reloads import Reloaded
 from tensor_reshape.server.security.tokens import Tokens
 
 AUTHORIZATION_KEY = "authorization"
-"""The metadata key of a token."""
+"""The metadata key for the token of a call."""
 
 _UNKNOWN = "the call has no valid token"
 _NOT_ALLOWED = "this caller may not call this server"
@@ -37,7 +38,8 @@ class Access:
 
     Attributes:
         certificates: the certificates for TLS, or None for plain text.
-        gates: the gates that check calls. Empty if the configuration requires nothing.
+        gates: the gates that check calls. The tuple is empty if the configuration requires neither certificates nor
+            tokens.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
@@ -61,12 +63,12 @@ class Access:
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
 
     def build_credentials(self) -> grpc.ServerCredentials | None:
-        """Returns the credentials for one address, or None for plain text."""
+        """Returns TLS credentials for one address, or None for plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
 
     @property
     def find_context(self) -> Callable[[], ssl.SSLContext] | None:
-        """The function that returns the TLS context for a connection outside of gRPC's core, or None without TLS."""
+        """The function that returns the TLS context for a connection of the HTTP port, or None without TLS."""
         return None if self.certificates is None else self.certificates.find_context
 
     def reload_changed_files(self) -> None:
@@ -93,7 +95,8 @@ class AccessGate:
                 if this argument is empty.
             tokens: the valid tokens, or None if no token is required.
             permissions: the permitted methods, or None if every admitted client may call every method.
-            reads_certificates: whether clients have certificates. Reading a certificate takes five microseconds.
+            reads_certificates: whether clients have certificates. If clients have no certificates, the gate saves five
+                microseconds for each call.
         """
         self._allowed = tuple(allowed)
         self._tokens = tokens
@@ -104,9 +107,9 @@ class AccessGate:
         """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
 
         Raises:
-            ReshapeError: UNAUTHENTICATED or PERMISSION_DENIED.
+            ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
         """
-        # The token is checked first, because that is cheaper than reading a certificate.
+        # The token is checked first, because checking a token takes less time than reading a certificate.
         identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]
         proven = read_identities(info.read_tls()) if self._reads_certificates else []
         identities += proven
@@ -117,7 +120,7 @@ class AccessGate:
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 
     def leave(self, info: CallInfo) -> None:
-        """Does nothing, because the gate keeps no data about calls."""
+        """Does nothing, because the access gate keeps no data about calls."""
 
 
 def _find_owner(tokens: Tokens, info: CallInfo) -> str:

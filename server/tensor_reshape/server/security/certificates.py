@@ -1,14 +1,16 @@
-"""The server's certificate, its key, and the authority of client certificates. Changed files are checked and reloaded.
+"""Loads the server's certificate, its key, and the authority of client certificates. Changed files are reloaded.
 
 - gRPC's core accepts a certificate and a key that do not belong together, but every handshake then fails. OpenSSL
-  therefore checks the files first, at the start and after each change.
+  therefore checks the certificate and the key first, at the start and after each change of the files.
 - OpenSSL supports types of keys that gRPC's core does not support, such as Ed448 or ECDSA on secp256k1. A server does
-  not start with such a key. If such a key replaces a valid key, the core continues to use the previous key. The server
-  does not detect that the new key is not used, so only clients can notice the fault.
+  not start with a key of a type that gRPC's core does not support. If a key of an unsupported type replaces a valid
+  key, gRPC's core continues to use the previous key. The server does not detect that the new key is not used, so only
+  clients can notice the fault.
 - Before each handshake, gRPC's core requests new credentials on its own thread. The request for credentials never
-  waits, because they are already in memory. Open connections keep their credentials.
-- gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. For HTTP, OpenSSL uses the same files
-  and the same minimum version.
+  waits, because the new credentials are already in memory. When the certificate changes, open connections keep their
+  previous credentials.
+- gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. The HTTP port uses OpenSSL with the same
+  files and the same minimum version.
 """
 
 import ssl
@@ -23,7 +25,7 @@ from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 
 class _Loaded(NamedTuple):
-    """The contents of the files, for the core and for OpenSSL."""
+    """The contents of the files in `TlsFiles`, for gRPC's core and for OpenSSL."""
 
     configuration: grpc.ServerCertificateConfiguration
     context: ssl.SSLContext
@@ -43,24 +45,23 @@ class Certificates(Reloaded[_Loaded]):
         super().__init__("certificates", paths, partial(_load, files))
 
     def build_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials for one address.
+        """Returns TLS credentials for one address.
 
-        Each address needs its own credentials, because only one of two addresses with the same credentials would
-        receive updates.
+        Each address needs its own credentials object. If two addresses shared one object, only one of them would
+        receive changed certificates.
         """
-        fetch: Any = self._build_fetcher()  # grpcio's stubs do not allow None
+        fetch: Any = self._build_fetcher()  # the type is Any, because grpcio's type stubs do not allow None
         return grpc.dynamic_ssl_server_credentials(self.value.configuration, fetch, self._requires_client_certificate)
 
     def find_context(self) -> ssl.SSLContext:
-        """Returns the TLS context for a connection outside of gRPC's core, with the current files."""
+        """Returns the TLS context for a connection of the HTTP port, with the current files."""
         return self.value.context
 
     def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
         fetched = self.value
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            # gRPC's core calls this function under a lock. If the function returns None, the core keeps its
-            # credentials.
+            # gRPC's core calls `fetch` while it holds a lock. If `fetch` returns None, the core keeps its credentials.
             nonlocal fetched
             if fetched is self.value:
                 return None
@@ -82,7 +83,7 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without this empty password, OpenSSL would request a password on the terminal if the key is encrypted. gRPC's
+        # If the key is encrypted, OpenSSL would request a password on the terminal without this empty password. gRPC's
         # core does not accept passwords.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:

@@ -1,11 +1,12 @@
 """Identities such as `uri:spiffe://example.org/web`, `dns:web.example.org`, `email:web@example.org` and `token:web`.
 
-- The kind is part of an identity. A token, a host and a URI with the same name are therefore different identities.
-- A certificate proves the alternative names of its subject (SAN). The common name is ignored, because it has no kind
-  and authorities check it less strictly.
-- grpcio cuts a name at its first NUL character, so that the cut name could equal the name of another client. A
-  certificate with such a name therefore proves no identity.
-- A pattern is an identity in which one `*` may replace one whole label. The `*` matches exactly one label.
+- An identity begins with its kind. A token, a host and a URI with the same name are therefore different identities.
+- The identities of a client with a certificate are the subject alternative names (SAN) in the certificate. The common
+  name of a certificate is ignored, because it has no kind, and because authorities check it less strictly.
+- grpcio cuts off a name at its first NUL character, so the rest could equal the name of another client. A client whose
+  certificate contains a name with a NUL character therefore has no identity.
+- An identity pattern is an identity in which one `*` may replace one whole label. The `*` in an identity pattern
+  matches exactly one label.
 - A label is a part of a host between dots, a part of a URI between slashes after the authority, or the part of an email
   address before the @.
 """
@@ -19,19 +20,23 @@ from tensor_reshape.server.config import ConfigError
 
 TOKEN_KIND = "token"  # noqa: S105 - not a password
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""The form of a valid token name. Logs, labels and files can contain such a name."""
+"""The form of a valid token name. Such a name is safe in logs, metric labels and files."""
 
-_PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # the keys in gRPC's `auth_context`
+# This dict maps kinds of identities to their keys in gRPC's `auth_context`.
+_PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"  # the key of the certificate in gRPC's `auth_context`
-_EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")  # the start of the SAN extension in DER (RFC 5280)
-# The tags of email addresses, hosts and URIs. The tag of IP addresses is missing, because they may contain zero bytes.
+# In a certificate in DER, the SAN extension begins with these bytes (RFC 5280).
+_EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")
+# These are the DER tags of email addresses, hosts and URIs. The tag of IP addresses is missing, because IP addresses
+# may contain zero bytes.
 _NAME_TAGS = (0x81, 0x82, 0x86)
-_LONG = 0x80  # the bit that marks a length of several bytes
+_LONG = 0x80  # the bit in DER that marks a length of several bytes
 _VISIBLE = re.compile(b"[!-~]+")
-_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # the texts that a * matches
-_LABEL = "[!-)+-.0-~]+"  # visible ASCII characters except * and /
+# This dict contains the texts that a * matches in each kind of pattern.
+_ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}
+_LABEL = "[!-)+-.0-~]+"  # matches visible ASCII characters except * and /
 _FORMS = {
-    # The scheme and the authority contain no *, because the authority vouches for the rest of the URI.
+    # A pattern for URIs has no * in the scheme or the authority, because the authority vouches for the rest of the URI.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
     "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
@@ -40,10 +45,10 @@ _FORMS = {
 
 
 def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Returns the identities that a client's certificate proves. Without a certificate, the list is empty.
+    """Returns the identities in a client's certificate. Without a certificate, the list is empty.
 
-    A name with characters other than visible ASCII is omitted, because no pattern can match such a name and the result
-    may be logged.
+    A name with characters other than visible ASCII is omitted, because no pattern can match it and the identities may
+    be logged.
 
     Args:
         tls: gRPC's `auth_context`.
@@ -58,21 +63,25 @@ def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
     ]
 
 
-# The cache saves about ten microseconds for each call. Only clients that the authority trusts have certificates.
+# The cache of certificates saves about ten microseconds for each call. Untrusted clients cannot fill the cache, because
+# the authority has signed all certificates that are checked here.
 @lru_cache(256)
 def _has_cut_names(certificate: bytes) -> bool:
-    """Returns whether grpcio cuts a name in a PEM certificate."""
+    """Returns whether grpcio cuts off a name in a PEM certificate."""
     content = ssl.PEM_cert_to_DER_cert(certificate.decode())
-    # Every position with the first bytes of the extension is checked. A client can choose some bytes, such as those of
-    # its key, but this can only cause further rejections.
+    # The code checks every position at which the first bytes of the SAN extension occur. A client can choose some bytes
+    # of its certificate, such as those of its key, but this can only cause further rejections.
     return any(_has_nul(content, found.end()) for found in _EXTENSION.finditer(content))
 
 
 def _has_nul(content: bytes, position: int) -> bool:
-    """Returns whether the names after a position contain a NUL character or are invalid."""
+    """Returns whether the names in a SAN extension contain a NUL character or are invalid.
+
+    The names begin after `position`.
+    """
     try:
-        position, _ = _read_extent(content, position)  # enters the extension
-        position, end = _read_extent(content, position + 1)  # enters the list of names
+        position, _ = _read_extent(content, position)  # this moves to the contents of the SAN extension
+        position, end = _read_extent(content, position + 1)  # this moves to the first name in the SAN extension
         while position < end:
             start, after = _read_extent(content, position + 1)
             if content[position] in _NAME_TAGS and 0 in content[start:after]:
@@ -84,7 +93,7 @@ def _has_nul(content: bytes, position: int) -> bool:
 
 
 def _read_extent(content: bytes, position: int) -> tuple[int, int]:
-    """Returns the start and the end of a DER value whose length is at `position`."""
+    """Returns the start and the end of a DER value. The length of the value is encoded at `position`."""
     length, start = content[position], position + 1
     if length & _LONG:
         size = length & ~_LONG
@@ -104,7 +113,7 @@ def fold_identity(identity: str) -> str:
 
 
 class IdentityPattern:
-    """Matches one identity, or all identities that differ only in the label of the `*`."""
+    """A pattern that matches one identity, or all identities that differ only in the label of the `*`."""
 
     def __init__(self, text: str) -> None:
         """Reads a pattern.
@@ -121,7 +130,7 @@ class IdentityPattern:
                 "email address"
             )
             raise ConfigError(message)
-        # Matching a regular expression is ten times as fast as splitting an identity for each pattern.
+        # Matching a regular expression is ten times as fast as splitting an identity into labels for each pattern.
         self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
     def matches(self, identity: str) -> bool:

@@ -1,16 +1,17 @@
-"""The permissions of identities, from a TOML file with the methods that each identity may call.
+"""The permissions of identities. A TOML file contains the methods that each identity may call.
 
     [callers]
     "token:batch" = ["*"]
     "uri:spiffe://example.org/ns/*/sa/viewer" = ["/tensor_reshape.v1.ReshapeService/InferShape"]
     "dns:*.example.org" = ["/inference.GRPCInferenceService/*"]
 
-- A key is an identity or a pattern (see `identities`). The value is a list of methods. An item of this list is the path
-  of one method, `/package.Service/*` for all methods of a service, or `*` for all methods.
-- A method is forbidden unless the file permits it. A caller with several identities may call every method that one of
-  its identities may call.
-- A method that this server does not have is an error, because it is probably misspelled. Without this error, the
-  intended method would be forbidden.
+- A key in the permission file is an identity or a pattern (see `identities`). The value of a key is a list of methods.
+  An item of this list is the path of one method, `/package.Service/*` for all methods of a service, or `*` for all
+  methods.
+- A caller may not call a method unless the file permits it. A caller with several identities may call every method that
+  one of its identities may call.
+- A method in the file that this server does not have is an error, because its name is probably misspelled. If a
+  misspelled method were not an error, the intended method would be forbidden.
 - Health checks need no permission, so this module does not check their methods.
 """
 
@@ -30,7 +31,7 @@ _Grants = Sequence[tuple[IdentityPattern, frozenset[str]]]
 
 
 class Permissions(Reloaded[_Grants]):
-    """The permissions in the file."""
+    """The permissions that the TOML file contains."""
 
     def __init__(self, path: Path, methods: Collection[str]) -> None:
         """Reads the file.
@@ -45,7 +46,7 @@ class Permissions(Reloaded[_Grants]):
         super().__init__("authorization", [path], partial(_load, path, frozenset(methods)))
 
     def permit(self, identities: Iterable[str], method: str) -> bool:
-        """Returns whether one of the identities may call a method."""
+        """Returns whether at least one of the identities may call a method."""
         return any(method in methods and any(map(pattern.matches, identities)) for pattern, methods in self.value)
 
 
@@ -54,7 +55,8 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
 
     try:
         content = tomllib.loads(read_file(path).decode())
-    except (ValueError, RecursionError) as error:  # also raised for overlong numbers and deeply nested lists
+    # Numbers with too many digits raise ValueError, and deeply nested lists raise RecursionError.
+    except (ValueError, RecursionError) as error:
         message = f"{path} is not TOML: {error}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)
@@ -81,7 +83,7 @@ def _read_grant(
 
 
 def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: ANN401 - what a file holds
-    """Returns the methods that an item of a list permits."""
+    """Returns the methods that an item of a method list permits."""
     written = str(text)
     if written == "*":
         return known

@@ -1,12 +1,12 @@
-"""Files that are read again after a change, so that their contents can be rotated without a restart.
+"""Files that the server reads again after a change. Certificates or tokens can thus change without a restart.
 
 - A file counts as changed if its inode, its size or one of its times has changed. A new target of a symbolic link in
-  the path therefore counts as a change. Kubernetes updates mounted files with such links.
+  the path therefore counts as a change. Kubernetes uses such links to update mounted files.
 - Only regular files are read, because reading a pipe would block the other work of the same thread.
-- If new contents are invalid, the server logs an error once and keeps the previous contents. The server reads the files
-  again after their next change. If a certificate is replaced before its key, both are therefore loaded when the key
-  changes.
-- Log records contain no contents of a file except the error message of the loader, which contains no secrets.
+- If the new contents of a file are invalid, the server logs an error once and keeps the previous contents. The server
+  reads the files again after their next change. If a certificate is replaced before its key, the server therefore loads
+  both files when the key changes.
+- Log records contain nothing from a reloaded file except the error message of the loader, which contains no secrets.
 """
 
 import logging
@@ -29,14 +29,15 @@ class Reloaded(Generic[_Value]):
     """The contents of files that are read again after a change.
 
     Attributes:
-        value: the last valid contents. Only one thread replaces the value, but any thread may read the value.
+        value: the last valid contents of the files. Only one thread replaces the value, but any thread may read the
+            value.
     """
 
     def __init__(self, name: str, paths: Sequence[Path], load: Callable[[], _Value]) -> None:
         """Reads the files.
 
         Args:
-            name: the name of the contents for the log.
+            name: the name of the contents in log records.
             paths: the paths of the files.
             load: function that reads the files, and raises ConfigError if the contents are invalid.
 
@@ -46,7 +47,8 @@ class Reloaded(Generic[_Value]):
         self._name = name
         self._paths = tuple(paths)
         self._load = load
-        self._version = self._find_version()  # before reading, so that a change during reading is detected
+        # The version is found before reading, so that a change during reading is detected.
+        self._version = self._find_version()
         self.value = load()
 
     def reload_if_changed(self) -> None:
@@ -63,7 +65,8 @@ class Reloaded(Generic[_Value]):
             )
             return
         if self._find_version() != version:
-            # The files have changed during reading, so their contents may not match. The next call reads them again.
+            # The files have changed during reading, so their contents may not belong together. The next call of
+            # `reload_if_changed` reads the files again.
             return
         self.value = value
         _LOGGER.info("reloaded", extra={"what": self._name})
@@ -94,6 +97,7 @@ def _find_version(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    # The inode is not enough, because the system may reuse it after a file is removed. The modification time is not
-    # enough, because a copy may keep it. A copy cannot keep the time of the inode change.
+    # The inode number does not always show a change, because the system may reuse the number after a file is removed.
+    # The modification time does not always show a change, because a copied file may have the time of the original. A
+    # copied file cannot have the inode change time (ctime) of the original.
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -1,12 +1,14 @@
 """Bearer tokens of clients, read from a file and compared in constant time.
 
-- A line of the file is `NAME:TOKEN` or `NAME:sha256:HEX`. The second form contains the hash of the token, so that the
-  file contains no secret. Empty lines and lines that begin with # are ignored.
-- A name may have several tokens, so that the old token and the new token are both valid during a rotation.
-- The server keeps only hashes in memory. The hash of a received token is compared with all hashes, even after a match,
-  so that the duration reveals nothing. A comparison takes 0.1 microseconds, so the number of tokens is limited.
+- A line of the token file is `NAME:TOKEN` or `NAME:sha256:HEX`. The second form contains the hash of a token, so that
+  the file contains no secret. Empty lines and lines that begin with # are ignored.
+- A name may have several tokens, so that the old token and the new token are both valid while clients change their
+  token.
+- The server keeps only the hashes of tokens in memory. The hash of a received token is compared with all these hashes,
+  even after a match, so that the duration reveals nothing. A comparison takes 0.1 microseconds, so the number of tokens
+  is limited.
 - When the server reads the file, it rejects a token that could be guessed. If the file contains only the hash of a
-  token, this check is not possible.
+  token, the server cannot check whether the token could be guessed.
 - Errors, logs and responses never contain a token, or the reason why a received token is invalid.
 """
 
@@ -22,10 +24,13 @@ from tensor_reshape.server.security.identities import TOKEN_KIND, TOKEN_NAME
 from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 MAX_TOKENS = 256
-"""The maximum number of tokens in a file."""
+"""The maximum number of tokens in a token file."""
 
 MIN_TOKEN_CHARACTERS = 32
-"""The minimum length of a token in plain text. In hexadecimal, this is 128 bits, which cannot be guessed."""
+"""The minimum length of a token in plain text.
+
+A hexadecimal token of this length has 128 bits, which cannot be guessed.
+"""
 
 MAX_TOKEN_CHARACTERS = 8192
 """The maximum length of a received token.
@@ -33,7 +38,7 @@ MAX_TOKEN_CHARACTERS = 8192
 A longer token is invalid and is not hashed. Signed tokens can have thousands of characters.
 """
 
-# The syntax of RFC 6750 for a token, which excludes colons. A token therefore never begins with "sha256:".
+# RFC 6750 defines this syntax for a token. The syntax excludes colons, so a token never begins with "sha256:".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_PREFIX = "sha256:"
@@ -44,7 +49,7 @@ _Digests = Sequence[tuple[bytes, str]]
 
 
 class Tokens(Reloaded[_Digests]):
-    """The tokens of a file."""
+    """The tokens in a token file."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
@@ -65,14 +70,14 @@ class Tokens(Reloaded[_Digests]):
             return ""
         digest = hashlib.sha256(token.encode()).digest()
         name = ""
-        for known, owner in self.value:  # the loop continues after a match
+        for known, owner in self.value:  # the loop continues after a match, so that its duration reveals nothing
             if hmac.compare_digest(known, digest):
                 name = owner
         return f"{TOKEN_KIND}:{name}" if name else ""
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the received token, or an empty text without a token."""
+    """Returns the received token, or an empty text if there is none."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""
@@ -94,7 +99,7 @@ def _load(path: Path) -> _Digests:
         message = f"{path} has {len(digests)} tokens, but it must have 1 to {MAX_TOKENS}"
         raise ConfigError(message)
     if len({digest for digest, _ in digests}) < len(digests):
-        message = f"{path} contains the same token twice"  # with two names, the token would have two owners
+        message = f"{path} contains the same token twice"  # a token with two names would have two owners
         raise ConfigError(message)
     return digests
 
@@ -121,6 +126,7 @@ def _read_hash(location: str, text: str) -> bytes:
         message = f"{location} has an invalid SHA-256 hash. A hash has 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
-        message = f"{location} has the SHA-256 hash of an empty token"  # for example, because a variable was not set
+        # The token may be empty because a shell variable was not set.
+        message = f"{location} has the SHA-256 hash of an empty token"
         raise ConfigError(message)
     return bytes.fromhex(text)

@@ -1,4 +1,4 @@
-"""The methods of the service as functions from request bytes to response bytes.
+"""The methods of ReshapeService as functions from request bytes to response bytes.
 
-This package imports no gRPC, threads or clocks. import-linter checks that.
+The package `service` imports no gRPC, threads or clocks. import-linter checks its imports.
 """

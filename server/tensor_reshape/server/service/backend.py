@@ -1,10 +1,10 @@
-"""The numpy backend, which moves the elements of a tensor into a shape that the rules have already determined.
+"""The numpy backend, which puts the elements of a tensor into a shape that the reshape rules have already determined.
 
-Only tensors with strides need numpy. Its import takes 80 ms, which is a quarter of a server's start. Ten of these
-milliseconds are one step that blocks all threads. A server therefore imports numpy at a fixed time and not when a
-request needs it. A worker imports it just before it serves. A server without workers imports it after it has served for
-a second. Until then, tensors with strides are processed on worker threads, which may wait for the import. The first of
-these threads imports numpy.
+The server needs numpy only for tensors with strides. Importing numpy takes 80 ms, which is a quarter of a server's
+start. For ten of these milliseconds, the import blocks all threads. A server therefore imports numpy at a fixed time
+and not when a request needs it. A worker process imports numpy just before it serves. A server without workers imports
+numpy after it has served for a second. Before this import, tensors with strides are processed on worker threads, which
+may wait for the import. If such a tensor arrives earlier, the first of these threads imports numpy.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,19 +19,21 @@ from tensor_reshape.wire.tensors import TensorView
 def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView:
     """Returns the elements of `data` in row-major order as a tensor with the shape `dims`.
 
-    `dims` must have the same number of elements. The bytes of a dense tensor are not copied, because they are already
-    in row-major order. numpy never gets the output shape, because numpy would reject an empty tensor with huge dims.
+    A tensor with the shape `dims` must have as many elements as `data`. The bytes of a dense tensor are not copied,
+    because they are already in row-major order. The code never passes the output shape to numpy, because numpy would
+    reject an empty tensor with huge dims.
 
     Raises:
-        InvalidRequestError: the received bytes do not match the layout of the tensor; see `rules.layouts`.
-        LimitError: OUTPUT_TOO_LARGE.
+        InvalidRequestError: the received bytes do not match the layout of the tensor (see `rules.layouts`).
+        LimitError: the reason is OUTPUT_TOO_LARGE.
     """
     data.check_layout("data")
     size = count_bytes(data.data_type, dims)
     if size > limits.max_output_bytes:
         message = f"the output has {size} bytes; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
-    if not data.strides:  # None for a dense tensor; empty for a tensor without dims, which is also dense
+    # Strides are None for a dense tensor, and empty for a tensor without dims, which is also dense.
+    if not data.strides:
         return TensorView(data.data_type, dims, None, data.payload)
     return TensorView(data.data_type, dims, None, import_gather()(data))
 

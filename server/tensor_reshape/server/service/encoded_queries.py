@@ -1,7 +1,9 @@
-"""Single queries in one encoding, with a cache of their results. The key of a result is the bytes of the query.
+"""Executes single queries in one encoding, with a cache of their results.
 
-The cache is useful because graphs repeat their queries. A cached result takes less than 1 us. Without the cache, a
-query of known dims takes 27 us.
+The bytes of a query are the key in the cache.
+
+The cache is useful because compute graphs repeat their queries. A query with a cached result takes less than 1 us.
+Without the cache, a query of known dims takes 27 us.
 """
 
 from collections.abc import Callable
@@ -17,14 +19,14 @@ if TYPE_CHECKING:
     from tensor_reshape.server.service.methods import ReshapeService
 
 MAX_CACHE_BYTES = 5 << 20
-"""The maximum memory of a generation of cached results. A generation holds 10,000 results of the usual size."""
+"""The maximum memory of each of the two parts of the cache, in bytes. A part holds 10,000 results of the usual size."""
 
 MAX_CACHED_RESULT_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
 
 
 class EncodedQueries:
-    """Executes the queries of one encoding. Any thread may use it."""
+    """Executes queries in one encoding. Any thread may use this object."""
 
     def __init__(
         self, service: "ReshapeService", read: Callable[[bytes], ShapeRequest], write: Callable[[ShapeAnswer], bytes]
@@ -33,7 +35,7 @@ class EncodedQueries:
 
         Args:
             service: the service that executes the queries.
-            read: a function that decodes a query or raises the error of the query.
+            read: a function that decodes a query, or raises an error if the query is malformed.
             write: a function that encodes a result.
         """
         self._service, self._read, self._write = service, read, write
@@ -48,7 +50,9 @@ class EncodedQueries:
         return self._find(raw) or self._service.infer(partial(self._read, raw), partial(self._keep, raw), is_over)
 
     def respond_light(self, raw: bytes) -> bytes | None:
-        """Returns the encoded result of a query that is cached, or is short and needs no search. Otherwise None.
+        """Returns the encoded result if it is cached, or if the query is short and needs no search.
+
+        Otherwise returns None.
 
         Raises:
             ReshapeError: the query is rejected.

@@ -1,15 +1,15 @@
-"""A cache of response headers. The key of a response header is the header of the request.
+"""A cache of the response headers of ReshapeService. The header of the request is the key in the cache.
 
-A request consists of a header and the bytes of a tensor. The response consists of another header and the same bytes.
-The response header depends only on the request header and on the number of bytes that follow. A known header is
-therefore not parsed again.
+A Reshape request consists of a header and the bytes of a tensor. The response consists of another header and the same
+bytes. The response header depends only on the request header and on the number of bytes that follow. A known request
+header is therefore not parsed again.
 
-- A cached response is the response of the service to a request with the same header and the same length.
-- The memory is limited. The cache of a method takes at most 10 MiB, whatever clients send. It keeps at least 10,000
-  headers of the usual size, which is 100 bytes or less.
-- Any thread may use the cache without a lock, because each step is an atomic operation in CPython. The steps are dict
-  operations and assignments of numbers. If another thread changes the guess of a header's end, the worst result is a
-  cache miss.
+- A cached response header comes from the response to an earlier request with the same header and the same length.
+- The memory of the cache is limited. The cache of each method takes at most 10 MiB, whatever clients send. The cache of
+  each method keeps at least 10,000 headers of the usual size, which is 100 bytes or less.
+- Any thread may use the cache without a lock, because each step is an atomic operation in CPython. These steps are dict
+  operations and assignments of numbers. The cache guesses where the header of a request ends. If another thread changes
+  the guess, the worst result is a cache miss.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tensor_reshape.runtime.caches import RecentCache
 
 MAX_CACHE_BYTES = 5 << 20
-"""The maximum size of a generation of entries. The cache has two generations."""
+"""The maximum size of each of the two parts of a cache, in bytes."""
 
 MAX_CACHED_HEADER_BYTES = 2048
 """The maximum size of a request header and its response header together. 64 dims of any size fit into both headers."""
@@ -38,13 +38,14 @@ class CachedHeader(NamedTuple):
 
 
 class Lookups:
-    """The numbers of cache hits and misses. Any thread may change them.
+    """The numbers of cache hits and misses. Any thread may change these numbers.
 
-    Threads count without a lock, because CPython switches threads only at calls and loops, but not within an addition.
+    Threads count without a lock, because CPython does not switch threads within an addition, but only at calls and
+    loops.
 
     Attributes:
         hits: the number of lookups that found a response.
-        misses: the number of lookups that found none.
+        misses: the number of lookups that found no response.
     """
 
     __slots__ = ("hits", "misses")
@@ -55,26 +56,32 @@ class Lookups:
 
 
 class HeaderCache:
-    """The cached headers of one method. Any thread may use it."""
+    """The cached response headers of one method. Any thread may use this object."""
 
     def __init__(self) -> None:
         """Starts empty."""
         self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES)
-        # A guess of the position at which the header of the next request ends. It is the end of the last header,
-        # because many requests of a client differ only in the bytes of their tensors. If the guess is right, the
-        # request does not have to be searched for the end of its header.
+        # This attribute is a guess of the position at which the header of the next request ends. The guess is the end
+        # of the last request header, because many requests of a client differ only in the bytes of their tensors. If
+        # the guess is right, the request does not have to be searched for the end of its header.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:
-        """Returns the entry for `request` if its header has the same length as the last header. Otherwise None."""
+        """Returns the cache entry for `request`, or None.
+
+        An entry is found only if its request header has the guessed length.
+        """
         cached = self._headers[request[: self._guess]]
         return cached if cached is not None and cached.request_bytes == len(request) else None
 
     def find_at(self, request: bytes, start: int) -> CachedHeader | None:
-        """Returns the entry for `request`, whose tensor's bytes begin at `start`, or None."""
+        """Returns the cache entry for `request`, or None. The bytes of the tensor in `request` begin at `start`."""
         self._guess = min(start, MAX_CACHED_HEADER_BYTES)
         return self.find(request)
 
     def add(self, request: bytes, start: int, header: bytes) -> None:
-        """Caches the response header of `request`, which ends with the tensor's bytes. They begin at `start`."""
+        """Caches the response header of `request`.
+
+        The bytes of the tensor begin at `start` and end with the request.
+        """
         self._headers.keep(request[:start], CachedHeader(len(request), start, header), start + len(header))

@@ -1,4 +1,4 @@
-"""The kinds of methods that a server has, as data for the network layers that serve the methods."""
+"""The kinds of gRPC methods that a server has, described as data for the network layers that serve the methods."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from tensor_reshape.server.service.works import FindWork, Work, always, decline_
 from tensor_reshape.wire.fields import check_header_size
 
 IsOver = Callable[[], bool]
-"""Returns whether the client no longer waits for the response."""
+"""A function that returns whether the client no longer waits for the response."""
 
 
 class Method(NamedTuple):
@@ -15,10 +15,11 @@ class Method(NamedTuple):
 
     Attributes:
         name: the full method path.
-        respond: the function that returns the response. During long work it checks whether the call is over.
-        respond_light: a function that returns the same response, or None if the work would take long. Default: it
+        respond: the function that returns the response. During long work, this function checks whether the call is
+            over.
+        respond_light: a function that returns the same response, or None if the work would take long. The default
             always returns None.
-        find_work: the function that returns the kind of work for a message for which `respond_light` returns None.
+        find_work: the function that returns the kind of work for a message that needs a worker thread.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Method(NamedTuple):
 
 
 def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Returns a function that calls `respond`, but rejects messages that exceed the limit of headers."""
+    """Returns a function that calls `respond`, but rejects messages larger than the limit for request headers."""
 
     def respond_to_short(raw: bytes) -> bytes:
         check_header_size(len(raw))
@@ -38,7 +39,7 @@ def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> Method:
-    """Returns a method that accepts only short messages. It responds at once, on the receiving thread."""
+    """Returns a method that accepts only short messages and responds at once, on the receiving thread."""
     respond_light = limit_header(respond)
     return Method(name, lambda raw, _is_over: respond_light(raw), respond_light)
 
@@ -47,9 +48,9 @@ class Estimate(NamedTuple):
     """The estimated cost of processing a message of a stream.
 
     Attributes:
-        takes_long: whether the processing takes so long that a worker thread must do it.
-        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. None:
-            as much as for the largest message.
+        takes_long: whether a worker thread must process the message, because the processing takes long.
+        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. None
+            means as much memory as for the largest message.
     """
 
     takes_long: bool
@@ -57,7 +58,7 @@ class Estimate(NamedTuple):
 
 
 class Session(Protocol):
-    """One call of a streaming method. It processes the messages of the client and yields the responses."""
+    """One call of a streaming method. A session processes the messages of the client and yields the responses."""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
         """Processes a message and yields its responses. A `ReshapeError` ends the stream."""
@@ -67,7 +68,7 @@ class Session(Protocol):
 
     @property
     def is_between_tensors(self) -> bool:
-        """Whether all tensors that have begun are complete."""
+        """Whether no tensor has begun, or the last tensor is complete."""
 
     def finish(self) -> None:
         """Handles the end of the client's messages. A `ReshapeError` ends the call with this error."""
@@ -78,8 +79,8 @@ class StreamMethod(NamedTuple):
 
     Attributes:
         name: the full method path.
-        open: the function that starts a call. Its argument is a function that reserves bytes of the server's memory
-            budget or raises LimitError.
+        open: the function that starts a call. The argument of `open` is a function that reserves bytes of the server's
+            memory budget or raises LimitError.
         find_work: the function that returns the kind of work for a message that takes long.
     """
 
@@ -89,7 +90,7 @@ class StreamMethod(NamedTuple):
 
 
 class Watch(Protocol):
-    """One call that sends updates until the client ends it."""
+    """One call that sends updates until the client ends the call."""
 
     @property
     def is_over(self) -> bool:
@@ -107,11 +108,11 @@ class Watch(Protocol):
         """
 
     def close(self) -> None:
-        """Removes the registration. Does nothing if `begin` was not called."""
+        """Removes the registration of `notify`. Does nothing if `begin` was not called."""
 
 
 class WatchMethod(NamedTuple):
-    """A method with one request, which sends updates until the client ends the call.
+    """A method that takes one request and sends updates until the client ends the call.
 
     Attributes:
         name: the full method path.

@@ -1,15 +1,17 @@
-"""`tensor_reshape.v1.ReshapeService` executes typed queries and calls, and the API's methods over serialized messages.
+"""The class `ReshapeService`, which executes parsed queries and calls, and the API's methods over serialized messages.
 
-- The arguments and results of `infer`, `infer_light`, `infer_items` and `reshape` are typed. Three kinds of messages
-  are decoded to these types: the protobuf messages of this module, those of `oip`, and the JSON of `http`.
-- Each unary method decodes its request, applies the rules, runs the backend and encodes the response. The error of a
-  request is raised as a `ReshapeError`. Any other exception is a bug.
-- The service itself knows nothing about threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
-  returns whether to stop.
-- All batches share one lock, and all single queries share another. So a query never waits for a batch.
-- For all kinds of messages, a query is decoded, solved and encoded under the lock, so only one thread computes.
-- A response depends only on its request and not on earlier requests. A cached response is therefore also valid later.
-- This module does not name the operations. `wire.methods` has a table of them.
+- The arguments and results of `infer`, `infer_light`, `infer_items` and `reshape` are Python objects, not bytes. Three
+  kinds of messages are decoded to these objects. These three kinds are the protobuf messages of ReshapeService, the
+  messages of the package `oip`, and the JSON of the package `http`.
+- Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. The
+  service raises a `ReshapeError` for a wrong request. Any other exception is a bug.
+- The service itself does not use threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
+  returns whether the call is over.
+- All batches share one lock, and all single queries share another lock. So a single query never waits for a batch.
+- The service holds this lock while it decodes a query, solves it and encodes the result, so only one thread computes
+  queries at a time.
+- A response depends only on its request and not on earlier requests. A cached response therefore stays valid.
+- This module does not name the reshape operations. `wire.methods` has a table of the operations.
 """
 
 import logging
@@ -39,10 +41,13 @@ from tensor_reshape.wire.tensors import TensorView
 Result = TypeVar("Result")
 
 LIGHT_BYTES = 256 * 1024
-"""The largest number of bytes that the receiving thread moves. Starting a worker thread would take longer."""
+"""The largest message that the receiving thread processes, in bytes.
+
+Starting a worker thread for it would take longer.
+"""
 
 _LIGHT_ODD_BYTES = 1024
-"""The largest message in an unusual form that the receiving thread decodes.
+"""The largest message in an unusual encoding that the receiving thread decodes, in bytes.
 
 Decoding such a message takes longer, because the message is read field by field and more than once.
 """
@@ -52,7 +57,7 @@ _LIGHT_BATCH_ITEMS = 16
 """The limits of a batch that the receiving thread executes. Its longest work takes about half a millisecond."""
 
 _RUN_ITEMS = 256
-"""The number of batch items in a run. All items of a run are decoded, then all are solved, and then all are encoded."""
+"""The number of batch items that are processed together. All these items are decoded, then solved, and then encoded."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -60,7 +65,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """A lock for solving shapes, so that only one thread at a time computes."""
+    """A lock for computing shapes, so that only one thread at a time computes."""
 
     def __enter__(self) -> object:
         """Waits for the lock."""
@@ -69,11 +74,11 @@ class Turns(Protocol):
         """Releases the lock."""
 
     def give_way(self) -> None:
-        """Passes the lock to waiting threads, if this thread has held the lock for long. Then waits for the lock."""
+        """If this thread has held the lock for long, passes the lock to a waiting thread, and waits for it again."""
 
 
 class _NoTurns:
-    """A lock for programs with one thread. It does nothing."""
+    """A lock that does nothing, for programs with one thread."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,29 +106,32 @@ class BugLog:
 
 
 class ReshapeService:
-    """Executes typed queries and calls, and the methods of the API over serialized messages.
+    """Executes parsed queries and calls, and the methods of the API over serialized messages.
 
     Attributes:
-        lookups: the numbers of hits and misses of the caches of headers and of queries.
+        lookups: the numbers of hits and misses of the caches for headers and for queries.
         queries: executes serialized InferShape requests.
     """
 
     def __init__(
         self, limits: Limits, *, backend: Backend = reshape, make_turns: Callable[[], Turns] = _NoTurns
     ) -> None:
-        """Makes a service with empty caches. Any thread may use it if `make_turns` returns a lock for threads.
+        """Makes a service with empty caches.
+
+        Several threads may use the service only if `make_turns` returns a real lock.
 
         Args:
             limits: the limits of requests and responses.
             backend: the function that moves the elements of a tensor.
-            make_turns: a function that makes a lock for the threads that execute one method. Default: a lock that does
+            make_turns: a function that makes a lock. Threads hold the lock while they compute. The default lock does
                 nothing, for programs with one thread.
         """
         self._limits = limits
         self._backend = backend
         self.lookups = Lookups()
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
-        # Two locks, because a query takes at most some milliseconds and a batch up to seconds.
+        # Queries and batches have separate locks, because a query takes some milliseconds at most and a batch may take
+        # seconds.
         self._query_turns, self._batch_turns = make_turns(), make_turns()
         self.queries = EncodedQueries(self, inference.decode_infer_request, inference.encode_infer_response)
 
@@ -141,7 +149,7 @@ class ReshapeService:
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Executes a StaticReshape, DynamicReshape or Reshape request.
 
-        This takes so little time that `is_over` is not checked.
+        Executing such a request takes so little time that `is_over` is not checked.
         """
         del is_over
         response, start = self._find_cached(operation, request)
@@ -152,7 +160,7 @@ class ReshapeService:
         )
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
-        """Executes a request that moves few bytes. Returns None for other requests."""
+        """Executes a request with few bytes. Returns None for a larger request."""
         if len(request) > LIGHT_BYTES:
             return None
         response, start = self._find_cached(operation, request)
@@ -183,14 +191,14 @@ class ReshapeService:
             return write(answer_question(read(), self._limits))
 
     def infer_light(self, request: ShapeRequest) -> ShapeAnswer | None:
-        """Executes a query that needs no search. Returns None for other queries.
+        """Executes a query that needs no search. Returns None for a query that needs a search.
 
         Raises:
             ReshapeError: the query is rejected.
         """
         begun = begin_answer(request, self._limits)
-        # If the query needs a search, `infer` repeats `begin_answer`. The repetition takes 5 us, which matters little,
-        # because a search takes half a millisecond or more.
+        # If a query needs a search, `infer` later calls `begin_answer` again. The second call takes 5 us, which matters
+        # little, because a search takes half a millisecond or more.
         return begun if isinstance(begun, ShapeAnswer) else None
 
     def infer_items(
@@ -199,12 +207,12 @@ class ReshapeService:
         write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
         is_over: IsOver,
     ) -> Result:
-        """Executes a batch item by item. After each time slice, other batches get a time slice.
+        """Executes a batch item by item. After each time slice of this batch, other batches get a time slice.
 
         Args:
-            read: a function that yields the items. Its argument is a function that logs a bug.
-            write: a function that encodes the results. Its arguments are the results, the maximum number of bytes, and
-                a function that logs a bug.
+            read: a function that yields the items. The argument of `read` is a function that logs a bug.
+            write: a function that encodes the results. The arguments of `write` are the results, the maximum number of
+                bytes, and a function that logs a bug.
             is_over: a function that returns whether the client no longer waits.
 
         Raises:
@@ -212,7 +220,7 @@ class ReshapeService:
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
-            _check_awaited(is_over)  # before the batch is decoded, so that a batch without a client costs nothing
+            _check_awaited(is_over)  # this check comes before decoding, so that a batch without a client costs nothing
             items = _share(read(report), is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
@@ -249,17 +257,17 @@ class ReshapeService:
         """Reshapes a tensor.
 
         Raises:
-            InvalidRequestError: the request breaks a rule, or its bytes do not match the layout of the tensor.
-            LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
+            InvalidRequestError: the request breaks a reshape rule, or its bytes do not match the layout of the tensor.
+            LimitError: the reason is RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
         """
         return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
-        """Begins a StreamReshape call; see `StreamSession`."""
+        """Begins a StreamReshape call (see `StreamSession`)."""
         return StreamSession(self._limits, hold)
 
     def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
-        """Returns the response if its header is cached, and the offset of the tensor's bytes if it is known."""
+        """Returns the response if its header is cached, and the offset of the tensor's bytes if the offset is known."""
         headers, start = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
@@ -268,14 +276,15 @@ class ReshapeService:
         if cached is None:
             return None, start
         self.lookups.hits += 1
-        # `join` copies from a view, so the bytes of the tensor are copied only once.
+        # `join` copies the bytes of the tensor from a view of the request, so they are copied only once.
         return b"".join((cached.header, memoryview(request)[cached.start :])), start
 
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
         self.lookups.misses += 1
         output = self.reshape(call)
         header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-        # The header can be cached if the request ends with the same bytes that follow the header in the response.
+        # The response header can be cached if the bytes after the request header are the same as the bytes after the
+        # response header.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
             self._headers[operation].add(request, begin, header)
@@ -283,15 +292,15 @@ class ReshapeService:
 
 
 def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
-    """Yields the items while the client waits. Between items, other threads can take the lock.
+    """Yields the items of `made` while the client waits. Between items, other threads can take the lock.
 
-    Items are made in runs of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
+    The items are made in groups of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
     longer.
     """
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # called here as well, because the code that used the last item may have taken long
+            turns.give_way()  # the consumer of the last item may have held the lock for long
             yield item
 
 

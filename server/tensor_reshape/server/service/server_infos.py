@@ -8,11 +8,12 @@ from tensor_reshape.wire.servers import ServerInfo, encode_server_info
 
 
 def build_info_method(info: ServerInfo) -> Method:
-    """Returns the method ServerInfo. Its response is serialized once, when the server starts."""
+    """Returns the method ServerInfo. The response of ServerInfo is serialized once, when the server starts."""
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:
-        # The request has no fields. Parsing rejects invalid bytes, but accepts unknown fields of newer clients.
+        # A ServerInfo request has no fields. Parsing it rejects invalid bytes, but accepts unknown fields of newer
+        # clients.
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response
 

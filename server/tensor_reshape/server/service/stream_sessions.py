@@ -1,8 +1,9 @@
 """A StreamReshape call as a state machine, which turns request messages into response messages without I/O.
 
-The chunks of a dense tensor are forwarded one by one and not kept. The chunks of a tensor with strides are collected,
-and its elements are gathered when all chunks have arrived. Only then is the tensor searched for overlapping elements.
-Therefore the cost of a header is limited by its size, whatever its strides are.
+The chunks of a dense tensor are sent back one by one and not kept. The chunks of a tensor with strides are collected,
+and its elements are put into row-major order when all chunks have arrived. The session checks only then whether
+elements of the tensor overlap. Therefore the cost of processing a header depends only on its size, whatever its strides
+are.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,10 +30,10 @@ _NO_BYTES = memoryview(b"")
 
 
 class StreamSession:
-    """The state of one call, which receives tensors one after another.
+    """The state of one StreamReshape call, which receives tensors one after another.
 
     Attributes:
-        collected: the received bytes of the current tensor if it has strides; otherwise None.
+        collected: the received bytes of the current tensor if it has strides, or None.
     """
 
     def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:
@@ -41,14 +42,15 @@ class StreamSession:
         Args:
             limits: the limits of requests and responses.
             hold: a function that reserves bytes of the server's memory budget or raises LimitError. Each reservation
-                replaces the last one.
+                replaces the previous reservation.
         """
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last one
-        self._output: TensorView | None = None  # the shape and type of the output, without its bytes
+        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last tensor
+        self._output: TensorView | None = None  # the shape and data type of the output tensor, without its bytes
         self._size = 0  # the size of the tensor in bytes, according to its header
-        self._received = 0  # the number of bytes received; equal to `_size` between two tensors
+        # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
+        self._received = 0
         self._found: Chunk | None = None  # a chunk that `estimate` has parsed and `receive` has not used yet
         self.collected: bytearray | None = None
 
@@ -59,7 +61,7 @@ class StreamSession:
             ReshapeError: the error that ends the stream.
         """
         found, self._found = self._found, None
-        # If the message is a large chunk, `estimate` has already parsed it.
+        # If the message is a large chunk, `estimate` has already parsed the chunk.
         message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
@@ -69,7 +71,8 @@ class StreamSession:
     def estimate(self, raw: bytes) -> Estimate:
         """Returns the estimated cost of a message.
 
-        A chunk of a tensor with strides needs no more memory, because its memory was reserved with the header.
+        A chunk of a tensor with strides needs no more memory, because memory for the tensor was reserved when its
+        header arrived.
         """
         if self.collected is not None:
             return Estimate(takes_long=True, needed_bytes=0)
@@ -87,20 +90,20 @@ class StreamSession:
         """Handles the end of the client's messages.
 
         Raises:
-            InvalidRequestError: DATA_SIZE_MISMATCH, because a tensor is incomplete.
+            InvalidRequestError: DATA_SIZE_MISMATCH if the last tensor is incomplete.
         """
         if self._received != self._size:
-            raise self._reject_size(self._received, "ended after")
+            raise self._reject_size(self._received, "the client sends no more messages, but the tensor has only")
 
     def _begin(self, call: ReshapeCall) -> bytes:
         if self._received != self._size:
-            raise self._reject_size(self._received, "was followed by another tensor after")
+            raise self._reject_size(self._received, "another tensor begins, but the last tensor has only")
         dims = infer_shape(call.question, self._limits)
         self.collected = None
         if call.data.strides is None:
             self._hold(0)
             size = count_bytes(call.data.data_type, call.data.dims)
-            self._check_limit(size, self._limits.max_tensor_bytes)
+            self._check_limit(size, self._limits.max_tensor_bytes, "a dense tensor")
         else:
             size = self._prepare_collection(call.data)
         self._call, self._size, self._received = call, size, 0
@@ -111,18 +114,18 @@ class StreamSession:
         check_data_strides(data.data_type, data.dims, data.strides or (), "data")
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
-        self._check_limit(max(size, output), self._limits.max_output_bytes)
-        check_volume(data.dims, data.strides or (), "data")  # `_gather` checks for overlaps when all bytes have arrived
-        # Memory for the received bytes, and three times for the output: the gathered bytes, the response messages, and
-        # the transport's copies of these messages.
+        self._check_limit(max(size, output), self._limits.max_output_bytes, "a tensor with strides")
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` later checks whether elements overlap
+        # The reserved memory holds the received bytes and three copies of the output. These are the output in row-major
+        # order, the response messages, and the transport's copies of these messages.
         self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()
         return size
 
-    def _check_limit(self, size: int, limit: int) -> None:
+    def _check_limit(self, size: int, limit: int, kind: str) -> None:
         if size > limit:
-            message = f"the tensor has {format_value(size)} bytes; this server allows up to {limit} in this form"
+            message = f"the tensor has {format_value(size)} bytes; this server allows up to {limit} bytes for {kind}"
             raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, "data", size=size, limit=limit)
 
     def _take_chunk(self, chunk: Chunk) -> Iterator[bytes]:
@@ -151,7 +154,7 @@ class StreamSession:
                 Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
             )
         if end > self._size:
-            raise self._reject_size(end, "has at least")
+            raise self._reject_size(end, "the tensor has at least")
 
     def _gather(self) -> Iterator[bytes]:
         if self._call is None or self._output is None or self.collected is None:
@@ -163,5 +166,5 @@ class StreamSession:
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
     def _reject_size(self, have: int, what: str) -> InvalidRequestError:
-        message = f"data {what} {have} bytes; data type, dims and strides require {self._size}"
+        message = f"{what} {have} bytes of data. Its data type, dims and strides require {self._size} bytes"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

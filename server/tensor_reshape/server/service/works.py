@@ -9,7 +9,7 @@ class Work(Enum):
     """The kinds of long work. Each kind has its own threads, so that no kind blocks another kind."""
 
     TENSORS = auto()
-    """Calls that move the elements of tensors."""
+    """Calls that copy the elements of tensors."""
 
     QUERIES = auto()
     """Single queries, of which only one is computed at a time."""
@@ -18,19 +18,22 @@ class Work(Enum):
     """Batches of queries, of which only one is computed at a time."""
 
     NUMBERS = auto()
-    """Messages whose parser holds the interpreter's lock. They are processed one at a time."""
+    """Messages whose parser holds the interpreter lock. Such messages are processed one at a time."""
 
 
 QUERY_THREADS = 8
 """The number of threads for single queries, and also the number of threads for batches.
 
-One query of these threads is computed, and the others wait. By default, the processing pool gives a connection memory
-for five queries at the same time, so other connections find a free thread. Batches have their own threads, so they
-delay neither single queries nor tensors.
+Only one of these threads computes a query, and the other threads wait. By default, the processing pool gives each
+connection memory for five queries at the same time, so other connections find a free thread. Batches have their own
+threads, so they delay neither single queries nor tensors.
 """
 
 TENSOR_THREADS = 16
-"""The number of threads for calls with tensors. More threads are not faster, because fewer saturate the memory."""
+"""The number of threads for calls with tensors.
+
+More threads would not be faster, because fewer threads already use the whole memory bandwidth.
+"""
 
 WORK_THREADS: Mapping[Work, int] = MappingProxyType(
     {
@@ -43,7 +46,10 @@ WORK_THREADS: Mapping[Work, int] = MappingProxyType(
 """The number of threads for each kind of work."""
 
 FindWork = Callable[[bytes], Work]
-"""Returns the kind of work for a message that takes long. The receiving thread calls it, so it must be fast."""
+"""A function that returns the kind of work for a message that takes long.
+
+The receiving thread calls this function, so it must be fast.
+"""
 
 
 def always(work: Work) -> FindWork:

@@ -9,7 +9,7 @@ from tensor_reshape.server.settings.declarations import Declaration
 LEAST_BUDGET_FACTOR = 8
 """Minimum memory budget of a worker, as a multiple of --max-message-bytes.
 
-The most expensive call needs this much memory. Such a call is a stream with a strided tensor of the maximum size.
+The call that needs the most memory is a stream with a strided tensor of the maximum size. It needs this multiple.
 """
 
 MIN_MESSAGE_BYTES = 1024
@@ -76,4 +76,4 @@ class BoundSettings:
             least=0,
             most=MAX_TRANSPORT_SECONDS,
         ),
-    ] = 600.0  # a server that is added behind a load balancer receives its share of the calls within this time
+    ] = 600.0  # within this time, a server that is added to a load balancer receives its share of the calls

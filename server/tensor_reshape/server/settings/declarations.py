@@ -1,7 +1,7 @@
-"""The declaration of a setting, and properties that all settings have.
+"""The class for the declaration of a setting, and the properties that all settings have.
 
 - A setting is a field of a dataclass. The annotation of the field contains a `Declaration`, for example
-  `Annotated[int, Declaration(...)]`. The field has the name, the type and the default of the setting.
+  `Annotated[int, Declaration(...)]`. The dataclass field has the name, the type and the default of the setting.
 - The flags, `--help`, the environment variables, the validation and the table in the documentation are all generated
   from the list of settings.
 - The name of a setting ends with its unit, `_bytes` or `_seconds`. A number without a unit is a count or a fraction.
@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, get_args
 
 VARIABLE_PREFIX = "TENSOR_RESHAPE"
-"""Prefix of the environment variables, before an underscore."""
+"""Prefix of the names of environment variables for settings. An underscore follows the prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +20,13 @@ class Declaration:
     """Facts about a setting in addition to its type and default.
 
     Attributes:
-        help: the meaning, for `--help` and the documentation.
+        help: the text that explains the setting in `--help` and the documentation.
         least: the smallest valid number, or None for no limit.
         most: the largest valid number, or None for no limit.
-        choices: the valid words. Without choices, any text is valid.
+        choices: the valid words. An empty tuple admits any text.
         ignores_case: whether the words may also be written in capitals.
-        metavar: the placeholder of a value in `--help`. An empty placeholder is replaced by one for the type.
+        metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
+            type.
         is_directory: whether a path must be a directory instead of a file.
         system_default: the description of a default that depends on the system.
     """
@@ -42,14 +43,14 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, which is a field with its declaration.
+    """One setting, which is a dataclass field with its declaration.
 
     Attributes:
         name: the name of the field.
-        type: the type of one value, which is bool, int, float, str or Path.
-        is_repeatable: whether the field holds a tuple of values.
+        type: the type of one value of the setting, which is bool, int, float, str or Path.
+        is_repeatable: whether users may give the setting several times, so that its value is a tuple.
         default: the default of the field.
-        declaration: the other facts about the setting.
+        declaration: the help text, the bounds and other facts about the setting.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Setting:
         declared = self.declaration
         if declared.choices and value not in declared.choices:
             return False
-        # Every comparison with NaN is false, so a check with `value < least` would admit NaN.
+        # Every comparison with NaN is false, so rejecting values for which `value < least` is true would admit NaN.
         return (declared.least is None or value >= declared.least) and (declared.most is None or value <= declared.most)
 
 
@@ -97,7 +98,8 @@ def list_settings(declaring: type) -> tuple[Setting, ...]:
     settings = []
     for field in fields(declaring):
         annotated, declaration = get_args(field.type)
-        # In tuple[str, ...] and Path | None, the type of a value is an argument. Types such as int have no arguments.
+        # For tuple[str, ...] and Path | None, `get_args` returns the type of a value. Types such as int have no
+        # arguments.
         (kind, *_) = [one for one in get_args(annotated) if one not in {..., NoneType}] or [annotated]
         settings.append(Setting(field.name, kind, isinstance(field.default, tuple), field.default, declaration))
     return tuple(settings)

@@ -12,8 +12,8 @@ _NO_QUOTA = "The limit applies in each process. 0 = no limit."
 class QuotaSettings:
     """Limits of each caller.
 
-    A caller is an identity, or a host if callers do not authenticate. By default, callers have no quota, because a host
-    may be a proxy for all callers. Even without quotas, hosts share the capacity fairly.
+    A caller is an identity, or a host if clients do not authenticate. By default, callers have no quota, because a host
+    may be a proxy for all clients. Even without quotas, the hosts share the capacity of the server fairly.
     """
 
     trusted_proxy: Annotated[

@@ -21,7 +21,7 @@ class ServingSettings:
             "option. In the environment variable, separate addresses by spaces.",
             metavar="ADDRESS",
         ),
-    ] = ("127.0.0.1:50051",)  # only loopback, because an operator must decide to serve a network
+    ] = ("127.0.0.1:50051",)  # the default is loopback, because an operator must decide to serve a network
 
     health_listen: Annotated[
         str | None,
@@ -78,7 +78,7 @@ class ServingSettings:
             least=0,
             most=MAX_STOP_SECONDS,
         ),
-    ] = 0.5  # a container has 10 s for this time, the grace period, and a second for clients to disconnect
+    ] = 0.5  # a container has 10 s for the drain period, the grace period, and a second for clients to disconnect
 
     shutdown_grace_seconds: Annotated[
         float,

@@ -1,9 +1,10 @@
-"""The export of spans. A thread of OpenTelemetry sends queued spans by OTLP over HTTP.
+"""Exports the spans of calls. A thread of OpenTelemetry sends the queued spans by OTLP over HTTP.
 
 - OpenTelemetry itself reads its environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER and
   OTEL_SERVICE_NAME.
 - The tracer provider belongs to this server and is not registered globally.
-- A collector that does not respond never delays calls, and delays the end of the server by at most `END_SECONDS`.
+- An OpenTelemetry collector that does not respond never delays calls, and delays the end of the server by at most
+  `END_SECONDS`.
 """
 
 import logging
@@ -26,7 +27,7 @@ END_SECONDS = 2.0
 """Maximum number of seconds that a stopping server waits until its last spans are sent."""
 
 _NAME = "tensor-reshape"
-_UNNAMED = "unknown_service"  # OpenTelemetry's default service name begins with this text
+_UNNAMED = "unknown_service"  # the default service name of OpenTelemetry begins with this text
 
 
 class Tracing:
@@ -56,9 +57,9 @@ class Tracing:
         self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)), sampling)
 
     def end(self) -> None:
-        """Sends the remaining spans, but waits at most `END_SECONDS`. OpenTelemetry itself has no time limit."""
+        """Sends the remaining spans, but waits at most `END_SECONDS`. The method of OpenTelemetry has no time limit."""
         ending = threading.Thread(target=self._provider.shutdown, name="tracing-end", daemon=True)
-        with suppress(RuntimeError):  # raised if the system cannot start a thread
+        with suppress(RuntimeError):  # `start` raises RuntimeError if the system cannot start another thread
             ending.start()
             ending.join(END_SECONDS)
 

@@ -1,11 +1,13 @@
-"""One span for each call. A span is created when its call is over, so that running calls need no memory for spans.
+"""One span for each call.
+
+The span of a call is created when the call is over, so that running calls need no memory for spans.
 
 - Attributes that begin with `rpc.` follow OpenTelemetry's conventions for gRPC. Other attributes of a span begin with
   `tensor_reshape.`.
-- If the metadata of the call contain a W3C Trace Context, the client's span is the parent of the new span.
+- If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
-  id. Invalid values are omitted, and the limit for metadata also limits the length of both values.
-- The sampling decision comes first (see `sampling`). If a call is not sampled, the server makes nothing for it.
+  id. These two values are omitted if they are invalid. The limit for metadata also limits their length.
+- The server first decides whether a call is sampled (see `sampling`). A call that is not sampled has no other cost.
 """
 
 import time
@@ -23,7 +25,8 @@ from tensor_reshape.server.tracing.sampling import CallSampling, find_parent
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
-# OpenTelemetry's conventions count these codes as failures of the server, and other codes as failures of the client.
+# OpenTelemetry's conventions count these status codes as failures of the server, and other error codes as failures of
+# the client.
 _FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StaticReshape": find_output_rank,

@@ -1,11 +1,12 @@
-"""The choice of the I/O engine, which is the part of gRPC's core that reads the connections of a server.
+"""Chooses the I/O engine, which is the part of gRPC's core that reads the connections of a server.
 
-- The *event engine* is gRPC's default. It reads connections on its own threads. With the older *polling engine*, the
-  serving thread reads all connections. A call then wakes no other thread, which makes small calls faster. However, a
-  connection with expensive frames delays all other connections.
-- `auto` therefore selects the polling engine only if no other machine can connect.
-- gRPC's core reads the choice from an environment variable once, when grpc is imported. This module therefore does not
-  import grpc. A value that the operator has set is not changed.
+- The *event engine* is gRPC's default. The event engine reads connections on its own threads. With the older *polling
+  engine*, the server's receiving thread reads all connections. With the polling engine, a call wakes no other thread,
+  which makes small calls faster. However, with the polling engine, a connection with expensive frames delays all other
+  connections.
+- The setting `auto` therefore selects the polling engine only if no other machine can connect.
+- gRPC's core reads the choice from the environment variable GRPC_EXPERIMENTS once, when grpc is imported. This module
+  therefore does not import grpc. If the operator has set GRPC_EXPERIMENTS, this module does not change its value.
 """
 
 from collections.abc import Iterable
@@ -16,8 +17,9 @@ from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.config import ConfigError
 
 AUTO, EVENT, POLLING = "auto", "event", "polling"
-# The minus turns an experiment off. The polling engine then reads the listeners and their connections. This was tested
-# with the releases in `runtime.experiments`. tests/e2e/test_engines.py checks which engine a running server uses.
+# The minus sign turns this gRPC experiment off, so that the polling engine reads the listeners and their connections.
+# The setting was tested with the releases in `runtime.experiments`. The test tests/e2e/test_engines.py checks which
+# engine a running server uses.
 _NO_EVENT_ENGINE = "-event_engine_listener"
 
 
@@ -26,8 +28,8 @@ class Engine(NamedTuple):
 
     Attributes:
         name: EVENT or POLLING.
-        experiments: the value that the variable `GRPC_EXPERIMENTS` must have. None: the variable must not be set.
-        obstacle: the reason if the best engine for the addresses could not be chosen. Otherwise empty.
+        experiments: the value that the variable `GRPC_EXPERIMENTS` must have, or None if it must not be set.
+        obstacle: the reason why the best engine for the addresses could not be chosen, or an empty text.
     """
 
     name: str
@@ -40,8 +42,8 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
 
     Args:
         requested: AUTO, EVENT or POLLING.
-        addresses: addresses in the form of `Config.listen`. They may be invalid.
-        variable: the value of `GRPC_EXPERIMENTS`. None: the variable is not set.
+        addresses: addresses in the form of `Config.listen`, which may be invalid.
+        variable: the value of `GRPC_EXPERIMENTS`, or None if the variable is not set.
         is_imported: whether grpc is already imported, so that the engine can no longer be changed.
 
     Raises:
@@ -53,7 +55,8 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
         return Engine(found, variable)
     obstacle = _find_obstacle(variable, is_imported=is_imported)
     if not obstacle:
-        # The variable is not set, so EVENT is the engine without a change. Therefore the wanted engine is POLLING.
+        # The variable GRPC_EXPERIMENTS is not set, so the current I/O engine is the event engine. The wanted engine
+        # differs from it, so it is the polling engine.
         return Engine(POLLING, _NO_EVENT_ENGINE)
     if requested != AUTO:
         message = f"--io-engine {requested} is not available: {obstacle}"
@@ -62,7 +65,7 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
 
 
 def _find_obstacle(variable: str | None, *, is_imported: bool) -> str:
-    """Returns why `GRPC_EXPERIMENTS` cannot be changed, or why a change would have no effect. Otherwise ""."""
+    """Returns the reason why `GRPC_EXPERIMENTS` cannot be changed or a change would have no effect, or ""."""
     if variable:
         return f"the environment already has {experiments.VARIABLE}={variable}"
     if is_imported:

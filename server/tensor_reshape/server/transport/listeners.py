@@ -1,4 +1,4 @@
-"""Binds the addresses of a server. An address that another server uses is rejected."""
+"""Binds the addresses of a server. If another server uses an address, binding this address fails."""
 
 import errno
 import socket
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 _UNIX = "unix:"
 _FREE_SECONDS, _RETRY_SECONDS = 1.0, 0.05
-# The errors for an address that this machine does not have. A host name may resolve to such an address, often to ::1.
+# The system reports these errors for an address that this machine does not have. A host name may resolve to such an
+# address, often to ::1.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _NO_REASON = "the address is in use, or does not belong to this machine"
-# The most likely reason if a TLS address cannot be bound, because the address was free just before and OpenSSL has
-# accepted the key and the certificate.
+# If gRPC cannot bind a TLS address, an unsupported kind of key is the most likely reason. The address was free just
+# before, and OpenSSL has accepted the key and the certificate.
 _NO_KEY = "gRPC does not support this kind of key. Use RSA, Ed25519, or ECDSA on P-256, P-384 or P-521"
 
 
@@ -37,19 +38,19 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
     Args:
         server: a server that is not started.
         address: an address in the form of `Config.listen`.
-        credentials: the TLS credentials. None: the server uses plain text.
+        credentials: the TLS credentials, or None for plain text.
         held: whether the parent process has reserved the port for this process with `hold`.
 
     Raises:
         ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
-        # The check comes first, because grpc reports none of these errors. It would share a port, bind only some
-        # addresses of a host name, or take a unix socket from another server.
+        # The code checks first whether the address is free, because grpc does not report all conflicts. grpc would
+        # share a port, bind only some addresses of a host name, or take a unix socket from another server.
         if not held:
             _await_free(address)
         port = server.add_port(address, credentials)
-    except RuntimeError as error:  # grpc does not report why, but the address was free above
+    except RuntimeError as error:  # grpc does not report the reason, but the address was free just before
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
@@ -58,20 +59,23 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
 
 
 def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Reserves the port of a TCP address for processes that will share it. This process does not listen on the port.
+    """Reserves the port of a TCP address for processes that will share it.
 
-    While the sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
+    The calling process does not listen on the port.
+
+    While the returned sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
 
     Returns:
-        the address with its real port, and the sockets.
+        the address with its real port, and the bound sockets.
 
     Raises:
         ConfigError: the address is in use.
     """
     real, sockets = take(address)
     for held in sockets:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # 1 would let other servers bind the port
-        # This option is set only after the bind, which must fail if another server uses the port.
+        # If SO_REUSEADDR were 1, other servers could bind the port.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        # SO_REUSEPORT is only set after the port is bound, because binding must fail if another server uses the port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return real, sockets
 
@@ -79,10 +83,10 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     """Binds a TCP address for this process only.
 
-    Listen on the sockets at once, because other processes can bind the address until then.
+    Call `listen` on the sockets at once, because other processes can bind the address before this call.
 
     Returns:
-        the address with its real port, and the sockets.
+        the address with its real port, and the bound sockets.
 
     Raises:
         ConfigError: the address is in use.
@@ -112,8 +116,8 @@ def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
     """Yields the reason for each address that cannot be bound. Invalid addresses are skipped.
 
-    Addresses that can be bound stay bound until all are checked. If the same address is listed twice, the second one is
-    therefore reported.
+    Addresses that can be bound stay bound until all addresses are checked. If an address is listed twice, the second
+    entry is therefore reported.
     """
     with ExitStack() as stack:
         for address in filter(is_address, addresses):
@@ -123,12 +127,12 @@ def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
                 yield str(_explain(address, error))
                 continue
             for one in held:
-                # With SO_REUSEADDR, an equal address in the list could be bound as well.
+                # With SO_REUSEADDR, a second entry with the same address could also be bound.
                 stack.enter_context(one).setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
 
 
 def _take(address: str) -> tuple[socket.socket, ...]:
-    """Returns the sockets that hold an address. For a unix address that is free, there are none.
+    """Returns the sockets that are bound to an address. If a unix address is free, the result is empty.
 
     Raises:
         OSError: the address is in use, or does not belong to this machine.
@@ -155,7 +159,7 @@ def count_listeners(address: str) -> int:
     try:
         return len({socket_address for *_, socket_address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
-        return 1  # the later `bind` will also fail, and it reports the reason
+        return 1  # the later call of `bind` will also fail and report the reason
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
@@ -168,10 +172,10 @@ def _replace_port(address: str, port: int) -> str:
 
 
 def _await_free(address: str) -> None:
-    """Waits until an address is free, at most a second.
+    """Waits until an address is free, but at most a second.
 
-    An outgoing connection may use the port for a moment, because the default port is in the range from which Linux
-    takes the ports of outgoing connections.
+    An outgoing connection of this machine may use the port for a moment, because Linux takes the ports of outgoing
+    connections from a range that includes the default port.
 
     Raises:
         OSError: the address is in use.
@@ -198,16 +202,16 @@ def _check_free(address: str) -> None:
 
 
 def _check_unserved(path: str) -> None:
-    """Raises OSError if a server listens on a unix socket, because binding would take the socket from this server.
+    """Raises OSError if a server listens on a unix socket, because binding would take the socket from that server.
 
-    A socket file on which no server listens raises no error.
+    If no server listens on the socket file, the function raises no error.
     """
-    decoded = Path(unquote(path))  # the address is a URI, which grpc decodes in the same way
+    decoded = Path(unquote(path))  # the address is a URI, and grpc decodes the path in the same way
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(decoded))
         except ConnectionRefusedError:
-            return  # a socket without a server, or another kind of file, which grpc will reject
+            return  # the path is a socket without a server, or another kind of file, which grpc will reject
         except FileNotFoundError:
             probe.bind(str(decoded))
             decoded.unlink()
@@ -217,7 +221,9 @@ def _check_unserved(path: str) -> None:
 
 
 def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:
-    """Binds the same port on all addresses of a host. All of them must be free, whereas grpc only requires one.
+    """Binds the same port on all addresses of a host.
+
+    All these addresses must be free. In contrast, grpc only requires one free address.
 
     Raises:
         OSError: one of the addresses is in use.
@@ -229,7 +235,8 @@ def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.sock
         for family, (name, _, *rest) in dict.fromkeys((info[0], info[4]) for info in found):
             if one := _bind_socket(family, (name, number, *rest), shares=shares):
                 sockets.append(one)
-                number = one.getsockname()[1]  # with port 0, all addresses of the host get the same free port
+                # If the port is 0, the first address gets a free port, and the other addresses get the same port.
+                number = one.getsockname()[1]
     except OSError:
         for one in sockets:
             one.close()
@@ -242,7 +249,7 @@ def _bind_socket(family: int, socket_address: tuple[Any, ...], *, shares: bool) 
     try:
         with ExitStack() as stack:
             one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            # With this option, old connections in the state TIME_WAIT do not prevent the bind.
+            # With SO_REUSEADDR, old connections in the state TIME_WAIT do not prevent binding the port.
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shares:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,1 +1,1 @@
-"""Worker processes that serve the same ports, and their supervisor."""
+"""The worker processes that serve the same ports, and the supervisor of these workers."""

@@ -1,12 +1,12 @@
 """Messages between the supervisor and a worker, which use two pipes.
 
-- The supervisor writes to the standard input of the worker. The first message is the pickled `Order`. For each stop
-  signal after the first stop signal, the supervisor writes HURRY. The end of the input means that the supervisor has
-  ended.
-- The worker writes to a separate pipe. A worker that uses the fallback server writes OBSTACLE once. A worker writes
-  BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot serve writes only
-  REJECTION with the reason.
-- Each message of a worker is one byte or fits into one atomic write, so the pipe never splits a message.
+- The supervisor writes its messages to the standard input of the worker. The first message is the pickled `Order`. For
+  each stop signal after the first stop signal, the supervisor writes HURRY. If the standard input of a worker ends, the
+  supervisor has ended.
+- A worker writes its messages to a separate pipe. A worker that uses the fallback server writes an OBSTACLE message
+  once. A worker writes BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot
+  serve writes only a REJECTION message with the reason.
+- Each message of a worker fits into one atomic write, so the pipe never splits a message.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,25 @@ from tensor_reshape.server.config import Config
 BEAT = b"."
 LEAVING = b"-"
 REJECTION = b"!"
-"""The first byte of a message with the reason why the worker cannot start, in UTF-8. The message ends with the pipe."""
+"""The first byte of a message with the reason why the worker cannot start, in UTF-8.
+
+The message ends at the end of the data in the pipe.
+"""
 
 OBSTACLE = b"?"
-"""The first byte of a message with the reason for the fallback server, in UTF-8. The message ends with a line feed."""
+"""The first byte of a message with the reason why the worker uses the fallback server.
+
+It is UTF-8 and ends with a line feed.
+"""
 
 HURRY = b"h"
-"""Makes a stopping worker end its running calls at once."""
+"""The message that makes a stopping worker end its running calls at once."""
 
 MAX_MESSAGE_BYTES = 4096
-"""Maximum size of a message with a reason. Linux writes up to this size to a pipe atomically (PIPE_BUF)."""
+"""Maximum size of a message with a reason in bytes. Linux writes data of this size to a pipe atomically (PIPE_BUF)."""
 
 STOP_MARGIN_SECONDS = 3.0
-"""Seconds that a worker may need to stop after the drain and grace periods. One second is for clients to disconnect."""
+"""Seconds that a worker may take to stop after the drain and grace periods. In one of them, clients disconnect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

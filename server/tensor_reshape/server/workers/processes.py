@@ -1,7 +1,7 @@
-"""The process of a worker, which the supervisor controls.
+"""The class for the process of a worker, which the supervisor controls.
 
 - A worker runs in a new interpreter. A fork would copy locks of libraries, but not the threads that hold these locks.
-- Only `close` waits for the process, so a process that hangs does not block the supervisor.
+- Only the method `close` waits for the process, so a worker that hangs does not block the supervisor.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import IO
 
 from tensor_reshape.server.workers.messages import HURRY, Order
 
-# The option -P prevents imports from the working directory.
+# Python's option -P prevents imports from the working directory.
 _COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")
 
 
@@ -32,7 +32,7 @@ class WorkerProcess:
             OSError: the system has no memory or descriptors for another process.
         """
         reader, writer = os.pipe()
-        # The messages of the worker have a separate pipe, because libraries may print to standard output.
+        # A separate pipe transfers the messages of the worker, because libraries may print to standard output.
         self._messages = os.fdopen(reader, "rb", buffering=0)
         os.set_blocking(reader, False)
         try:
@@ -47,12 +47,12 @@ class WorkerProcess:
             self._messages.close()
             raise
         finally:
-            os.close(writer)  # the worker has its own copy of the descriptor
+            os.close(writer)  # the worker process has its own copy of this file descriptor
         self.pid = self._process.pid
-        # The worker stops when this pipe is closed, for example because the supervisor has ended.
+        # The worker stops when its standard input is closed, for example because the supervisor has ended.
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # stdin is a pipe
-        # This write does not wait for the worker, because an order has less than 1 KB for each address and a pipe holds
-        # 64 KiB.
+        # Writing the order does not wait for the worker, because an order has less than 1 KB for each address and a
+        # pipe holds 64 KiB.
         self._send(pickle.dumps(order))
 
     def find_exit_code(self) -> int | None:

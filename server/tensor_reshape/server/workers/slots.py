@@ -1,9 +1,11 @@
-"""Slots of workers. A slot runs one worker process at a time, and starts another process when the process ends.
+"""Slots for workers. A slot runs one worker process at a time, and starts another worker when the process ends.
 
 - A serving worker sends heartbeats. If no heartbeat arrives for `HANG_SECONDS`, the slot kills the worker.
-- A slot replaces an ended worker at once. If successive workers end early, the slot waits longer before each start.
-- After `stop`, a slot starts no further process.
-- The time of a slot advances only when `Slot.advance` is called. Only the thread of the supervisor uses slots.
+- Normally a slot starts the next worker as soon as the previous worker has ended. If several successive workers end
+  early, the slot waits longer before each start.
+- After its method `stop` is called, a slot starts no further process.
+- A slot has its own clock, which advances only when `Slot.advance` is called. Only the main thread of the supervisor
+  uses slots.
 """
 
 import logging
@@ -16,19 +18,25 @@ from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJE
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
-"""Seconds within which a worker must send its first heartbeat. On busy machines, the imports take seconds."""
+"""Seconds within which a worker must send its first heartbeat.
+
+On busy machines, the imports of a worker take seconds.
+"""
 
 HANG_SECONDS = 10.0
 """Seconds without heartbeats after which a slot kills a serving worker.
 
-In a measurement with three tensors of 512 MiB, a worker missed no heartbeats.
+In a measurement with three tensors of 512 MiB, a worker still sent all heartbeats.
 """
 
 STABLE_SECONDS = 10.0
-"""Lifetime in seconds from which on the end of a worker does not count as early."""
+"""A worker that ends after a shorter time than this number of seconds has ended early."""
 
 BACK_OFF_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Delays in seconds before the next start. The delay increases with each successive worker that ends early."""
+"""Delays in seconds before the next start of a worker.
+
+The delay increases with each successive worker that ends early.
+"""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -47,7 +55,7 @@ class State(Enum):
 
 
 class Slot:
-    """A sequence of workers, one at a time.
+    """A slot for one worker process at a time.
 
     Attributes:
         order: the instructions for each worker.
@@ -55,11 +63,11 @@ class Slot:
         rejection: the reason why the last worker could not start, or an empty text.
         obstacle: the reason why workers use the fallback server, or an empty text.
         starts: the number of started workers, including failed attempts.
-        hangs: the number of workers that were killed because heartbeats were missing.
+        hangs: the number of workers that were killed because they sent no heartbeats.
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
-        """Creates an empty slot. The first `advance` starts a worker.
+        """Creates an empty slot. The first call of `advance` starts a worker.
 
         Args:
             order: the instructions for each worker.
@@ -71,11 +79,11 @@ class Slot:
         self.starts = self.hangs = 0
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # the running process
-        self._is_last = False  # whether the slot starts no further worker
-        self._now = 0.0  # the sum of the seconds passed to `advance`
-        self._due = 0.0  # the time at which the slot starts the next worker or kills the current worker
+        self._is_last = False  # whether this slot must not start another worker
+        self._now = 0.0  # the time of the slot, which is the sum of the seconds passed to `advance`
+        self._due = 0.0  # the time at which the slot starts the next worker, or kills the current worker
         self._started_at = 0.0
-        self._early_ends = 0  # the number of successive workers that have ended early
+        self._early_ends = 0  # the number of workers in a row that have ended early
 
     @property
     def serves(self) -> bool:
@@ -88,7 +96,7 @@ class Slot:
         return self._worker.pid if self._worker else None
 
     def advance(self, seconds: float) -> bool:
-        """Advances the time by `seconds`, and starts a worker or reads the messages of the current worker.
+        """Advances the clock of the slot by `seconds`, and starts a worker or reads the messages of the current worker.
 
         If the current worker hangs or takes too long to stop, the slot kills the worker.
 
@@ -101,7 +109,8 @@ class Slot:
                 self._start()
             return False
         code = self._worker.find_exit_code()
-        self._read_messages(self._worker)  # before the checks, because a heartbeat in the pipe has arrived in time
+        # Messages are read before the time limit is checked, because a heartbeat in the pipe has arrived in time.
+        self._read_messages(self._worker)
         if code is not None:
             self._record_end(self._worker, code)
             return True
@@ -123,7 +132,7 @@ class Slot:
             self._due = min(self._due, self._now + STOP_MARGIN_SECONDS)
 
     def close(self) -> None:
-        """Kills the worker, if there is one, and waits for its end. The slot cannot be used afterwards."""
+        """Kills the current worker, if any, and waits until it has ended. The slot cannot be used afterwards."""
         if self._worker is not None:
             self._worker.send_signal(signal.SIGKILL)
             self._worker.close()
@@ -135,12 +144,12 @@ class Slot:
         self._started_at, self._due = self._now, self._now + START_SECONDS
         try:
             self._worker = self._spawn(self.order)
-        except OSError as error:  # the system has no memory or no process left, but may have some later
+        except OSError as error:  # the system has too little memory or too many processes now
             self._log(logging.ERROR, "worker cannot be started", reason=str(error))
             self._back_off()
 
     def _record_end(self, worker: WorkerProcess, code: int) -> None:
-        if not self.rejection:  # the supervisor reports a rejection
+        if not self.rejection:  # if the worker was rejected, the supervisor logs the reason
             self._log(logging.INFO if self._is_last else logging.ERROR, "worker ended", code=code)
         worker.close()
         self._worker = None
@@ -168,14 +177,15 @@ class Slot:
             self.state, self._due = State.SERVING, self._now + HANG_SECONDS
 
     def _await_end(self) -> None:
-        """Starts the time limit for stopping, unless the limit is already running."""
+        """Starts the time limit for stopping the worker, unless this time limit has already started."""
         if self.state is not State.STOPPING:
             self.state, self._due = State.STOPPING, self._now + self.order.stop_seconds
 
     def _kill(self, worker: WorkerProcess) -> None:
         self._log(logging.ERROR, "worker hangs")
         self.hangs += self.state is State.SERVING
-        self.state, self._due = State.STOPPING, math.inf  # SIGKILL needs no further action
+        # The time limit is infinite, because nothing else can be done after SIGKILL.
+        self.state, self._due = State.STOPPING, math.inf
         worker.send_signal(signal.SIGKILL)
 
     def _log(self, level: int, message: str, **extra: object) -> None:

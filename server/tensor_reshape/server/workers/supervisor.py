@@ -2,11 +2,11 @@
 
 - The supervisor serves no calls and does not import grpc. Clients therefore cannot affect the supervisor, and the
   supervisor needs a third of the memory of a worker.
-- The supervisor binds each port without listening. The port therefore stays reserved while no worker runs, and only
+- The supervisor binds each port without listening. A port therefore stays reserved while no worker runs, and only
   processes of the same user can share the port.
-- One loop receives signals and advances the time of the slots, which control their workers.
-- Until all workers have served at the same time, the end of any worker ends the supervisor. An operator therefore sees
-  the cause at the start.
+- The loop of the supervisor receives signals and calls `Slot.advance` for each slot, which controls one worker.
+- If any worker ends before all workers have served at the same time, the supervisor also ends. If a worker cannot
+  start, an operator therefore sees the cause at the start.
 - After all workers have served, a worker that cannot start ends the supervisor only if no other worker serves.
 """
 
@@ -27,15 +27,16 @@ from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # the interval of the loop while workers start or stop
-_CALM_SECONDS = 0.5  # the interval of the loop while all workers serve
+_TICK_SECONDS = 0.1  # the interval of the supervisor's loop while workers start or stop
+_CALM_SECONDS = 0.5  # the interval of the supervisor's loop while all workers serve
 
 
 def supervise(config: Config) -> None:
-    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls.
+    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration, whose `io_engine` must already be set in the environment that the workers inherit.
+        config: the configuration. The I/O engine `io_engine` must already be set in the environment variables that the
+            workers inherit.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
@@ -44,7 +45,7 @@ def supervise(config: Config) -> None:
         message = "--workers above 1 needs Linux, because only there can processes share a port. Use --workers 1"
         raise ConfigError(message)
     with ExitStack() as stack:
-        # Port 0 is replaced by a free port here, because each worker would otherwise bind a different port.
+        # The supervisor replaces port 0 by a free port, because each worker would otherwise bind a different port.
         health = config.health_listen and _hold(config.health_listen, stack)
         http = config.http_listen and _hold(config.http_listen, stack)
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
@@ -58,7 +59,8 @@ def supervise(config: Config) -> None:
             for number in range(1, config.workers + 1)
         ]
         for slot in slots:
-            stack.enter_context(closing(slot))  # no worker outlives the supervisor
+            # Closing the slot kills its worker, so that no worker outlives the supervisor.
+            stack.enter_context(closing(slot))
         metrics_address = None
         if config.metrics_listen is not None:
             metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
@@ -73,12 +75,12 @@ def supervise(config: Config) -> None:
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
     """Serves the metrics of all workers from shared memory, and yields the address with its bound port.
 
-    The port has its own threads, so a scrape does not block the supervisor's loop.
+    The metrics port has its own threads, so a request for metrics does not block the supervisor's loop.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
-    # To save memory and time, modules for metrics are imported only if metrics are configured.
+    # To save memory and time, the modules for metrics are imported only if metrics are configured.
     from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
@@ -105,8 +107,8 @@ class Supervisor:
         """Supervises the workers in `slots`. Calls `announce` when all workers serve for the first time."""
         self._slots = slots
         self._announce = announce
-        self._announced = False  # whether all workers have served at the same time
-        self._stopping = False  # whether a stop signal has arrived. The next stop signal ends running calls.
+        self._announced = False  # whether all workers have ever served at the same time
+        self._stopping = False  # Whether a stop signal has arrived. A second stop signal ends running calls.
 
     def run(self) -> None:
         """Starts the workers, and returns when all workers have stopped after a signal.
@@ -126,14 +128,14 @@ class Supervisor:
         ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
-        # If this process was suspended, the workers were probably suspended, too, and sent no heartbeats. The time of
+        # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The time of
         # a slot therefore advances by at most twice the normal interval.
         self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            # The signal SIGCHLD only ends the wait. The system may merge several of these signals, so the slots check
-            # all processes after each wait.
+            # The signal SIGCHLD only ends the wait of the loop. The system may merge several SIGCHLD signals, so the
+            # slots check all worker processes after each wait.
             return
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})
@@ -162,19 +164,20 @@ class Supervisor:
             raise ConfigError(slot.rejection or "a worker ended before all workers served. See the log for the cause")
         if not slot.rejection:
             return
-        # For example, a new certificate is invalid. Workers that already serve still use the previous certificate.
+        # A worker may be unable to start because, for example, a new certificate is invalid. Workers that already serve
+        # still use the previous certificate.
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.rejection)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.rejection})
 
 
 def _find_obstacle(slots: Sequence[Slot]) -> str:
-    """Returns the reason why a worker uses the fallback server, or an empty text if no worker has reported one."""
+    """Returns the reason why a worker uses the fallback server, or an empty text if no worker has reported a reason."""
     return next((slot.obstacle for slot in slots if slot.obstacle), "")
 
 
 def _hold(address: str, stack: ExitStack) -> str:
-    """Binds an address until `stack` is closed. Returns the address with its bound port."""
+    """Keeps an address bound until `stack` is closed. Returns the address with its bound port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)

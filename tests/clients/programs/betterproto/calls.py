@@ -1,6 +1,6 @@
-"""Calls as programs make them whose messages and stubs betterproto generates; the transport is grpclib's.
+"""Calls with messages and stubs that betterproto generates; the transport is that of grpclib.
 
-Its JSON is not protobuf's: enums lose the prefix of their names. So what is asked is read as bytes.
+Its JSON differs from protobuf's, because enum names lose their prefix. So the requests are converted through bytes.
 """
 
 import betterproto

@@ -1,4 +1,4 @@
-"""Calls as people make them with `buf curl`, which asks the server for the contract: a process a call."""
+"""Calls with `buf curl`, which gets the protobuf definition by reflection. Each call is a process."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ CODES = {"invalid_argument": 3, "deadline_exceeded": 4, "not_found": 5, "resourc
 
 
 def main() -> None:
-    """Answers what is asked on stdin, in order."""
+    """Makes the calls on stdin in order."""
     lines = read_lines()
     address = next(lines)["address"]
     with ThreadPoolExecutor(PROCESSES) as pool:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def make(address: str, call: Call) -> Answer:
-    """Makes a call, and returns what became of it."""
+    """Makes a call, and returns its result."""
     url = f"http://{address}/{call['service']}/{call['method']}"
     done = subprocess.run(
         [".venv/bin/buf", "curl", "--protocol", "grpc", "--data", "@-", url],
@@ -39,16 +39,16 @@ def make(address: str, call: Call) -> Answer:
 
 
 def read_values(text: str) -> Iterator[Any]:
-    """Yields the values that follow each other in a text."""
+    """Yields the consecutive JSON values in a text."""
     decoder, position = json.JSONDecoder(), 0
     while position < len(text):
         value, position = decoder.raw_decode(text, position)
-        position += 1  # the line ends
+        position += 1  # the newline
         yield value
 
 
 def describe(error: dict[str, Any]) -> Answer:
-    """Returns what an error says; its details are bytes in base64."""
+    """Returns the contents of an error. Its details are bytes in base64."""
     answer = {"code": CODES[error["code"]], "message": error.get("message", "")}
     for detail in error.get("details", ()):
         if detail["type"] == "google.rpc.ErrorInfo":

@@ -1,6 +1,6 @@
-// Calls as programs make them that use @connectrpc/connect-node, with messages of @bufbuild/protobuf.
+// Makes calls with @connectrpc/connect-node and messages of @bufbuild/protobuf.
 
-import './native_base64.mjs'; // first: what is imported next looks for it
+import './native_base64.mjs'; // must be first, because the next import uses it
 
 import { createFileRegistry, fromBinary, fromJson, toJson } from '@bufbuild/protobuf';
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';

@@ -1,4 +1,4 @@
-// Makes calls with the generated client: all that is asked comes on stdin, and each answer goes as one line of JSON.
+// Makes calls with the generated client. The calls come on stdin, and each result is printed as one line of JSON.
 
 #include <grpcpp/grpcpp.h>
 
@@ -26,7 +26,7 @@ using google::protobuf::Value;
 using inference::GRPCInferenceService;
 using tensor_reshape::v1::ReshapeService;
 
-constexpr int kMaxAnswerBytes = 64 << 20;  // gRPC receives at most 4 MiB unless it is told otherwise
+constexpr int kMaxAnswerBytes = 64 << 20;  // the default of gRPC is 4 MiB
 
 using Responses = std::vector<std::string>;
 using Method = std::function<grpc::Status(grpc::ClientContext&, const Struct&, Responses&)>;
@@ -62,13 +62,13 @@ Method Unary(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, cons
   };
 }
 
-// Sends while it receives: who does not read is not read from.
+// Sends and receives at the same time, because the server stops reading from a client that does not read.
 Method Stream(ReshapeService::Stub& stub) {
   return [&stub](grpc::ClientContext& context, const Struct& call, Responses& responses) {
     auto stream = stub.StreamReshape(&context);
     std::thread sender([&] {
       for (const auto& value : ListRequests(call).values())
-        if (!stream->Write(Parse<tensor_reshape::v1::StreamReshapeRequest>(value))) return;  // Finish says why
+        if (!stream->Write(Parse<tensor_reshape::v1::StreamReshapeRequest>(value))) return;  // Finish returns the error
       if (!call.fields().at("holds").bool_value()) stream->WritesDone();
     });
     tensor_reshape::v1::StreamReshapeResponse response;

@@ -1,4 +1,4 @@
-// Makes calls with the generated clients: all that is asked comes on stdin, and each answer goes as one line of JSON.
+// Makes calls with the generated clients. The calls come on stdin, and each result is printed as one line of JSON.
 package main
 
 import (
@@ -81,13 +81,13 @@ func (asked call) make(method reflect.Value) ([]json.RawMessage, error) {
 	return []json.RawMessage{format(results[0])}, nil
 }
 
-// Sends while it receives: who does not read is not read from.
+// Sends and receives at the same time, because the server stops reading from a client that does not read.
 func (asked call) exchange(stream reflect.Value) ([]json.RawMessage, error) {
 	send, receive := stream.MethodByName("Send"), stream.MethodByName("Recv")
 	go func() {
 		for _, raw := range asked.Requests {
 			if toError(send.Call([]reflect.Value{parse(raw, send.Type().In(0))})[0]) != nil {
-				return // what went wrong is what Recv says
+				return // Recv returns the error
 			}
 		}
 		if !asked.Holds {

@@ -1,7 +1,7 @@
-"""Makes a module proxy of Debian's Go packages, for programs that are modules, as those of users are.
+"""Makes a module proxy from Debian's Go packages, for programs that are modules.
 
-Debian has the sources, but no modules. What is made is a folder that `GOPROXY=file://...` names, laid out as `go help
-goproxy` says. No module of it requires another: Go finds what is imported by name.
+Debian has the sources, but no modules. The result is a folder for `GOPROXY=file://...` with the layout in `go help
+goproxy`. The modules have no requirements, because Go finds the imported modules by name.
 """
 
 import sys
@@ -13,7 +13,7 @@ SUFFIXES = {".go", ".s", ".h"}
 MODULES = {
     "google.golang.org/grpc": "v1.33.3",
     "google.golang.org/protobuf": "v1.28.1",
-    # Nothing here asks for a version of the others.
+    # No module requires a version of another one.
     "github.com/golang/protobuf": "v0.1.0",
     "golang.org/x/net": "v0.1.0",
     "golang.org/x/sys": "v0.1.0",
@@ -23,7 +23,7 @@ MODULES = {
 
 
 def make_module(folder: Path, module: str, version: str) -> None:
-    """Writes a module of one version below `folder`."""
+    """Writes one version of a module below `folder`."""
     folder.mkdir(parents=True)
     declared = f"module {module}\n\ngo 1.19\n"
     (folder / "list").write_text(f"{version}\n")
@@ -32,7 +32,7 @@ def make_module(folder: Path, module: str, version: str) -> None:
     with ZipFile(folder / f"{version}.zip", "w") as archive:
         archive.writestr(f"{module}@{version}/go.mod", declared)
         for file in (SOURCES / module).rglob("*"):
-            if file.suffix in SUFFIXES and not file.name.endswith("_test.go"):  # tests import more than is there
+            if file.suffix in SUFFIXES and not file.name.endswith("_test.go"):  # tests import packages that are missing
                 archive.write(file, f"{module}@{version}/{file.relative_to(SOURCES / module)}")
 
 

@@ -1,4 +1,4 @@
-// Calls as programs make them that use @grpc/grpc-js with @grpc/proto-loader, over the protobufjs that is asked for.
+// Makes calls with @grpc/grpc-js and @grpc/proto-loader, with the protobufjs that the first line on stdin names.
 
 import grpc from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
@@ -6,9 +6,9 @@ import protobuf from 'protobufjs';
 import { answerCalls } from './calls_of_node.mjs';
 
 const OPTIONS = { keepCase: true, longs: String, enums: String, bytes: String };
-// Not from descriptors, as the service of health is: of those, protobufjs takes a map for a list.
+// The .proto files are used instead of the descriptors, because protobufjs reads a map in descriptors as a list.
 const FILES = ['tensor_reshape/v1/reshape.proto', 'inference/open_inference.proto'];
-const MESSAGE_BYTES = 32 * 2 ** 20; // its own limit on what it receives is 4 MiB
+const MESSAGE_BYTES = 32 * 2 ** 20; // the default limit for received messages is 4 MiB
 
 async function open({ address, loader: name = '@grpc/proto-loader', protos, googleapis, descriptors }) {
   const { default: loader } = await import(name);

@@ -1,4 +1,4 @@
-"""Calls as programs make them that use grpc_requests, which asks the server for the contract."""
+"""Calls with grpc_requests, which gets the protobuf definition by reflection."""
 
 import threading
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from grpc_requests import Client
 
 from calls_of_python import Answer, Call, describe_error, print_answer, read_lines
 
-MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
+MESSAGE_BYTES = 32 * 2**20  # the default limit for received messages is 4 MiB
 
 
 def main() -> None:
-    """Answers what is asked on stdin."""
+    """Makes the calls on stdin."""
     lines = read_lines()
     client = Client(next(lines)["address"], channel_options=[("grpc.max_receive_message_length", MESSAGE_BYTES)])
     for call in lines:
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def make(client: Client, call: Call) -> Answer:
-    """Makes a call, and returns what became of it."""
+    """Makes a call, and returns its result."""
     is_over = threading.Event()
     asked: Any = send_slowly(call["requests"], is_over if call["holds"] else None)
     asked = asked if call["streams"] else call["requests"][0]
@@ -35,7 +35,7 @@ def make(client: Client, call: Call) -> Answer:
 
 
 def send_slowly(requests: list[Any], is_over: threading.Event | None) -> Iterator[Any]:
-    """Yields the requests; the stream stays open until the call is over, where there is such an event."""
+    """Yields the requests. With an event, the stream stays open until the call is over."""
     yield from requests
     if is_over is not None:
         is_over.wait()

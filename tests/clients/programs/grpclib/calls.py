@@ -1,4 +1,4 @@
-"""Calls as programs make them that use grpclib, which has an HTTP/2 of its own."""
+"""Calls with grpclib, which has its own implementation of HTTP/2."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ async def send(channel: Channel, messages: Messages, call: Call) -> list[Answer]
 
 
 async def exchange(channel: Channel, messages: Messages, call: Call) -> list[Any]:
-    """Sends messages, and returns those that come back."""
+    """Sends messages, and returns the responses."""
     taken, given = messages.find_types(call["service"], call["method"])
     requests = [messages.parse(taken, request) for request in call["requests"]]
     path = f"/{call['service']}/{call['method']}"

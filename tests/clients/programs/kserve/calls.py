@@ -1,4 +1,4 @@
-"""Calls as programs make them that use kserve's InferenceGRPCClient."""
+"""Calls with kserve's InferenceGRPCClient."""
 
 import asyncio
 import logging

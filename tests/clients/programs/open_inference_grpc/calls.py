@@ -1,4 +1,4 @@
-"""Calls as programs make them that use the messages and the stub of open-inference-grpc."""
+"""Calls with the messages and the stub of open-inference-grpc."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from open_inference.grpc.service import GRPCInferenceServiceStub
 from calls_of_python import describe_error
 from inference_calls import Array, Json, answer_calls, find_dtype, read_calls, write_response
 
-MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
+MESSAGE_BYTES = 32 * 2**20  # the default limit for received messages is 4 MiB
 
 
 def read_elements(response: ModelInferResponse) -> Array:

@@ -1,4 +1,4 @@
-"""Calls as programs make them that use tritonclient."""
+"""Calls with tritonclient."""
 
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException

@@ -1,4 +1,4 @@
-"""Calls as programs make them that use tritonclient with asyncio."""
+"""Calls with tritonclient and asyncio."""
 
 import asyncio
 

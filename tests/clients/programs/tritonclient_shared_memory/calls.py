@@ -1,4 +1,4 @@
-"""Calls as programs make them that use tritonclient's shared memory: no element of a tensor is in a message."""
+"""Calls with tritonclient's shared memory. No message contains elements of a tensor."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from inference_calls import Json, Tensor, find_dtype, read_tensors, write_respon
 from triton_requests import build_arguments, run, write_error
 
 ANSWER = "answer"
-LEAST_BYTES = 1024  # no region is empty; and the output of `infer_shape` may be longer than its input
+LEAST_BYTES = 1024  # a region cannot be empty, and the output of `infer_shape` may be longer than its input
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> 
             return write_error(error)
         answer = result.get_output(output.name())
         array = shared_memory.get_contents_as_numpy(memory, find_dtype(answer.datatype), list(answer.shape))
-        # A copy: while anything refers to the memory, it cannot be closed.
+        # Copied, because the memory cannot be closed while an object refers to it.
         return write_response(result.get_response(), answer, array.copy())
 
 

@@ -1,4 +1,4 @@
-"""Calls as programs make them that use tritonclient's streams: each request is answered on the stream it is sent on."""
+"""Calls with tritonclient's streams, which return each response on the stream of its request."""
 
 from contextlib import suppress
 from queue import SimpleQueue
@@ -13,9 +13,9 @@ from triton_requests import build_arguments, run, write_error, write_result
 
 def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> Json:
     results: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-    # A stream for each call, since each has a deadline of its own, and one that is rejected by status has ended.
+    # Each call has its own stream, because each has a deadline, and a rejection by status ends the stream.
     client.start_stream(lambda result, error: results.put((result, error)), stream_timeout=seconds)
-    with suppress(InferenceServerException):  # the deadline has passed, as the queue says
+    with suppress(InferenceServerException):  # the deadline has passed, and the queue has the error
         client.async_stream_infer(**build_arguments(request))
     result, error = results.get()
     client.stop_stream()

@@ -39,7 +39,7 @@ def compute(message: bytes, _is_over: IsOver) -> bytes:
     return json.dumps(message.decode()).encode()
 
 
-async def test_method_runs_without_a_server():
+async def test_explorer_app_runs_without_a_grpc_server():
     app = MethodApp(Method("/a/b", compute, lambda _message: None), serve_call)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
         assert (await client.get("/?x=%201")).json() == "x=%201"
@@ -49,7 +49,7 @@ async def test_method_runs_without_a_server():
             assert "secret" not in rejection.text
 
 
-def test_page_is_for_this_machine_and_its_port_is_taken():
+def test_explore_command_serves_only_local_hosts_and_reports_used_ports():
     with run_explorer() as link:
         port = find_port(link)
         with urlopen(f"{link}explore/answer?data=2,3&shape=-1&special_zero=true") as answer:
@@ -61,12 +61,12 @@ def test_page_is_for_this_machine_and_its_port_is_taken():
     assert outcome.errors[-1].startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
 
 
-def test_responses_are_sent_without_delay():
+def test_explorer_listener_sets_tcp_nodelay():
     with _listen(0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_browser_is_opened_and_an_interrupt_ends_the_command(tmp_path: Path):
+def test_explore_command_opens_a_browser_and_stops_on_interrupt(tmp_path: Path):
     seen, browser = tmp_path / "seen", tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {seen}.part && mv {seen}.part {seen}\nkill -INT {"$PPID"}\n')
     browser.chmod(0o755)
@@ -77,7 +77,7 @@ def test_browser_is_opened_and_an_interrupt_ends_the_command(tmp_path: Path):
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_missing_extra_is_named_and_no_grpc_server_is_imported(tmp_path: Path):
+def test_explore_command_names_the_missing_extra(tmp_path: Path):
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError(name='starlette')")
     outcome = run_module("tensor_reshape.cli", "explore", "--no-open", env={"PYTHONPATH": str(tmp_path)})
     assert outcome.code == 1

@@ -12,13 +12,13 @@ METHOD = build_explorer_method(SERVICE, LISTEN)
 QUERY = b"data=2,3,4&shape=0,-1&special_zero=true"
 
 
-def test_method_is_named_and_limited_as_infer_shape():
+def test_explorer_method_has_the_name_and_limits_of_infer_shape():
     assert METHOD.name == INFER_SHAPE.path
     assert METHOD.find_work(QUERY) is Work.QUERIES
     assert METHOD.respond_light(QUERY) is None
 
 
-def test_query_is_aborted_when_its_client_disconnects():
+def test_explorer_query_is_aborted_when_its_client_disconnects():
     with pytest.raises(LimitError) as caught:
         METHOD.respond(b"data=N,7&shape=M,K&special_zero=true", lambda: True)
     assert caught.value.reason == Reason.STALLED

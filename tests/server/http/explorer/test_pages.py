@@ -44,13 +44,13 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_result_is_that_of_the_method(client: httpx.AsyncClient):
+async def test_explorer_endpoint_returns_the_computed_result_as_json(client: httpx.AsyncClient):
     answer = await client.get("/explore/answer?data=2,3,4&shape=0,-1&special_zero=true")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     assert answer.json() == show(QueryText("2,3,4", "0,-1", special_zero="true"))
 
 
-async def test_files_that_the_page_names_are_served_and_no_others(client: httpx.AsyncClient):
+async def test_explorer_serves_exactly_the_files_that_its_page_uses(client: httpx.AsyncClient):
     named = {attributes.get("src") or attributes.get("href") for _, attributes in PAGE.elements} - {None, "#result"}
     named |= {f"explore/{name}" for text in FILES.values() for name in re.findall(r'from "\./([^"]+)"', text)}
     for name in named - set(EXAMPLES):
@@ -59,7 +59,7 @@ async def test_files_that_the_page_names_are_served_and_no_others(client: httpx.
         assert (await client.get(path)).status_code == 404, path
 
 
-async def test_unchanged_file_is_not_sent_again(client: httpx.AsyncClient):
+async def test_explorer_returns_304_for_unchanged_files(client: httpx.AsyncClient):
     for path in ("/", "/explore/explorer.css", "/explore/explorer.js", "/explore/icon.svg"):
         first = await client.get(path)
         again = await client.get(path, headers={"if-none-match": first.headers["etag"]})
@@ -67,7 +67,7 @@ async def test_unchanged_file_is_not_sent_again(client: httpx.AsyncClient):
         assert "unsafe" not in first.headers["content-security-policy"]
 
 
-def test_page_takes_nothing_from_elsewhere_and_has_no_inline_code():
+def test_explorer_page_has_no_external_resources_or_inline_code():
     for name, file in FILES.items():
         text = file.replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert re.findall(r"https?:|//[a-z0-9.-]+\.[a-z]{2,}|@import|\binnerHTML\b|\beval\(", text) == [], name
@@ -76,7 +76,7 @@ def test_page_takes_nothing_from_elsewhere_and_has_no_inline_code():
     assert all(attributes.get("src") for tag, attributes in PAGE.elements if tag == "script")
 
 
-def test_example_is_answered_unless_its_text_announces_a_rejection():
+def test_explorer_examples_are_rejected_only_if_their_label_says_so():
     for link in EXAMPLES:
         record = show(QueryText.of(link.removeprefix("?").encode()))
         text = re.search(f'href="{re.escape(link.replace("&", "&amp;"))}">([^<]*)<', FILES["index.html"])
@@ -84,7 +84,7 @@ def test_example_is_answered_unless_its_text_announces_a_rejection():
         assert ("rejection" in record) == ("reject" in text[1].lower()), record
 
 
-def test_every_input_has_a_label_and_its_description_exists():
+def test_every_explorer_input_has_a_label_and_an_existing_description():
     ids = {attributes["id"] for _, attributes in PAGE.elements if "id" in attributes}
     labelled = {attributes.get("for") for name, attributes in PAGE.elements if name == "label"}
     for tag in ("input", "select"):

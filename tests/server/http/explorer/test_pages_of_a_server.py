@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-def test_answer_is_a_call_of_infer_shape(server: ServerProcess):
+def test_explorer_query_is_logged_as_an_infer_shape_call(server: ServerProcess):
     link = f"http://{find_http(server)}/explore/answer"
 
     def ask(query: str) -> tuple[dict[str, Any], str]:
@@ -47,7 +47,7 @@ def test_answer_is_a_call_of_infer_shape(server: ServerProcess):
 
 
 @pytest.mark.machine
-def test_page_asks_for_a_token_if_the_server_does(server: ServerProcess):
+def test_explorer_page_requests_a_token_if_the_server_requires_one(server: ServerProcess):
     with open_browser() as browser:
         page = browser.new_page()
         page.goto(f"http://{find_http(server)}/{QUESTION}")

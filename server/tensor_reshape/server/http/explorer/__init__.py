@@ -1,1 +1,1 @@
-"""The explorer over HTTP, with its routes, its method, and the command `tensor-reshape explore`."""
+"""The shape explorer over HTTP, which has routes, a method, and the command `tensor-reshape explore`."""

@@ -1,7 +1,7 @@
 """The command `tensor-reshape explore`, which serves the explorer to the user of this machine.
 
 - The command listens only on loopback, and rejects requests whose Host header does not name this machine.
-- The rules run in the process of the command, and no gRPC server is started.
+- The command computes shapes in its own process and starts no gRPC server.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def explore(*, port: int, opens: bool) -> None:
     service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
     routes = [
         *build_method_routes(serve_call, build_json_methods(service)),
-        *build_routes(serve_call, service, ServingSettings.listen),  # the default address of `serve`
+        *build_routes(serve_call, service, ServingSettings.listen),  # the default address of the command `serve`
         build_health_route(lambda: True),
         build_openapi_route(),
     ]
@@ -62,11 +62,11 @@ def explore(*, port: int, opens: bool) -> None:
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    listener = _listen(port)  # connections wait in the listener until the server runs
+    listener = _listen(port)  # new connections wait in the listener until the server runs
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
-    with suppress(KeyboardInterrupt):  # uvicorn stops at Ctrl-C and then raises the signal again
+    with suppress(KeyboardInterrupt):  # at Ctrl-C, uvicorn stops and then raises the signal again
         click.echo(link)
-        if opens:  # on its own thread, because `open` may wait until the browser ends
+        if opens:  # a separate thread opens the browser, because `open` may wait until the browser ends
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -1,9 +1,9 @@
-"""The method that computes the results of the explorer, which maps a query string to JSON.
+"""The method for queries of the shape explorer. The method takes a query string and returns the result as JSON.
 
-- The method is another form of InferShape, and has the same name. The permissions, the metrics and the limits of
-  InferShape therefore also apply to the explorer.
-- A lock ensures that only one query at a time is parsed, drawn and written, because this work holds the interpreter
-  lock. The method runs on a thread for long work.
+- The explorer method takes and returns other messages than the gRPC method InferShape, but it has the name of
+  InferShape. The permissions, metrics and limits of InferShape therefore also apply to the explorer.
+- The explorer processes only one query at a time, because parsing and drawing a query and writing its result hold the
+  interpreter lock. The explorer method runs on a worker thread.
 """
 
 import json
@@ -20,7 +20,7 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 
 def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Method:
-    """Returns the method that runs queries of the page on `service` (see `pages.build_routes`)."""
+    """Returns the method that runs queries of the explorer page on `service` (see `pages.build_routes`)."""
     turns = FairLock()
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
@@ -31,5 +31,6 @@ def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Met
             record = build_response(QueryText.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
-    # The method runs on a thread of the pool, because a drawing takes a millisecond and would delay the event loop.
+    # The explorer method runs on a worker thread, because making a drawing takes a millisecond, which would delay the
+    # event loop.
     return Method(INFER_SHAPE.path, answer, find_work=always(Work.QUERIES))

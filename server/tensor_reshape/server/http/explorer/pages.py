@@ -1,7 +1,8 @@
-"""The routes of the explorer, which serve the page, its files, and the results of its queries.
+"""The HTTP routes of the shape explorer, which serve its page, its files, and the results of queries.
 
-- The page loads nothing from other servers, and the content security policy forbids this.
-- Browsers may cache the files. Before each use of a file, a browser asks the server whether the file has changed.
+- The explorer page loads nothing from other servers, and its content security policy forbids such loads.
+- Browsers may cache the files of the explorer. Before each use of a cached file, the browser checks with the server
+  whether the file has changed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,12 +26,12 @@ _POLICY = (
 
 
 def build_routes(serve_call: ServeCall, service: ReshapeService, listen: Sequence[str]) -> list[Route]:
-    """Returns the routes of the page and of its queries.
+    """Returns the routes of the explorer page and of its queries.
 
     Args:
         serve_call: function that runs a method on the message of a request.
         service: the service that computes the results.
-        listen: the gRPC addresses with the ports that are bound, for the code that the page shows.
+        listen: the gRPC addresses with their bound ports, which the example code on the page contains.
     """
     folder = files("tensor_reshape.explorer") / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
@@ -46,7 +47,7 @@ def _build_file(name: str, content: bytes) -> Callable[[Request], Awaitable[Resp
     tag = f'"{sha256(content).hexdigest()[:16]}"'
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache", "ETag": tag}
 
-    # The handler is async, because starlette would run a plain function on another thread.
+    # The handler is async, because starlette would run a function that is not async on another thread.
     async def send(request: Request) -> Response:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
