@@ -24,7 +24,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
 from tensor_reshape.server.engine.call_info import CallInfo, Metadata
