@@ -32,6 +32,9 @@ nitpicky = True
 
 myst_heading_anchors = 4  # the anchors that a forge makes of headings
 
+# With typographic quotes and dashes, a copied option such as --explain or a copied message would be wrong.
+smartquotes = False
+
 default_role = "code"  # what docstrings have in backticks
 autosummary_generate = False  # the tables of names link to pages that are written by hand
 autodoc_member_order = "bysource"

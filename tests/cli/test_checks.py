@@ -40,7 +40,12 @@ def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, serve
 
 
 def test_check_command_exits_with_3_for_a_wrong_model(tmp_path: Path):
-    for text, word in ((WRONG, "  the model says that dim 1 is 13"), (REJECTED, "rejected: ")):
+    rejected = "y: [2, 3, 4] under [5, -1] rejected: shape[1] is -1: 24 elements are not divisible by 5"
+    for text, word in (
+        (WRONG, "  the model says that dim 1 is 13"),
+        (REJECTED, rejected),
+        (REJECTED, "[NOT_DIVISIBLE]\n"),
+    ):
         outcome = run_command("check", "--local", save(tmp_path, text))
         assert (outcome.code, word in outcome.text) == (3, True), text
 

@@ -10,7 +10,7 @@ from tensor_reshape.client import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES
 
 
-def test_numpy_reads_our_npy_header_of_every_data_type():
+def test_numpy_reads_the_written_npy_header_of_every_data_type():
     for data_type, dtype in DTYPES.items():
         array = np.arange(6).astype(dtype).reshape(2, 3)
         read = np.load(io.BytesIO(build_npy(data_type, [2, 3]) + array.tobytes()))

@@ -44,7 +44,7 @@ def write_file(header: object) -> bytes:
 BROKEN = (b"", b"\0" * 7, struct.pack("<Q", 2**40), struct.pack("<Q", 9) + b"{}", struct.pack("<Q", 2) + b"\xff\xfe")
 
 
-def test_safetensors_library_reads_our_header_of_every_data_type():
+def test_safetensors_library_reads_the_written_header_of_every_type():
     for data_type, dtype in NAMES.items():
         raw = bytes(range(6 * DTYPES[data_type].itemsize))
         written = build_safetensors(data_type, [2, 3], "x") + raw

@@ -55,7 +55,7 @@ def test_inferred_shape_is_printed_as_bracketed_dims():
     assert [repr(shape) for shape in shapes] == [f"InferredShape({text})" for text in texts]
 
 
-def test_inferred_shape_known_raises_for_partial_shapes():
+def test_known_attribute_of_a_partial_inferred_shape_raises_value_error():
     assert KNOWN.known == np.zeros(KNOWN.known).shape == (2, 3)
     for shape in (MIXED, UNRANKED):
         with pytest.raises(ValueError, match="not fully known"):

@@ -72,7 +72,7 @@ def test_inferred_partial_shapes_are_as_narrow_as_openvino_results():
     assert set(wider) == UNKNOWN_RANK
 
 
-def test_partial_shape_rejected_only_by_us_has_no_instance():
+def test_partial_shape_rejected_unlike_openvino_has_no_valid_instance():
     rejected = {name_case(case): case for case, answer in answer_shapes() if answer is None}
     assert rejected.keys() >= IMPOSSIBLE.keys()
     others = [name for name in rejected if name not in IMPOSSIBLE]

@@ -95,4 +95,4 @@ MESSAGES = {
 
 def test_each_error_reason_can_be_provoked_on_a_server():
     with run_servers() as servers:
-        assert {reason: provoke(reason, servers) for reason in Reason} == MESSAGES
+        assert {reason: provoke(reason, servers).message for reason in Reason} == MESSAGES

@@ -17,6 +17,7 @@ from manifests import (
     OVERLAYS,
     PROBES,
     TLS_FOLDER,
+    TOKENS_FOLDER,
     Manifest,
     find,
     find_container,
@@ -31,6 +32,7 @@ from manifests import (
 from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.config import SETTINGS, Config
 from tensor_reshape.server.process.resources import PROCESS_BYTES
+from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_port
 from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
 
@@ -53,11 +55,12 @@ every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
 @pytest.fixture(scope="module")
 def tls_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of a Secret of cert-manager."""
+    """A folder with the files of a Secret of cert-manager, and a list of tokens."""
     folder = tmp_path_factory.mktemp("tls")
     files = issue_certificates(folder)
     for path, name in ((files.server, "tls.crt"), (files.server_key, "tls.key"), (files.authority, "ca.crt")):
         path.rename(folder / name)
+    (folder / "tokens").write_text(f"batch:{'0' * 64}\n")
     return folder
 
 
@@ -201,7 +204,7 @@ def test_pod_meets_the_restricted_pod_security_standard(overlay: str):
 
 def test_kubernetes_tls_overlays_require_their_certificates(tls_folder: Path):
     settings = {overlay: read_config(overlay, tls_folder).tls for overlay in OVERLAYS}
-    assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production"}
+    assert {overlay for overlay, tls in settings.items() if tls} == {"tls", "mtls", "production", "tokens"}
     assert {overlay for overlay, tls in settings.items() if tls and tls.client_ca} == {"mtls", "production"}
 
 
@@ -213,6 +216,33 @@ def test_only_the_server_user_can_read_the_certificates(overlay: str):
     assert "subPath" not in mount  # with it, renewed certificates would not arrive
     assert (mount["name"], volume["secret"]["defaultMode"]) == (volume["name"], 0o440)
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+def test_tokens_overlay_mounts_the_secret_of_the_page(tls_folder: Path):
+    spec, container = find_pod("tokens")["spec"], find_container("tokens")
+    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tokens"]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "tokens"]
+    assert (mount["mountPath"], mount["readOnly"], "subPath" in mount) == (TOKENS_FOLDER, True, False)
+    assert volume["secret"] == {"secretName": "tensor-reshape-tokens", "defaultMode": 0o440}
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+    config = read_config("tokens", tls_folder)
+    assert (config.token_file, config.authenticates) == (tls_folder / "tokens", True)
+    assert read_config("production", tls_folder).token_file is None
+    (command,) = [
+        line for line in PAGE.read_text().splitlines() if "create secret generic tensor-reshape-tokens" in line
+    ]
+    assert command.endswith(
+        "--namespace tensor-reshape --from-file=tokens"
+    )  # the key of the Secret is the name of the file
+
+
+def test_token_commands_of_the_page_make_valid_tokens(tmp_path: Path):
+    (block,) = [block.text for block in read_blocks(PAGE) if "sha256sum" in block.text]
+    make = block.partition("kubectl")[0]
+    printed = subprocess.run(
+        ["sh", "-ec", f'{make}printf %s "$token"'], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert Tokens(tmp_path / "tokens").find_identity([f"Bearer {printed}"]) == "token:batch"
 
 
 def test_cert_manager_certificate_matches_service_name_and_mount():

@@ -105,6 +105,14 @@ def test_reference_table_rows_have_anchors(pages: dict[str, Page]):
 
 
 @pytest.mark.usefixtures("pages")
+def test_site_keeps_quotes_and_dashes_of_options():
+    text = (SITE / "reference/commands.html").read_text()
+
+    assert "With --explain, lines for the dims follow" in text
+    assert re.findall("[\u2013\u2014\u2018-\u201d]", re.sub(r"<title>.*?</title>", "", text)) == []
+
+
+@pytest.mark.usefixtures("pages")
 def test_sidebar_opens_only_the_section_of_the_current_page():
     for page in PAGES:
         opened = re.findall(r'<details class="section" open>', (SITE / page).read_text())

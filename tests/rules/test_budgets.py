@@ -14,7 +14,7 @@ def test_step_budget_spend_succeeds_only_with_enough_steps():
     assert [overdrawn.spend(2), overdrawn.spend(1)] == [False, False]
 
 
-def test_step_budget_returns_held_steps():
+def test_step_budget_gets_held_steps_back_after_the_block():
     budget = StepBudget(90)
     with budget.hold(2):
         assert budget.left == 30

@@ -153,5 +153,5 @@ def test_default_limits_depend_on_available_memory():
 
 
 def test_error_for_a_too_small_memory_budget_suggests_a_remedy():
-    with pytest.raises(ConfigError, match="lower max_message_bytes or workers"):
+    with pytest.raises(ConfigError, match="lower --max-message-bytes or --workers"):
         Config(memory_budget_bytes=1024)

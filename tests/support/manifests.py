@@ -19,7 +19,7 @@ from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
 Manifest = dict[str, Any]
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
 OVERLAYS = tuple(sorted(path.parent.name for path in FOLDER.glob("overlays/*/kustomization.yaml")))
-TLS_FOLDER = "/etc/tensor-reshape/tls"
+TLS_FOLDER, TOKENS_FOLDER = "/etc/tensor-reshape/tls", "/etc/tensor-reshape/tokens"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _LEAST_VERSION = 5  # of kustomize; the version in kubectl before 1.27 does not support these components and labels
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -76,9 +76,12 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
 
     Args:
         overlay: the overlay.
-        tls_folder: the folder that replaces the volume with the certificates.
+        tls_folder: the folder that replaces the volumes with the certificates and the tokens.
     """
-    variables = {name: value.replace(TLS_FOLDER, str(tls_folder)) for name, value in find_variables(overlay).items()}
+    variables = {
+        name: value.replace(TLS_FOLDER, str(tls_folder)).replace(TOKENS_FOLDER, str(tls_folder))
+        for name, value in find_variables(overlay).items()
+    }
     before = dict(os.environ)
     try:
         for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:

@@ -65,13 +65,14 @@ def build_parts() -> dict[str, Iterable[str]]:
 
 def build_errors(servers: Servers) -> Iterator[str]:
     """Yields the table of error reasons."""
-    yield "| reason | code | rule | retry | when | what to do | example |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| reason | code | rule | retry | when | what to do | example | metadata |"
+    yield "|---|---|---|---|---|---|---|---|"
     for reason in Reason:
         rule = "" if reason.rule is None else str(reason.rule)
         retry = "yes" if reason.is_retryable else ""
-        name = f"`{reason}`"
-        yield join_cells((name, reason.code_name, rule, retry, *EXPLANATIONS[reason], provoke(reason, servers)))
+        example = provoke(reason, servers)
+        keys = " ".join(f"`{key}`" for key in example.keys)
+        yield join_cells((f"`{reason}`", reason.code_name, rule, retry, *EXPLANATIONS[reason], example.message, keys))
 
 
 def build_metrics() -> Iterator[str]:

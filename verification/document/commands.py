@@ -37,7 +37,13 @@ def _build_connection_options(context: click.Context) -> Iterator[str]:
     yield from ("| option | variable | default | meaning |", "|---|---|---|---|")
     for option in _connect.params:
         if isinstance(option, click.Option):
-            yield join_cells(_list_cells(option, context, f"`{option.envvar}`" if option.envvar else ""))
+            yield join_cells(_list_cells(option, context, _list_variables(option)))
+
+
+def _list_variables(option: click.Option) -> str:
+    """Returns the environment variables of an option. click has one name or a list of names."""
+    names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+    return " ".join(f"`{name}`" for name in names)
 
 
 def _build_command(name: str, command: click.Command, parent: click.Context) -> Iterator[str]:

@@ -50,14 +50,14 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
     ),
     Reason.NOT_DIVISIBLE: Explanation(
         "The number of elements is not divisible by the product of the other items.",
-        "Use one of the values that the error suggests.",
+        "Use other items whose product divides the number of elements. With `explain`, the error suggests values.",
     ),
     Reason.DIM_OVERFLOW: Explanation(
         "The inferred dimension exceeds 2^63 - 1.", "Split the dimension into several items of the requested shape."
     ),
     Reason.VOLUME_MISMATCH: Explanation(
         "The requested shape has another number of elements than the data.",
-        "Use one of the values that the error suggests, or write -1 for one item.",
+        "Use items whose product is the number of elements, or write -1 for one item.",
     ),
     Reason.EXPECTED_SHAPE_MISMATCH: Explanation(
         "The output shape differs from `expected_shape`.", "Correct the request or `expected_shape`."
@@ -192,8 +192,10 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Copy a strided array before you send it, or split the tensor.",
     ),
     Reason.SERVER_BUSY: Explanation(
-        "The memory budget is used up, or the number of running calls has reached `--max-calls`.",
-        "Retry after the delay. If you often see this error, add servers or raise the limit that the message names.",
+        "The call has waited too long for memory or for a thread, or the number of running calls has reached"
+        " `--max-calls`.",
+        "Retry after the delay. If you often see this error, see [the cause of each"
+        " message](../troubleshooting.md#server-busy).",
     ),
     Reason.STALLED: Explanation(
         "The call made no progress for `--stall-timeout-seconds`.", "Send and read without long pauses."

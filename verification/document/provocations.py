@@ -45,15 +45,27 @@ class Provocation(NamedTuple):
     example: str = ""
 
 
-def provoke(reason: Reason, servers: Servers) -> str:
-    """Returns the message of the error, or an example if no request can cause it.
+class Example(NamedTuple):
+    """An error with a reason.
+
+    Attributes:
+        message: the message.
+        keys: the keys of its metadata.
+    """
+
+    message: str
+    keys: tuple[str, ...]
+
+
+def provoke(reason: Reason, servers: Servers) -> Example:
+    """Returns the error, or an example if no request can cause it.
 
     Raises:
         LookupError: the request was accepted, or rejected with another reason, rule or code.
     """
     send, example = PROVOCATIONS[reason]
     if send is None:
-        return example
+        return Example(example, ())
     rejection = _catch(lambda: send(servers))
     rule = "" if reason.rule is None else str(reason.rule)
     if (
@@ -63,7 +75,7 @@ def provoke(reason: Reason, servers: Servers) -> str:
     ):
         message = f"{reason} ({reason.code_name}, rule {rule}) expected, but the result was {rejection!r}"
         raise LookupError(message)
-    return example or rejection.message
+    return Example(example or rejection.message, tuple(rejection.metadata))
 
 
 def _catch(send: Callable[[], object]) -> object:

@@ -134,6 +134,7 @@ class TensorReshapeError(Exception):
 
     Attributes:
         request_id: the id of the failed call, which is also in the server's log. The value is None if no call was made.
+            It is also None if you passed no id and the error does not come from the server, such as after a timeout.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -154,7 +155,8 @@ class ReshapeError(TensorReshapeError):
         reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
         field: the path of the field at fault, with the index of the item (`shape[1]`). The text is empty if no field is
             at fault.
-        metadata: the index and the values at fault, as texts. The keys never change.
+        metadata: the index and the values at fault, as texts. The keys never change. The page "Errors" of the
+            documentation lists the keys of each reason.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)

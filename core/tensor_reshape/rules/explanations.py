@@ -96,8 +96,8 @@ def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim:
         return Origin(kind, text, data_index=index)
     texts = {
         Kind.LITERAL: f"shape[{index}] is {format_dim(item)}",
-        Kind.LENGTH: f"shape[{index}] is the length {_show(item)}; the volume leaves {_show(dim)}",
-        Kind.UNKNOWN: f"shape[{index}] is unknown; the volume leaves {_show(dim)}",
+        Kind.LENGTH: f"shape[{index}] is the length {_show(item)}; the number of elements allows {_show(dim)}",
+        Kind.UNKNOWN: f"shape[{index}] is unknown; the number of elements allows {_show(dim)}",
     }
     return Origin(kind, texts[kind])
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
+from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.settings.bounds import (
     LEAST_BUDGET_FACTOR,
@@ -160,8 +161,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (
-                f"memory_budget_bytes is {self.memory_budget_bytes}, but one call in each worker may need {least}. "
-                "Raise memory_budget_bytes, or lower max_message_bytes or workers"
+                f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each worker may"
+                f" need {round_size(least)}. Raise --memory-budget-bytes, or lower --max-message-bytes or --workers"
             )
 
     def _find_single_faults(self) -> Iterator[str]:

@@ -172,7 +172,7 @@ class FallbackCall:
         ended = self._engine.end(self.life, failure.result)
         self._perform(ended.effects)
         if ended.is_first:
-            log_failure(self._info, failure.result, self.life.began, failure.field)
+            log_failure(self._info, failure.result, self.life.began, failure.field, failure.detail)
         _abort(self._context, failure)
 
     def start_read(self) -> None:
@@ -186,7 +186,8 @@ class FallbackCall:
 
     def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error (see `ServedCall`)."""
-        log_failure(self._info, CallResult(rejection.code_name, str(rejection.reason)), self.life.began)
+        result = CallResult(rejection.code_name, str(rejection.reason))
+        log_failure(self._info, result, self.life.began, detail=rejection.message)
         self._signals.put(rejection)
         if state is State.RECEIVING:
             # Only a cancellation can end a pending read. The client then gets CANCELLED instead of the error.
@@ -195,7 +196,8 @@ class FallbackCall:
     def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once, without a status from the server (see `ServedCall`)."""
         if rejection is not None:
-            log_failure(self._info, CallResult("CANCELLED", str(rejection.reason)), self.life.began)
+            result = CallResult("CANCELLED", str(rejection.reason))
+            log_failure(self._info, result, self.life.began, detail=rejection.message)
         self._context.cancel()
 
     def _on_over(self) -> None:

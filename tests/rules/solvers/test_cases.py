@@ -60,7 +60,7 @@ def test_shape_solver_keeps_ranges_if_the_search_is_too_expensive():
         assert solve(case) == case.keep_ranges()
 
 
-def test_all_cases_of_a_query_share_one_step_budget():
+def test_all_case_splits_of_a_query_share_one_step_budget():
     case = build(RESHAPE, "2..90 3..90", "? 3..91 ?")
     solve(case)
     assert case.budget.left < 4000 - 64

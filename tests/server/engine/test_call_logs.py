@@ -81,6 +81,8 @@ def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str,
     assert line.get("field", "") == case.field
     assert (line["request_id"], told[REQUEST_ID_KEY]) == ("ours", "ours")
     assert line["peer"].startswith("ipv4:127.0.0.1:")
+    # The messages of other errors contain values of the request.
+    assert line.get("detail", "").startswith("the call has made no progress for ") == (case.reason == Reason.STALLED)
     # The call may be aborted earlier if others wait.
     assert (0 if case.ends else STALL_SECONDS / 2) <= line["seconds"] < SECONDS
     assert len(lines.records) == 1
@@ -123,6 +125,7 @@ def test_call_above_max_calls_is_logged(lines: Lines):
         assert told[REQUEST_ID_KEY] == "ours"
         line = lines.await_line("rejected")
     assert (line["reason"], line["request_id"]) == (Reason.SERVER_BUSY, "ours")
+    assert line["detail"] == "1 calls are running; the limit is 1 (--max-calls)"
     assert line["peer"].startswith("ipv4:127.0.0.1:")
 
 

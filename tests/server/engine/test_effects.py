@@ -59,14 +59,14 @@ DONE = {
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_perform_calls_the_call_method_for_each_effect(kind: Kind):
+def test_engine_effects_are_performed_by_the_matching_call_method(kind: Kind):
     call = Recorder()
     perform([call.build(kind)])
     assert call.done == DONE[kind]
     assert call.life.served is (None if kind is Kind.FORGET else call)
 
 
-def test_effects_of_a_forgotten_call_are_not_performed():
+def test_engine_effects_of_a_forgotten_call_are_not_performed():
     call = Recorder()
     perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
     assert call.done == []
@@ -79,7 +79,7 @@ def test_dropped_calls_of_a_stopping_server_get_no_error():
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_exception_in_one_effect_does_not_stop_other_effects(kind: Kind, caplog: pytest.LogCaptureFixture):
+def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog: pytest.LogCaptureFixture):
     def fail(info: CallInfo) -> None:
         raise RuntimeError(info)
 
@@ -92,7 +92,7 @@ def test_exception_in_one_effect_does_not_stop_other_effects(kind: Kind, caplog:
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
 
 
-def test_thread_start_failure_does_not_stop_other_effects():
+def test_thread_start_failure_does_not_stop_other_engine_effects():
     class Broken(Caller):
         def start_read(self) -> None:
             message = "a bug"

@@ -76,8 +76,9 @@ class Finding:
         """The finding in one line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node = self.node
         place = node.name or node.output
-        answer = f"rejected: {self.answer}" if isinstance(self.answer, ReshapeError) else f"is {self.answer}"
-        return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {answer}"
+        answer = self.answer
+        text = f"rejected: {answer} [{answer.reason}]" if isinstance(answer, ReshapeError) else f"is {answer}"
+        return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {text}"
 
     def to_json(self) -> Json:
         """Returns the finding in the form of JSON."""

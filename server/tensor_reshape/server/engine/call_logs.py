@@ -34,7 +34,7 @@ _MAX_METHOD_CHARACTERS = 256
 _MICROSECONDS = 6  # the number of decimal places of a duration in seconds
 
 
-def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "") -> None:
+def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "", detail: str = "") -> None:
     """Writes the log line of a rejected or failed call. Does nothing if the call already has a log line.
 
     Any thread may call this function.
@@ -44,13 +44,15 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         result: the result of the call.
         began: the time at which the call was entered, as returned by `time.monotonic`.
         field: the name of the field at fault, or an empty text if the error concerns no field.
+        detail: the message of an error about the load of the server, or an empty text for any other error.
     """
     if info.is_logged:
         return
     info.is_logged = True
     if _LOGGER.isEnabledFor(logging.INFO):
         seconds = time.monotonic() - began
-        values = _describe(info, result, seconds) | ({"field": field} if field else {})
+        more = {name: value for name, value in (("field", field), ("detail", detail)) if value}
+        values = _describe(info, result, seconds) | more
         _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 

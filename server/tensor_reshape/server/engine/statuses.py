@@ -33,11 +33,13 @@ class Failure(NamedTuple):
         status: the status for the client.
         result: the result for observers.
         field: the name of the field at fault. The name is empty if the error concerns no field.
+        detail: the message of an error about the load of the server, for the log. It is empty for other errors.
     """
 
     status: Status
     result: CallResult
     field: str = ""
+    detail: str = ""
 
 
 class StatusError(Exception):
@@ -68,10 +70,13 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
     if isinstance(error, ReshapeError):
         status, reason, field = encode_rejection(error), str(error.reason), error.field
+        # The messages of other errors contain values of the request, which must not be in the log.
+        detail = error.message if isinstance(error.reason, Reason) and error.reason.is_retryable else ""
     else:
         _LOGGER.error("bug", exc_info=error, extra=_name(info))
-        status, reason, field = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR), ""
-    return complete_failure(status, info, reason, field)
+        status, reason = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
+        field = detail = ""
+    return complete_failure(status, info, reason, field)._replace(detail=detail)
 
 
 def complete_failure(status: Status, info: CallInfo, reason: str = "", field: str = "") -> Failure:

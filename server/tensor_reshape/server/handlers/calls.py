@@ -45,9 +45,9 @@ class ServiceCall(Call):
     # This flag says whether the client half-closed the call without a message, or disconnected. The core reports a
     # disconnect later.
     _has_closed = False
-    # This attribute contains the error of a call without a message, and the field at fault. The error is only logged if
-    # the client has not disconnected.
-    _unlogged: tuple[CallResult, str] | None = None
+    # This attribute contains the error of a call without a message, the field at fault and the detail for the log. The
+    # error is only logged if the client has not disconnected.
+    _unlogged: tuple[CallResult, str, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
@@ -95,13 +95,13 @@ class ServiceCall(Call):
         """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
         del state
         failure = build_failure(rejection, self.info)
-        self._log(failure.result)
+        self._log(failure.result, detail=failure.detail)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once (see `ServedCall`)."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
         else:
             with self.lock:
                 if not self.is_sending:
@@ -150,9 +150,9 @@ class ServiceCall(Call):
         failure = build_failure(error, self.info)
         if self._decide(failure.result):
             if self._has_closed:
-                self._unlogged = (failure.result, failure.field)
+                self._unlogged = (failure.result, failure.field, failure.detail)
             else:
-                self._log(failure.result, failure.field)
+                self._log(failure.result, failure.field, failure.detail)
             self._conclude(failure.status)
 
     def _decide(self, result: CallResult, size: int = 0) -> bool:
@@ -161,8 +161,8 @@ class ServiceCall(Call):
         self._perform(end.effects)
         return end.is_first
 
-    def _log(self, result: CallResult, field: str = "") -> None:
-        log_failure(self.info, result, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self.info, result, self._life.began, field, detail)
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call when all responses are sent."""

@@ -84,13 +84,13 @@ class HttpCall:
     def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error (see `ServedCall`)."""
         del state
-        self._log(CallResult(rejection.code_name, str(rejection.reason)))
+        self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
         self._do(lambda: self._reject(rejection))
 
     def drop(self, rejection: LimitError | None) -> None:
         """Ends the call at once, without a response (see `ServedCall`)."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)))
+            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
         self._do(self._connection.abort)
 
     async def _compute(self, request: Request) -> Response:
@@ -180,7 +180,7 @@ class HttpCall:
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
         if ended.is_first:  # the call has not already been aborted or ended
-            self._log(failure.result, failure.field)
+            self._log(failure.result, failure.field, failure.detail)
         return build_rejection(failure)
 
     def _reject(self, rejection: LimitError) -> None:
@@ -192,8 +192,8 @@ class HttpCall:
         with suppress(RuntimeError):  # the event loop raises RuntimeError if it has stopped
             self._loop.call_soon_threadsafe(action)
 
-    def _log(self, result: CallResult, field: str = "") -> None:
-        log_failure(self._info, result, self._life.began, field)
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self._info, result, self._life.began, field, detail)
 
 
 async def serve_call(service: Service, method: Method, request: Request, send: Send) -> None:
