@@ -1,6 +1,7 @@
 """The commands and the code of the page on TLS make certificates, start a server and call it."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from documents import ROOT, read_blocks
+from documents import ROOT, read_blocks, read_prose
 from server_processes import run_server
+from tensor_reshape.client import connections
 
 PAGE = ROOT / "docs/deployment/tls.md"
 MAKE, SERVE, CALL = [block.text for block in read_blocks(PAGE) if block.language == "sh"]
+MESSAGE_WORDS = 4
 (CONNECT,) = [block.text for block in read_blocks(PAGE) if block.language == "python"]
 
 
@@ -49,6 +52,14 @@ def test_documented_tls_command_and_code_connect(folder: Path, address: str):
 
     assert run(folder, address, "sh", "-e", "-c", CALL) == (0, "SERVING\n", "")
     assert run(folder, address, sys.executable, "-c", f"{CONNECT}\n{use}") == (0, "SERVING\n", "")
+
+
+def test_pages_list_the_messages_of_connection_errors():
+    texts = [read_prose(PAGE), read_prose(ROOT / "docs/troubleshooting.md")]
+    shown = [span for text in texts for span in re.findall(r"`([^`]+)`", text) if len(span.split()) >= MESSAGE_WORDS]
+    messages = [explanation.format(target="...") for explanation in connections._CAUSES.values()]
+
+    assert [message for message in messages if not message.startswith(tuple(shown))] == []
 
 
 def test_documented_mtls_server_rejects_a_call_without_a_certificate(folder: Path, address: str):

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from tensor_reshape.rules.batches import BatchItem, answer_batch
+from tensor_reshape.rules.batches import BatchItem, answer_batch, answer_light_batch
 from tensor_reshape.rules.dims import AnyDim, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
@@ -37,6 +37,27 @@ def test_rejected_batch_items_do_not_affect_other_items():
     assert answer(*items) == [(2, 3), Reason.NOT_DIVISIBLE, (2, 4)]
     unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
     assert list(answer_batch([unread])) == [unread]
+
+
+def test_light_batch_has_the_results_of_a_batch():
+    n = name_dim("N")
+    unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
+    items: list[BatchItem | ReshapeError] = [
+        make_item([6], [2, -1]),
+        make_item([7], [2, -1]),
+        make_item([n, 4], [0, 2, -1]),
+        unread,
+    ]
+    light = answer_light_batch(items)
+    assert light is not None
+    assert [show(each) for each in light] == answer(*items)
+
+
+def test_batch_with_a_search_a_reference_or_an_explanation_is_not_light():
+    plain = make_item([6], [6])
+    assert answer_light_batch([plain._replace(request=plain.request._replace(explain=True))]) is None
+    assert answer_light_batch([make_item([6], [6]), make_item(None, [-1], 0)]) is None
+    assert answer_light_batch([make_item([6], [None, 2])]) is None
 
 
 def test_data_from_uses_the_output_shape_of_an_earlier_item():

@@ -6,9 +6,11 @@ from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
+from tensor_reshape.server.engine.observers import ObserverJournal
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 from tensor_reshape.server.engine.statuses import OK
@@ -67,6 +69,7 @@ class Caller:
         self.reads = self.works = self.sends = self.drops = 0
         self.rejections: list[LimitError] = []
         self.life = Lifecycle(self, METHOD)
+        engine.prepare(self.life, (), lambda: CallInfo(METHOD, ()))
         perform(engine.enter(self.life, find_source(peer), size))
 
     def start_read(self) -> None:
@@ -136,6 +139,7 @@ def make(
     journals: Sequence[Journal] = (),
     clock: Callable[[], float] = time.monotonic,
     timeouts: StallTimeouts | None = None,
+    observed: ObserverJournal | None = None,
 ) -> Engine:
     """Makes an engine with memory for this many messages. A quarter is reserved for addresses that hold little."""
     config = Config(
@@ -146,7 +150,7 @@ def make(
     )
     # Less than the smallest valid budget, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
-    return Engine(config, journals, clock=clock, timeouts=timeouts)
+    return Engine(config, journals, clock=clock, timeouts=timeouts, observed=observed)
 
 
 def call_all(engine: Engine, hosts: range) -> list[Caller]:

@@ -13,8 +13,8 @@ from typing import Any
 from engine_calls import Idle
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.effects import Effect
-from tensor_reshape.server.engine.engine import EndDecision, Engine
+from tensor_reshape.server.engine.effects import Effect, EndDecision
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle
 from tensor_reshape.server.engine.sources import Source
 

@@ -16,7 +16,7 @@ from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.inference import answer_question, begin_answer
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
@@ -68,6 +68,31 @@ def answer_batch(
         steps -= granted - budget.left  # the value of `budget.left` is negative if the last step exceeded the budget
         outputs.append(output)
         yield answer
+
+
+def answer_light_batch(
+    items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS
+) -> list[ShapeAnswer | ReshapeError] | None:
+    """Returns the results of `answer_batch`, or None if that may take long.
+
+    An item takes long if it needs a search, an explanation or the output of an earlier item.
+    """
+    results: list[ShapeAnswer | ReshapeError] = []
+    for item in items:
+        if isinstance(item, ReshapeError):
+            results.append(item)
+            continue
+        if item.data_from is not None or item.request.explain:
+            return None
+        try:
+            begun = begin_answer(item.request, limits)
+        except ReshapeError as error:
+            results.append(error)
+            continue
+        if not isinstance(begun, ShapeAnswer):
+            return None
+        results.append(begun)
+    return results
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:

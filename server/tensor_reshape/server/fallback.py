@@ -53,6 +53,7 @@ class FallbackCall:
         """
         if not self._context.add_callback(self._on_over):
             self._on_over()
+        self._engine.prepare(self.life, self._info.metadata, lambda: self._info)
         self._perform(self._engine.enter(self.life, self._source))
         self.wait()
         if self._info.trailing:

@@ -109,7 +109,7 @@ class Runner:
         self._watchers = Watchers(config)
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
-        passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
+        passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
         self._engine, self._pools = served.engine, served.pools
         self._health = Health()
@@ -268,7 +268,7 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
     """
     journal = ObserverJournal(observers) if observers else None
     return Service(
-        engine=Engine(config, () if journal is None else (journal,), gates),
+        engine=Engine(config, gates=gates, observed=journal),
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.trusted_proxy),
         methods=methods,

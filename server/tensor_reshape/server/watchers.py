@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.call_logs import AccessLog
-from tensor_reshape.server.engine.gates import Gate
 from tensor_reshape.server.engine.observers import Observer
 
 if TYPE_CHECKING:
@@ -19,9 +18,7 @@ class Watchers:
     """The observers of one server.
 
     Attributes:
-        gates: gates of the access log, which never reject a call. The gates of the access log must come before all
-            other gates.
-        observers: observers of every call.
+        observers: the configured observers.
     """
 
     def __init__(self, config: Config) -> None:
@@ -30,9 +27,8 @@ class Watchers:
         Raises:
             ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
         """
-        logs = [AccessLog(config.access_log)] if config.access_log else []
+        logs: list[Observer] = [AccessLog(config.access_log)] if config.access_log else []
         self._tracing = start_tracing() if config.tracing else None
-        self.gates: tuple[Gate, ...] = tuple(logs)
         self.observers: tuple[Observer, ...] = (*logs, *([self._tracing.observer] if self._tracing else ()))
 
     def end(self) -> None:

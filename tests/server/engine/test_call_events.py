@@ -32,14 +32,14 @@ from in_process import BlockedBackend
 from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.lifecycle import Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend
 
 
 @dataclass(eq=False)
-class Recorder:
+class Recorder(Observer):
     """An observer that waits for the ends of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)

@@ -222,12 +222,16 @@ def observe(log: AccessLog, state: State) -> None:
     log.observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
 
 
-def test_access_log_samples_about_the_configured_fraction(lines: Lines):
+def test_access_log_samples_about_the_configured_fraction():
     random.seed(7)
     log = AccessLog(0.25)
-    for _ in range(1000):
-        observe(log, State.DONE)
-    assert 200 < len(lines.records) < 300
+    assert 200 < sum(log.chooses(()) for _ in range(1000)) < 300
+
+
+def test_unsampled_call_returns_no_id_and_is_not_logged(lines: Lines):
+    with serve(access_log=1e-9) as runner:
+        assert REQUEST_ID_KEY not in end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
+    assert lines.records == []
 
 
 def test_access_log_omits_calls_that_are_still_running(lines: Lines):

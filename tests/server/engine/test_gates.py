@@ -20,7 +20,7 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
@@ -64,7 +64,7 @@ class Book:
 
 
 @dataclass
-class Watcher:
+class Watcher(Observer):
     """An observer that keeps the infos and the outcomes of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)

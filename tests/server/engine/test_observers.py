@@ -8,6 +8,7 @@ import pytest
 
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
@@ -17,7 +18,7 @@ from tensor_reshape.server.engine.statuses import OK
 BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
 
-class Recorder:
+class Recorder(Observer):
     """An observer that records the events and the call records."""
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Watched:
 
     def __init__(self, *observers: Observer, max_calls: int = 1024) -> None:
         self.journal = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journals=(self.journal,))
+        self.engine = make(4, max_calls=max_calls, observed=self.journal)
         self.perform = build_perform(self.journal.deliver)
 
     def call(self, peer: str = PEER) -> Caller:
@@ -77,6 +78,7 @@ def test_observed_seconds_per_state_add_up_to_the_call_duration(recorder: Record
 def test_immediately_rejected_call_is_observed(recorder: Recorder):
     watched = Watched(recorder, max_calls=1)
     life = Lifecycle(watched.call(), METHOD)
+    watched.engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
     with pytest.raises(LimitError):
         watched.engine.enter(life, find_source(name_peer(2)))
     watched.perform(watched.engine.end(life, CallResult("RESOURCE_EXHAUSTED")).effects)
@@ -112,7 +114,7 @@ def test_events_after_the_end_of_a_call_are_not_observed(recorder: Recorder):
     assert recorder.events == [*seen, Event.OVER]
 
 
-class Broken:
+class Broken(Observer):
     """An observer with a bug."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
@@ -185,7 +187,7 @@ def test_event_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
 
 def test_engine_without_observers_has_no_event_journal():
     engine = make(4)
-    assert (engine.journals, engine.needs_info, Caller(engine).life.journals) == ((), False, ())
+    assert (Caller(engine).life.journals, Caller(engine).life.info) == ((), None)
 
 
 class Notes:

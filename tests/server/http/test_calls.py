@@ -18,7 +18,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate
 from tensor_reshape.server.engine.lifecycle import GONE, Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.engine.statuses import OK
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
@@ -26,7 +26,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=0)
 
 
-class Watcher:
+class Watcher(Observer):
     """An observer that keeps the last record of each call, and its events with the resulting states."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class Counted:
         self.counters = SharedCounters(methods or (METHOD,))
         self.calls = CallCounters(self.counters, methods or (METHOD,))
         self.observed = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journals=(self.observed, self.calls))
+        self.engine = make(4, max_calls=max_calls, journals=(self.calls,), observed=self.observed)
 
     def call(self) -> Caller:
         return Caller(self.engine, perform=build_perform(self.observed.deliver))
@@ -111,7 +111,7 @@ def test_metrics_count_a_rejected_call_by_its_reason():
     assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
 
 
-class Watcher:
+class Watcher(Observer):
     """An observer that sums the records of ended calls."""
 
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ from waiting_threads import await_waiting
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
 KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
+LONG = ShapeQuery(data_shape=["N" * 1024, 4], shape=[0, -1], special_zero=True)
 NO_BATCH = b"\xff"
 TIMEOUT = 20.0
 
@@ -75,6 +76,16 @@ def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeSe
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
         service.infer_batch(build_batch([PLAIN] * 9), lambda: next(polls))
+
+
+def test_small_batch_without_searches_is_executed_at_once(service: ReshapeService):
+    batch = build_batch([PLAIN, KNOWN] * 8)
+    assert service.infer_batch_light(batch) == service.infer_batch(batch)
+
+
+@pytest.mark.parametrize("queries", [[PLAIN] * 17, [KNOWN, SEARCHED], [LONG]], ids=["items", "search", "bytes"])
+def test_large_batch_is_left_to_a_worker_thread(service: ReshapeService, queries: list[ShapeQuery]):
+    assert service.infer_batch_light(build_batch(queries)) is None
 
 
 def test_message_of_a_disconnected_client_is_not_parsed(service: ReshapeService):

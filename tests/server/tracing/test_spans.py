@@ -13,6 +13,7 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine.call_info import CallInfo, record_response
 from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
 from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.tracing.sampling import CallSampling
 from tensor_reshape.server.tracing.spans import SpanObserver
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.methods import SERVICE
@@ -40,7 +41,7 @@ def exporter() -> InMemorySpanExporter:
 def observer(exporter: InMemorySpanExporter) -> SpanObserver:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return SpanObserver(provider.get_tracer("test"))
+    return SpanObserver(provider.get_tracer("test"), CallSampling({}))
 
 
 def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:

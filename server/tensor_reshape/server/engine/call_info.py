@@ -14,9 +14,12 @@ Most of these facts are known before the request message arrives. The first byte
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY, find_request_id
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.engine.observers import Observer
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of lower-case names and values. A value is bytes if its name ends in `-bin`, otherwise text."""
@@ -50,6 +53,7 @@ class CallInfo:
             may add pairs of a name and a value.
         is_logged: whether the error of the call has already been logged.
         gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
+        observers: the observers that have chosen the call (see `observers`).
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """
@@ -62,6 +66,7 @@ class CallInfo:
         "is_logged",
         "metadata",
         "method",
+        "observers",
         "peer",
         "read_tls",
         "response",
@@ -80,6 +85,7 @@ class CallInfo:
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.gates_to_leave: list[Callable[[CallInfo], None]] = []
+        self.observers: tuple[Observer, ...] = ()
         self.response = b""
 
     def find_values(self, key: str) -> list[str | bytes]:

@@ -24,9 +24,9 @@ import random
 import time
 from typing import Any
 
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.engine.statuses import INTERNAL
 
 _LOGGER = logging.getLogger(__name__)
@@ -56,31 +56,32 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 
-class AccessLog:
-    """Writes a log line for each call of a random sample when the call is over.
+class AccessLog(Observer):
+    """An observer that writes a line for a random sample of calls when they are over.
 
-    The access log is an observer. The access log is also an admission check (gate) that admits all calls and adds the
-    request id to their trailing metadata. Therefore successful calls also return their request id.
+    A call of the sample returns its request id even if the call succeeds.
     """
 
     def __init__(self, rate: float) -> None:
-        """Sets the probability `rate` with which a call is logged.
-
-        The random choice does not use the request id, because clients could then choose whether their calls are logged.
-        """
+        """Writes the line of each call with the probability `rate`."""
         self._rate = rate
 
-    def admit(self, info: CallInfo) -> None:
-        """Adds the request id to the trailing metadata."""
+    def chooses(self, metadata: Metadata) -> bool:
+        """Whether a new call belongs to the sample; see `Observer`.
+
+        The choice does not depend on the metadata, because clients could then choose whether their calls are logged.
+        """
+        del metadata
+        return random.random() < self._rate  # noqa: S311 - a sample, not a secret
+
+    def begin(self, info: CallInfo) -> None:
+        """Adds the request id to the trailing metadata; see `Observer`."""
         info.return_request_id()
 
-    def leave(self, info: CallInfo) -> None:
-        """Does nothing, because `observe` gets more information about the end of a call than this method."""
-
     def observe(self, record: CallRecord, event: Event) -> None:
-        """Writes the log line if the call is over and belongs to the sample (see `Observer`)."""
+        """Writes the line if the call is over; see `Observer`."""
         del event
-        if record.state is not State.DONE or random.random() >= self._rate:  # noqa: S311 - a sample, not a secret
+        if record.state is not State.DONE:
             return
         values = _describe(record.info, record.result or CallResult(""), time.monotonic() - record.began)
         values |= {

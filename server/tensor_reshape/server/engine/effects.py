@@ -54,6 +54,19 @@ class Effect(NamedTuple):
 Effects: TypeAlias = Sequence[Effect]
 """The effects of an event, in the order in which they must be performed."""
 
+
+class EndDecision(NamedTuple):
+    """The outcome of `Engine.end`.
+
+    Attributes:
+        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
+        effects: the effects to perform.
+    """
+
+    is_first: bool
+    effects: Effects
+
+
 Perform: TypeAlias = Callable[[Iterable[Effect]], None]
 """Performs the effects of an event. The thread that reported the event calls it, without holding the engine's lock."""
 

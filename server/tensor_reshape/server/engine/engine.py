@@ -23,15 +23,15 @@ on the events and their times, so a test can replay the events (`tests/support/t
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
-from tensor_reshape.server.engine.effects import Effect, Effects, Kind
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
+from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, Kind
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.observers import ObserverJournal
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
@@ -46,25 +46,12 @@ _STOPPED = CallResult("UNAVAILABLE")
 _RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
 
 
-class EndDecision(NamedTuple):
-    """The outcome of `Engine.end`.
-
-    Attributes:
-        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
-        effects: the effects to perform.
-    """
-
-    is_first: bool
-    effects: Effects
-
-
 class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
         journals: the journals that record the events of each call. A change affects only calls that begin later.
         max_calls: the number of calls that may run at the same time.
-        needs_info: whether calls need a `CallInfo`, because a gate or a journal of the constructor reads it.
     """
 
     def __init__(
@@ -74,6 +61,7 @@ class Engine:
         gates: Gates | None = None,
         clock: Callable[[], float] = time.monotonic,
         timeouts: StallTimeouts | None = None,
+        observed: ObserverJournal | None = None,
     ) -> None:
         """Starts without calls and with the whole memory budget free.
 
@@ -83,6 +71,7 @@ class Engine:
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
             timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
+            observed: the journal that records the calls that an observer chooses. Default: no call is observed.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -91,7 +80,7 @@ class Engine:
         self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self.needs_info = bool(journals or self._gates)
+        self._observed = observed
         self._clock = clock
         self._lock = threading.Lock()  # it guards `_lives`, `_slots`, the memory pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
@@ -117,26 +106,36 @@ class Engine:
         """The number of bytes that are currently reserved for all calls together."""
         return self._budget.used_bytes
 
+    def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
+        """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
+        observers = () if self._observed is None else self._observed.choose(metadata)
+        if observers or self._gates:
+            life.info = info = find_info()
+            info.observers = observers
+            for observer in observers:
+                observer.begin(info)
+
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.
 
         Args:
             life: the call. The handler must `release` the call later, even if this method raises an error.
             source: the address and connection of the client.
-            size: the size of the largest possible message of this call in bytes. None means the largest allowed
-                message.
+            size: the largest possible size of a message in bytes. None means the largest allowed size.
 
         Raises:
             ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
         """
-        rejection: ReshapeError | None = None
+        rejection, journals = None, self.journals
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
+            if life.info.observers and self._observed is not None:
+                journals = (*journals, self._observed)
         with self._lock:
             if life.state is _DONE:  # the call is already over, and FORGET reports this to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = self.journals  # the journals must also record a call that is rejected below
+            life.journals = journals  # the journals must also record a call that is rejected below
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)

@@ -1,6 +1,8 @@
 """Observers, which receive the events of calls for metrics, access logs and traces.
 
-- An observer receives the events of every admitted or rejected call, in the order of the events.
+- Before the server makes anything else for a call, each observer chooses whether to observe this call. A call that no
+  observer chooses has no record.
+- An observer receives the events of every admitted or rejected call that it has chosen, in the order of the events.
 - The order of the events is the same for every transport, except in two cases. The transports differ in the time at
   which they report that a response was sent. If a client disconnects while the server waits for a message, some
   transports report HALF_CLOSE and END before OVER.
@@ -9,18 +11,18 @@
 - Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
   block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
-- Without observers the engine has no journal, and an event only costs the check whether there is a journal.
 """
 
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,9 +61,21 @@ class CallRecord:
     result: CallResult | None = None
 
 
-class Observer(Protocol):
+class Observer(ABC):
     """Receives the events of calls. The docstring of this module lists the rules for observers."""
 
+    def chooses(self, metadata: Metadata) -> bool:
+        """Whether to observe a new call. By default, every call is observed.
+
+        The server calls this method once for each call, on the thread that receives calls.
+        """
+        del metadata
+        return True
+
+    def begin(self, info: CallInfo) -> None:  # noqa: B027 - most observers need only the events
+        """Handles the beginning of a chosen call, before the gates check the call."""
+
+    @abstractmethod
     def observe(self, record: CallRecord, event: Event) -> None:
         """Handles an event of a call.
 
@@ -83,16 +97,23 @@ class _Move(NamedTuple):
 
 
 class ObserverJournal:
-    """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers."""
+    """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers.
+
+    An event of a call is reported to `CallInfo.observers` of this call, in the order of this sequence.
+    """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        """Reports each event to `observers`, in the order of this sequence."""
+        """Lets `observers` choose the calls that they observe."""
         self._observers = tuple(observers)
         self._moves: deque[_Move] = deque()  # the events of all calls that are not reported yet, in their order
         # The thread that reports events holds this lock, and other threads never wait for it.
         self._reporting = threading.Lock()
         # The records of running calls, which only the reporting thread uses.
         self._records: dict[Lifecycle, CallRecord] = {}
+
+    def choose(self, metadata: Metadata) -> tuple[Observer, ...]:
+        """Returns the observers that choose a new call."""
+        return tuple([one for one in self._observers if one.chooses(metadata)])
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Records an event.
@@ -116,7 +137,7 @@ class ObserverJournal:
 
     def _report(self, move: _Move) -> None:
         record = self._update(move)
-        for observer in self._observers:
+        for observer in record.info.observers:
             try:
                 observer.observe(record, move.event)
             except Exception:

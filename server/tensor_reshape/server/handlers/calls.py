@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
-from tensor_reshape.server.engine.call_info import record_response
+from tensor_reshape.server.engine.call_info import CallInfo, record_response
 from tensor_reshape.server.engine.call_logs import log_failure
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
@@ -62,8 +62,7 @@ class ServiceCall(Call):
         """Enters the call into the engine. The message is received as soon as there is memory (see `Call`)."""
         life = self._life
         try:
-            if self._engine.needs_info:
-                life.info = self.info
+            self._engine.prepare(life, self._metadata, self._find_info)
             effects = self._engine.enter(life, self._service.sources.find(self.peer, self._metadata))
             if life.info is not None:
                 self._good = find_good_status(life.info)
@@ -72,6 +71,9 @@ class ServiceCall(Call):
             self._perform(effects)
         except ReshapeError as error:
             self._reject(error)
+
+    def _find_info(self) -> CallInfo:
+        return self.info
 
     start_read = Call.receive
     """Starts to receive a message (see `ServedCall`)."""

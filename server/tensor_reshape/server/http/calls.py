@@ -100,6 +100,7 @@ class HttpCall:
             ClientDisconnect: the client has disconnected.
         """
         try:
+            self._engine.prepare(self._life, self._info.metadata, lambda: self._info)
             self._perform(self._engine.enter(self._life, self._source, get_message_size(request)))
             await self._unless_rejected(self._may_continue.wait())
             self._may_continue.clear()

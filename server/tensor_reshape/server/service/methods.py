@@ -16,11 +16,12 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Protocol, Self, TypeVar
 
-from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch
+from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch, answer_light_batch
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question, begin_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
@@ -50,6 +51,10 @@ _LIGHT_ODD_BYTES = 1024
 
 Decoding such a message takes longer, because the message is read field by field and more than once.
 """
+
+_LIGHT_BATCH_BYTES = 1024
+_LIGHT_BATCH_ITEMS = 16
+"""The limits of a batch that the receiving thread executes. Its longest work takes about half a millisecond."""
 
 _RUN_ITEMS = 256
 """The number of batch items that are processed together. All these items are decoded, then solved, and then encoded."""
@@ -138,7 +143,7 @@ class ReshapeService:
             for operation, method in OPERATION_METHODS.items()
         ]
         infer = Method(INFER_SHAPE.path, self.queries.respond, self.queries.respond_light, always(Work.QUERIES))
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, find_work=always(Work.BATCHES))
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, self.infer_batch_light, find_work=always(Work.BATCHES))
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
@@ -231,6 +236,22 @@ class ReshapeService:
             batches.encode_batch_response,
             is_over,
         )
+
+    def infer_batch_light(self, request: bytes) -> bytes | None:
+        """Returns the response to a small BatchInferShape whose items need no search. Returns None for other batches.
+
+        Raises:
+            InvalidRequestError: MESSAGE_MALFORMED.
+        """
+        if len(request) > _LIGHT_BATCH_BYTES:
+            return None
+        items = batches.decode_batch_request(request)
+        if len(items) > _LIGHT_BATCH_ITEMS:
+            return None
+        with suppress(Exception):  # after a bug, `infer_batch` repeats the work and reports the bug
+            results = answer_light_batch(batches.decode_batch_items(items), self._limits)
+            return None if results is None else batches.encode_batch_response(results, self._limits.max_output_bytes)
+        return None
 
     def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
         """Reshapes a tensor.

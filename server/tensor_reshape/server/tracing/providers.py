@@ -8,6 +8,7 @@
 """
 
 import logging
+import os
 import threading
 from contextlib import suppress
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.tracing.sampling import CallSampling
 from tensor_reshape.server.tracing.spans import SpanObserver
 
 END_SECONDS = 2.0
@@ -46,12 +48,13 @@ class Tracing:
             raise ConfigError(message)
         logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
         try:
-            self._provider = TracerProvider(resource=build_resource(), shutdown_on_exit=False)
+            sampling = CallSampling(os.environ)  # noqa: TID251 - OpenTelemetry reads the same variables
+            self._provider = TracerProvider(sampling.sampler, build_resource(), shutdown_on_exit=False)
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         except (ValueError, OSError) as error:
             message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
             raise ConfigError(message) from error
-        self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)))
+        self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)), sampling)
 
     def end(self) -> None:
         """Sends the remaining spans, but waits at most `END_SECONDS`. The method of OpenTelemetry has no time limit."""

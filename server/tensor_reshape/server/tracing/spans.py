@@ -7,8 +7,7 @@ The span of a call is created when the call is over, so that running calls need 
 - If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
   id. These two values are omitted if they are invalid. The limit for metadata also limits their length.
-- The tracer first decides whether a call is sampled. If a call is not sampled, the attributes for its span are not
-  computed.
+- The server first decides whether a call is sampled (see `sampling`). A call that is not sampled has no other cost.
 """
 
 import time
@@ -16,15 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from grpc import StatusCode
-from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.lifecycle import GONE, Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.observers import CallRecord, Observer
+from tensor_reshape.server.tracing.sampling import CallSampling, find_parent
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
@@ -39,30 +36,24 @@ _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/InferShape": find_inferred_rank,
 }
 _REPORTED_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
-_PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class _MetadataGetter(Getter[Metadata]):
-    """Lets OpenTelemetry read the metadata of a call like HTTP headers."""
+class SpanObserver(Observer):
+    """An observer that creates a span for each finished call."""
 
-    def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the metadata values of a name, or None if the name is missing."""
-        return [value for name, value in carrier if name == key and isinstance(value, str)] or None
+    def __init__(self, tracer: Tracer, sampling: CallSampling) -> None:
+        """Creates an observer of the calls that `sampling` chooses.
 
-    def keys(self, carrier: Metadata) -> list[str]:
-        """Returns the names."""
-        return [name for name, _ in carrier]
-
-
-_GETTER = _MetadataGetter()
-
-
-class SpanObserver:
-    """An `Observer` that creates a span for each finished call."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        """Uses `tracer` to create spans. The tracer must queue its spans, because `observe` must not block."""
+        Args:
+            tracer: the tracer of the spans. It must queue its spans, because `observe` must not block.
+            sampling: chooses the calls, before the sampler of the tracer decides.
+        """
         self._tracer = tracer
+        self._sampling = sampling
+
+    def chooses(self, metadata: Metadata) -> bool:
+        """See `Observer`."""
+        return self._sampling.chooses(metadata)
 
     def observe(self, record: CallRecord, event: Event) -> None:
         """See `Observer`."""
@@ -75,9 +66,7 @@ class SpanObserver:
         service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            # The parent span must not come from the context of this thread, because the thread serves calls of all
-            # clients.
-            _PROPAGATOR.extract(record.info.metadata, Context(), _GETTER),
+            find_parent(record.info.metadata),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
             start_time=end - round((time.monotonic() - record.began) * 1e9),
