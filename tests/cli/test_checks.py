@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import onnx
+import pytest
 from onnx import parser
 
 from command_line import ask, run_command
@@ -89,3 +90,124 @@ def test_check_command_without_onnx_names_the_extra_to_install(tmp_path: Path):
     command = (sys.executable, "-c", code, "check", "--local", save(tmp_path, GOOD))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "pip install 'tensor-reshape[onnx]'" in done.stderr) == (1, True)
+
+
+FROZEN = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch,16,4,4] x, float[k,2] w) => (float[] y)
+{ s = Constant<value_ints=[1,256]>() y = Reshape(x, s) }"""
+FROZEN_LINES = """y: [batch, 16, 4, 4] under [1, 256] is [1, 256]
+This model requires: batch = 1 (declared dynamic; node y)
+1 Reshape node: 1 known; verdict: frozen"""
+CONTRADICTING = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,12] x) => (float[] y, float[] z)
+{ s = Constant<value_ints=[2,12]>() y = Reshape(x, s) t = Constant<value_ints=[3,12]>() z = Reshape(x, t) }"""
+
+
+def test_check_command_prints_what_the_model_requires(tmp_path: Path, server: ServerProcess):
+    path = save(tmp_path, FROZEN)
+    for outcome in (ask(server, "check", path), run_command("check", "--local", path)):
+        assert (outcome.code, outcome.text) == (0, FROZEN_LINES)
+
+
+def test_check_command_fails_for_verdicts_of_fail_on(tmp_path: Path):
+    frozen, restricted = (tmp_path / name for name in ("frozen", "restricted"))
+    models = {frozen: FROZEN, restricted: FROZEN.replace("[1,256]", "[3,-1]"), tmp_path / "ok": GOOD}
+    codes = []
+    for folder, text in models.items():
+        folder.mkdir()
+        path = save(folder, text)
+        codes.append(
+            [
+                run_command("check", "--local", "--fail-on", words, path).code
+                for words in ("frozen", "frozen,restricted")
+            ]
+        )
+    assert codes == [[3, 3], [0, 3], [0, 0]]
+
+
+def test_check_command_rejects_an_unknown_verdict_of_fail_on(tmp_path: Path):
+    outcome = run_command("check", "--local", "--fail-on", "frozen,open", save(tmp_path, FROZEN))
+    assert (outcome.code, outcome.errors[-1]) == (
+        2,
+        "Error: Invalid value for '--fail-on': 'open' is not one of frozen, restricted",
+    )
+
+
+def test_check_command_names_the_nodes_that_contradict_each_other(tmp_path: Path):
+    outcome = run_command("check", "--local", save(tmp_path, CONTRADICTING))
+    assert (outcome.code, outcome.text.splitlines()[-2:]) == (
+        3,
+        [
+            "This model accepts no input with elements: n = 2 (node y), n = 3 (node z)",
+            "2 Reshape nodes: 2 known; verdict: contradiction",
+        ],
+    )
+
+
+def test_check_command_prints_requirements_of_elements_only_with_explain(tmp_path: Path):
+    nodes = "n = Shape<start=0, end=1>(x) r = Constant<value_ints=[-1,2]>() s = Concat<axis=0>(n, r) y = Reshape(x, s)"
+    path = save(tmp_path, f"{GOOD.replace('[N,rest]', '[]').partition('{')[0]} {{ {nodes} }}")
+    line = "This model requires: N >= 1 (node y)"
+    shown = [run_command("check", "--local", *options, path).text.splitlines() for options in ((), ("--explain",))]
+    assert [line in lines for lines in shown] == [False, True]
+
+
+def test_check_command_writes_requirements_as_json(tmp_path: Path):
+    record = json.loads(run_command("check", "--local", "--json", save(tmp_path, CONTRADICTING)).output)
+    assert record["verdict"] == "contradiction"
+    assert [(one["text"], one["nodes"], one["verdict"]) for one in record["requires"]] == [
+        ("n = 2", [0], "frozen"),
+        ("n = 3", [1], "frozen"),
+    ]
+    assert [(one["text"], one["node"]) for one in record["contradiction"]] == [("n = 2", 0), ("n = 3", 1)]
+    assert "profiles" not in record
+
+
+def test_check_command_names_the_node_that_rejects_a_profile(tmp_path: Path):
+    path = save(tmp_path, FROZEN)
+    outcome = run_command("check", "--local", "--profile", "x=1x16x4x4,4x16x4x4", "--profile", "w=5x2", path)
+    accepted, rejected, node = outcome.text.splitlines()[-3:]
+    assert (outcome.code, accepted, rejected) == (
+        3,
+        "profile x=1x16x4x4 w=5x2: accepted",
+        "profile x=4x16x4x4 w=5x2: rejected",
+    )
+    assert node.startswith("  y: [4, 16, 4, 4] under [1, 256] rejected: ")
+    assert run_command("check", "--local", "--profile", "x=1x16x4x4", path).code == 0
+
+
+def test_check_command_writes_profiles_as_json(tmp_path: Path):
+    options = ("--local", "--json", "--profile", "x=1x16x4x4,4x16x4x4")
+    record = json.loads(run_command("check", *options, save(tmp_path, FROZEN)).output)
+    accepted, rejected = record["profiles"]
+    assert accepted == {
+        "inputs": {"x": [1, 16, 4, 4]},
+        "result": "accepted",
+        "rejecting": [],
+        "undecided": [],
+        "notes": [],
+    }
+    assert [(one["node"], one["error"]["reason"]) for one in rejected["rejecting"]] == [(0, "VOLUME_MISMATCH")]
+
+
+def test_check_command_names_nodes_that_a_profile_leaves_undecided(tmp_path: Path):
+    outcome = run_command("check", "--local", "--profile", "w=5x2", save(tmp_path, FROZEN))
+    assert (outcome.code, outcome.text.splitlines()[-1]) == (0, "profile w=5x2: undecided, because of unknown dims: y")
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ("z=1", "--profile: the model has no input z; its inputs are x, w"),
+        ("x=1", "--profile: the shape [1] of x has rank 1; the model declares [batch, 16, 4, 4], of rank 4"),
+        ("x=1x3x4x4", "--profile: dim 1 of x is 3; the model declares 16"),
+    ],
+)
+def test_check_command_rejects_wrong_profiles_with_one_line(tmp_path: Path, profile: str, message: str):
+    outcome = run_command("check", "--local", "--profile", profile, save(tmp_path, FROZEN))
+    assert (outcome.code, outcome.text, outcome.errors) == (2, "", [f"Error: {message}"])
+
+
+def test_check_command_rejects_profiles_with_different_numbers_of_shapes(tmp_path: Path):
+    options = ("--profile", "x=1x16x4x4,2x16x4x4", "--profile", "w=1x2,2x2,3x2")
+    outcome = run_command("check", "--local", *options, save(tmp_path, FROZEN))
+    message = "--profile has 2 shapes for x and 3 for another input: use as many, or one"
+    assert (outcome.code, outcome.errors) == (2, [f"Error: {message}"])

@@ -1,23 +1,25 @@
 """The command that checks the Reshape nodes of an ONNX model."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tensor_reshape.cli.lazy_commands import reject_missing_extra
 from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, Connection, connection_options
 from tensor_reshape.cli.outputs import write_file
+from tensor_reshape.cli.parameter_types import Choices, InputShapes
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.rules.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from tensor_reshape.onnx import Finding, ModelReport
     from tensor_reshape.onnx.checks import Ask
+    from tensor_reshape.rules.json_format import Json
 
-_REJECTED = 3  # this is the exit code if a node is rejected or contradicts the model
+_REJECTED = 3  # this is the exit code if the check fails
 _REMARKS = {
     "closed": "; unknown to onnx",
     "narrowed": "; known only in part to onnx",
@@ -25,12 +27,16 @@ _REMARKS = {
 }
 """A remark after the line of a node, by its verdict."""
 
+_FAIL_ON = Choices(("frozen", "restricted"))
+
 _EPILOG = """
 Prints one line for each node: its name, the data shape, the target shape, and the output shape. The library onnx made
-names such as unk__3_onnx; the model does not contain them. With --explain, lines for the dims follow, with the source
-of each.
+names such as unk__3_onnx; the model does not contain them. Then prints one line for each condition that the inputs of
+the model must satisfy. With --explain, lines for the dims follow each node, with the source of each, and the conditions
+include those that only exclude empty tensors.
 
-The exit code is 3 if a node is rejected, or if the model or onnx states another output shape.
+The exit code is 3 if a node is rejected, if the model or onnx states another output shape, if no input with elements
+satisfies the conditions of all nodes, if a node rejects a profile, or for a verdict of --fail-on.
 """
 
 
@@ -43,45 +49,159 @@ The exit code is 3 if a node is rejected, or if the model or onnx states another
     type=NEW_FILE,
     help="Write a copy of the model, with the inferred shapes, to this file.",
 )
+@click.option(
+    "--profile",
+    "profiles",
+    type=InputShapes(),
+    multiple=True,
+    help="Test shapes of a model input, for example images=1x3x512x512,4x3x512x512. Repeat the option for more inputs.",
+)
+@click.option(
+    "--fail-on",
+    type=_FAIL_ON,
+    default=None,
+    help="Exit with 3 for these verdicts about the inputs: frozen, restricted, or both with a comma between them.",
+)
 @JSON_OPTION
 @connection_options
 def check(
-    connection: Connection, *, model: Path, local: bool, explain: bool, write: Path | None, as_json: bool
+    connection: Connection,
+    *,
+    model: Path,
+    local: bool,
+    as_json: bool,
+    profiles: Sequence[tuple[str, tuple[tuple[int, ...], ...]]],
+    **options: Any,
 ) -> None:
-    """Check the Reshape nodes of an ONNX model.
+    """Check the Reshape nodes of an ONNX model, and show what the model requires of its inputs.
 
     The model is not run, and its weights are not read. The rules of Reshape-1 apply to every Reshape node, with
     special_zero unless the node sets allowzero.
     """
+    shapes = _combine_profiles(profiles)
     if local:
-        found = _check(infer_locally, model, write)
+        found, tested = _check(infer_locally, model, options["write"], shapes)
     else:
         with connection.open() as client:
-            found = _check(client.infer_shapes, model, write)
-    # Unprintable characters are escaped, because the names come from the model.
-    lines = map(escape_unprintable, _format_report(found, explain=explain))
-    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(lines))
-    if not found.is_good:
+            found, tested = _check(client.infer_shapes, model, options["write"], shapes)
+    if as_json:
+        record = found.to_json()
+        click.echo(json.dumps({**record, "profiles": [one.to_json() for one in tested]} if tested else record))
+    else:
+        lines = (*_format_report(found, explain=options["explain"]), *(line for one in tested for line in one.format()))
+        # Unprintable characters are escaped, because the names come from the model.
+        click.echo("\n".join(map(escape_unprintable, lines)))
+    verdicts = {requirement.verdict.value for requirement in found.requirements}
+    is_restricted = bool(verdicts & (options["fail_on"] or frozenset()))
+    if not found.is_good or is_restricted or not all(one.report.is_good for one in tested):
         raise click.exceptions.Exit(_REJECTED)
 
 
-def _check(ask: "Ask", model: Path, write: Path | None) -> "ModelReport":
+class _ProfileFault(click.ClickException):
+    """The shapes of a profile do not fit the model."""
+
+    exit_code = 2  # this is the exit code for wrong usage
+
+
+class _Tested(NamedTuple):
+    """A profile and the report for its shapes."""
+
+    shapes: Mapping[str, Sequence[int]]
+    report: "ModelReport"
+
+    @property
+    def result(self) -> str:
+        """Whether the model accepts the shapes, as far as the check knows."""
+        if not self.report.is_good:
+            return "rejected"
+        return "undecided" if self.report.undecided else "accepted"
+
+    @property
+    def bad(self) -> "list[Finding]":
+        """The findings of the nodes that reject the shapes."""
+        return [finding for finding in self.report.findings if not finding.is_good]
+
+    def format(self) -> Iterator[str]:
+        """Yields the line of the profile, and a line for each node that rejects it."""
+        shapes = " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in self.shapes.items())
+        nodes = ", ".join(finding.node.label for finding in self.report.undecided)
+        yield f"profile {shapes}: {self.result}{f', because of unknown dims: {nodes}' * (self.result == 'undecided')}"
+        for finding in self.bad:
+            yield f"  {finding}"
+            yield from (f"  {text}" for text in finding.disagreements)
+        yield from (f"  {condition} (node {self._name(node)})" for condition, node in self.report.contradiction)
+        yield from (f"  {note}" for note in self.report.notes)
+
+    def _name(self, node: int) -> str:
+        return self.report.findings[node].node.label
+
+    def to_json(self) -> "Json":
+        """Returns the profile and its result in the form of JSON."""
+        places = {id(finding): place for place, finding in enumerate(self.report.findings)}
+        contradicting = {node for _, node in self.report.contradiction}
+        record = self.report.to_json()["nodes"]
+        return {
+            "inputs": {name: list(shape) for name, shape in self.shapes.items()},
+            "result": self.result,
+            "rejecting": [
+                {
+                    "node": place,
+                    **{key: record[place][key] for key in ("error", "disagreements") if key in record[place]},
+                }
+                for place in sorted({*(places[id(finding)] for finding in self.bad), *contradicting})
+            ],
+            "undecided": [places[id(finding)] for finding in self.report.undecided],
+            "notes": list(self.report.notes),
+        }
+
+
+def _combine_profiles(
+    options: Sequence[tuple[str, tuple[tuple[int, ...], ...]]],
+) -> list[dict[str, tuple[int, ...]]]:
+    """Returns the input shapes of each profile. An input with a single shape has this shape in every profile."""
+    by_input: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for name, shapes in options:
+        by_input[name] = (*by_input.get(name, ()), *shapes)
+    count = max(map(len, by_input.values()), default=0)
+    for name, shapes in by_input.items():
+        if len(shapes) not in {1, count}:
+            message = (
+                f"--profile has {len(shapes)} shapes for {name} and {count} for another input: use as many, or one"
+            )
+            raise _ProfileFault(message)
+    return [{name: shapes[place % len(shapes)] for name, shapes in by_input.items()} for place in range(count)]
+
+
+def _check(
+    ask: "Ask", model: Path, write: Path | None, profiles: Sequence[Mapping[str, Sequence[int]]]
+) -> "tuple[ModelReport, list[_Tested]]":
+    """Returns the report of a model, and the reports of the profiles. Writes the model if `write` is set."""
     try:  # the optional onnx package is imported only here, because the help of the command does not need it
-        from tensor_reshape.onnx import ModelError, annotate_model, check_model  # noqa: PLC0415
+        from tensor_reshape.onnx import (  # noqa: PLC0415
+            ModelError,
+            ProfileError,
+            annotate_model,
+            check_model,
+            check_profile,
+        )
     except ModuleNotFoundError as error:
         raise reject_missing_extra(error, name="check", extra="onnx") from None
     if write is not None and write.exists() and write.samefile(model):
         message = f"--write {write} is the model itself: name another file"
         raise click.UsageError(message)
     try:
+        tested = [_Tested(shapes, check_profile(model, shapes, ask=ask)) for shapes in profiles]
         if write is None:
-            return check_model(model, ask=ask)
+            return check_model(model, ask=ask), tested
         found, annotated = annotate_model(model, ask=ask)
+    except ProfileError as error:
+        message = f"--profile: {error}"
+        raise _ProfileFault(message) from None
     except ModelError as error:
         message = f"{model}: {error}"
         raise click.ClickException(message) from None
     write_file(write, annotated.SerializeToString())
-    return found
+    return found, tested
 
 
 def _format_report(found: "ModelReport", *, explain: bool) -> Iterator[str]:
@@ -89,9 +209,20 @@ def _format_report(found: "ModelReport", *, explain: bool) -> Iterator[str]:
         yield f"{finding}{_REMARKS.get(finding.verdict.value, '')}"
         yield from (f"  {text}" for text in _list_details(finding, explain=explain))
     yield from found.notes
+    yield from (
+        f"This model requires: {requirement}"
+        for requirement in found.requirements
+        if explain or requirement.verdict.value != "ok"
+    )
+    if found.contradiction:
+        demands = ", ".join(
+            f"{condition} (node {found.findings[node].node.label})" for condition, node in found.contradiction
+        )
+        yield f"This model accepts no input with elements: {demands}"
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.to_json()["counts"].items() if count)
-    nodes = len(found.findings)
-    yield f"{nodes} Reshape {'node' if nodes == 1 else 'nodes'}{': ' if counts else ''}{counts}"
+    nodes, verdict = len(found.findings), found.verdict.value
+    text = f"{nodes} Reshape {'node' if nodes == 1 else 'nodes'}{': ' if counts else ''}{counts}"
+    yield text if verdict in {"ok", "rejected"} else f"{text}; verdict: {verdict}"
 
 
 def _list_details(finding: "Finding", *, explain: bool) -> Iterator[str]:

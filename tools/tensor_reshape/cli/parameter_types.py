@@ -15,6 +15,7 @@ from tensor_reshape.client.targets import check_target
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.operations import OPERATIONS, find_operation
 from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
@@ -28,6 +29,7 @@ else:
     _Type = click.ParamType  # this class is generic only in newer releases of click
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
+_SIZE = re.compile(r"[0-9]{1,19}")
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
 
 
@@ -122,6 +124,55 @@ class Target(_Type):
             return read_array(text.removeprefix("@"))
         # `Dims(unknown=False)` never returns None as a dim. The condition is only for type checkers.
         return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
+
+
+class InputShapes(_Type):
+    """The parameter type of the name of a model input and its shapes: `images=1x3x512x512,4x3x512x512`.
+
+    An empty text after the = is the shape of a scalar.
+    """
+
+    name = "input=shapes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[tuple[int, ...], ...]]:
+        """Returns the name and the shapes."""
+        text = str(value)
+        name, found, shapes = text.rpartition("=")
+        if not found or not name:
+            self.fail(f"{text!r} has no input name: write INPUT=SHAPE, for example images=1x3x512x512", param, ctx)
+        return name, tuple(self._parse(shape, param, ctx) for shape in shapes.split(","))
+
+    def _parse(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        items = text.split("x") if text else []
+        if not all(_SIZE.fullmatch(item) and int(item) <= MAX_DIM for item in items):
+            self.fail(
+                f"{text!r} is not a shape: write sizes with an x between them, for example 1x3x512x512", param, ctx
+            )
+        return tuple(map(int, items))
+
+
+class Choices(_Type):
+    """The parameter type of words from a list, separated by commas."""
+
+    name = "words"
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Accepts these words."""
+        self._words = words
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        """Returns the words."""
+        words = str(value).split(",")
+        for word in words:
+            if word not in self._words:
+                self.fail(f"{word!r} is not one of {', '.join(self._words)}", param, ctx)
+        return frozenset(words)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Returns the words that begin with `incomplete`."""
+        return _complete(self._words, incomplete)
 
 
 class DataTypeName(_Type):

@@ -1,13 +1,28 @@
 """Checks the Reshape nodes of ONNX models. This package needs the extra `onnx`.
 
 The function `check_model` infers the output shape of each Reshape node, and compares it with the shapes that the model
-declares and that onnx infers. The function `annotate_model` also returns a copy of the model that contains the inferred
-shapes. Neither function runs the model or reads its weights.
+declares and that onnx infers. Its report also contains the conditions that the model's inputs must satisfy. The
+function `check_profile` checks concrete input shapes. The function `annotate_model` also returns a copy of the model
+that contains the inferred shapes. No function runs the model or reads its weights.
 """
 
-from tensor_reshape.onnx.checks import annotate_model, check_model
+from tensor_reshape.onnx.checks import annotate_model, check_model, check_profile
 from tensor_reshape.onnx.models import ModelError
+from tensor_reshape.onnx.profiles import ProfileError
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict
+from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 
-__all__ = ["Finding", "ModelError", "ModelReport", "ReshapeNode", "Verdict", "annotate_model", "check_model"]
+__all__ = [
+    "Finding",
+    "ModelError",
+    "ModelReport",
+    "ModelVerdict",
+    "ProfileError",
+    "Requirement",
+    "ReshapeNode",
+    "Verdict",
+    "annotate_model",
+    "check_model",
+    "check_profile",
+]

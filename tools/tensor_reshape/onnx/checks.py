@@ -31,7 +31,10 @@ from tensor_reshape.onnx.annotations import (
 )
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, expand_model, infer_model, load_model
+from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
+from tensor_reshape.onnx.profiles import bind_shapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
+from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import ReshapeError
@@ -49,6 +52,24 @@ class _Round(NamedTuple):
 
     nodes: list[ReshapeNode]
     answers: list[Answer]
+
+    def list_conditions(self) -> list[NodeConditions]:
+        """Returns the conditions of each node. A rejected node has none."""
+        return [
+            NodeConditions(
+                node.label,
+                node.graph,
+                frozenset(list_dim_names([*self._find_data(node), *(node.shape or ())])),
+                () if isinstance(answer, ReshapeError) else answer.conditions,
+            )
+            for node, answer in zip(self.nodes, self.answers, strict=True)
+        ]
+
+    def _find_data(self, node: ReshapeNode) -> Sequence[AnyDim]:
+        """Returns the dims of the data, including those of the earlier node that has the data as its output."""
+        linked = None if node.data_from is None else self.answers[node.data_from]
+        dims = None if linked is None or isinstance(linked, ReshapeError) else linked.dims
+        return [*(node.data or ()), *(dims or ())]
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
@@ -105,6 +126,26 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     return report, copy
 
 
+def check_profile(source: ModelLike, shapes: ProfileShapes, *, ask: Ask = infer_locally) -> ModelReport:
+    """Checks a model for concrete shapes of its inputs.
+
+    Args:
+        source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
+        shapes: the shapes of inputs, by name. Other inputs keep the dims that the model declares.
+        ask: the function that infers the shapes, as in `check_model`.
+
+    Raises:
+        ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
+        ModelError: the input is not a model, or is beyond the limits of the check.
+        ReshapeError: the whole batch exceeds a limit of the server.
+
+    >>> print(*check_profile(model, {"x": [5, 12, 64]}).findings)
+    y: [5, 12, 64] under [0, -1] is [5, 768]
+    """
+    model = load_model(source)
+    return _check(bind_shapes(model, shapes, DimParams(_list_params(model))), ask)[0]
+
+
 def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     expanded = expand_model(model)
     params = DimParams(_list_params(expanded))
@@ -118,7 +159,24 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
     ]
-    return ModelReport(findings=tuple(findings), notes=(note,) if note else ()), params
+    requirements, contradiction = find_requirements(last.list_conditions(), _list_input_names(expanded, params))
+    report = ModelReport(
+        findings=tuple(findings),
+        notes=(note,) if note else (),
+        requirements=requirements,
+        contradiction=contradiction,
+    )
+    return report, params
+
+
+def _list_input_names(model: onnx.ModelProto, params: DimParams) -> frozenset[str]:
+    """Returns the names in the dims of the model's inputs."""
+    return frozenset(
+        name
+        for given in model.graph.input
+        if given.type.HasField("tensor_type")
+        for name in list_dim_names(params.read_shape(("", given.name), given.type.tensor_type.shape))
+    )
 
 
 def find_key(node: ReshapeNode) -> Key:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.onnx.constraints import Demand
+from tensor_reshape.onnx.requirements import ModelVerdict, Requirement, describe_condition
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
@@ -72,13 +74,16 @@ class Finding:
             for place in self.node.copying
         )
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the node is not rejected, and no shape contradicts the inferred shape."""
+        return self.verdict not in {Verdict.REJECTED, Verdict.DISAGREES}
+
     def __str__(self) -> str:
         """The finding in one line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
-        node = self.node
-        place = node.name or node.output
-        answer = self.answer
+        node, answer = self.node, self.answer
         text = f"rejected: {answer} [{answer.reason}]" if isinstance(answer, ReshapeError) else f"is {answer}"
-        return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {text}"
+        return f"{node.label}: {format_dims(node.data)} under {format_dims(node.target)} {text}"
 
     def to_json(self) -> Json:
         """Returns the finding in the form of JSON."""
@@ -109,14 +114,19 @@ class ModelReport:
     Attributes:
         findings: a finding for each Reshape node, in the order of the nodes in the file.
         notes: a sentence for each step of the check that failed.
+        requirements: the conditions that the inputs of the model must satisfy.
+        contradiction: a smallest set of conditions that no input with elements satisfies, each with the index of its
+            node. The tuple is empty if the check finds no contradiction.
 
     >>> report = check_model(model)
-    >>> report.is_good, report.disagreements
-    (True, ())
+    >>> report.is_good, report.disagreements, report.requirements
+    (True, (), ())
     """
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    contradiction: tuple[Demand, ...] = ()
 
     @property
     def disagreements(self) -> tuple[str, ...]:
@@ -129,8 +139,29 @@ class ModelReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether no node is rejected and no shape contradicts the inferred shapes."""
-        return not (self.count(Verdict.REJECTED) or self.count(Verdict.DISAGREES))
+        """Whether the model accepts inputs: no node is rejected, no shape is wrong, and no conditions contradict."""
+        return not self.contradiction and all(finding.is_good for finding in self.findings)
+
+    @property
+    def verdict(self) -> ModelVerdict:
+        """The most severe verdict about the inputs of the model."""
+        if self.count(Verdict.REJECTED):
+            return ModelVerdict.REJECTED
+        if self.contradiction:
+            return ModelVerdict.CONTRADICTION
+        found = {requirement.verdict for requirement in self.requirements}
+        severe = (ModelVerdict.FROZEN, ModelVerdict.RESTRICTED)
+        return next((verdict for verdict in severe if verdict in found), ModelVerdict.OK)
+
+    @property
+    def undecided(self) -> tuple[Finding, ...]:
+        """The findings of nodes that accept some inputs but may reject others."""
+        return tuple(
+            finding
+            for finding in self.findings
+            if not isinstance(finding.answer, ReshapeError)
+            and (finding.answer.conditions or not finding.answer.conditions_complete)
+        )
 
     def to_json(self) -> Json:
         """Returns the report in the form of JSON."""
@@ -138,6 +169,11 @@ class ModelReport:
             "nodes": [finding.to_json() for finding in self.findings],
             "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
             "notes": list(self.notes),
+            "verdict": self.verdict.value,
+            "requires": [requirement.to_json() for requirement in self.requirements],
+            "contradiction": [
+                {**describe_condition(condition), "node": node} for condition, node in self.contradiction
+            ],
         }
 
 

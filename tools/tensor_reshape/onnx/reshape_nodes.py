@@ -78,6 +78,11 @@ class ReshapeNode:
     data_from: int | None
 
     @property
+    def label(self) -> str:
+        """The name of the node, or the name of its output if the node has no name."""
+        return self.name or self.output
+
+    @property
     def shape(self) -> tuple[AnyDim, ...] | None:
         """The target of the query, with None for an item that may copy another dim."""
         if self.target is None:

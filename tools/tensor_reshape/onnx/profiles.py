@@ -1,0 +1,138 @@
+"""Writes concrete input shapes into a model, so that a check tests these shapes.
+
+Each name of an input dim gets the size from the shape. The size replaces the name everywhere in the model.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+import onnx
+
+from tensor_reshape.onnx.annotations import list_graphs
+from tensor_reshape.onnx.dim_params import DimParams
+from tensor_reshape.onnx.models import ModelError
+from tensor_reshape.onnx.reshape_nodes import list_shapes
+from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
+
+Shapes: TypeAlias = Mapping[str, Sequence[int]]
+"""The shape of each input, by the name of the input."""
+
+
+class ProfileError(ModelError):
+    """The shapes of a profile do not fit the inputs of the model.
+
+    >>> try:
+    ...     check_profile(model, {"y": [1, 2]})
+    ... except ProfileError as error:
+    ...     print(error)
+    the model has no input y; its inputs are x
+    """
+
+
+def bind_shapes(model: onnx.ModelProto, shapes: Shapes, params: DimParams) -> onnx.ModelProto:
+    """Returns a copy of a model with the input shapes of a profile.
+
+    Raises:
+        ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    inputs = {given.name: given.type for given in copy.graph.input}
+    given = [
+        _Size(f"dim {place} of {name}", dim, shape[place])
+        for name, shape in shapes.items()
+        for place, dim in enumerate(_read_input(name, shape, inputs, params))
+    ]
+    sizes = _name_sizes(given)
+    for size in given:
+        _check_size(size, sizes)
+    _replace_names(copy, sizes, params)
+    for name, shape in shapes.items():
+        inputs[name].tensor_type.shape.CopyFrom(params.write_shape(shape))
+    return copy
+
+
+class _Size(NamedTuple):
+    """The size of a dim in a profile.
+
+    Attributes:
+        field: the dim of the input, as text.
+        dim: the dim that the model declares.
+        value: the size.
+    """
+
+    field: str
+    dim: AnyDim
+    value: int
+
+
+def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
+    """Returns the size of each name.
+
+    Raises:
+        ProfileError: a name has two sizes.
+    """
+    sizes: dict[str, int] = {}
+    for field, dim, value in given:
+        name = find_name(dim)
+        if name is not None and sizes.setdefault(name, value) != value:
+            message = f"{field} is {value}; the profile already has {format_dim(dim)} = {sizes[name]}"
+            raise ProfileError(message)
+    return sizes
+
+
+def _check_size(size: _Size, sizes: Mapping[str, int]) -> None:
+    """Rejects a size that contradicts a declared number or product."""
+    field, dim, value = size
+    declared = _evaluate(dim, sizes)
+    if not find_bounds(declared).holds(value):
+        text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {format_dim(declared)}"
+        message = f"{field} is {value}; the model declares {text}"
+        raise ProfileError(message)
+
+
+def _replace_names(model: onnx.ModelProto, sizes: Mapping[str, int], params: DimParams) -> None:
+    """Replaces names by their sizes in all declared shapes of a model."""
+    for _, graph in list_graphs(model.graph):
+        for _, shape in list_shapes(graph):
+            for written, dim in zip(shape.dim, params.read_declared(shape), strict=True):
+                value = _evaluate(dim, sizes)
+                if isinstance(value, int):
+                    written.dim_value = value
+
+
+def _read_input(
+    name: str, shape: Sequence[int], inputs: Mapping[str, onnx.TypeProto], params: DimParams
+) -> Sequence[AnyDim]:
+    """Returns the declared dims of an input.
+
+    Raises:
+        ProfileError: the model has no such tensor, or its rank is another one.
+    """
+    if name not in inputs:
+        message = f"the model has no input {name}; its inputs are {', '.join(inputs) or 'none'}"
+        raise ProfileError(message)
+    if not inputs[name].HasField("tensor_type"):
+        message = f"the input {name} is not a tensor"
+        raise ProfileError(message)
+    if not inputs[name].tensor_type.HasField("shape"):
+        return [None] * len(shape)
+    dims = params.read_declared(inputs[name].tensor_type.shape)
+    if len(dims) != len(shape):
+        message = f"the shape {format_dims(shape)} of {name} has rank {len(shape)}; the model declares "
+        message += f"{format_dims(dims)}, of rank {len(dims)}"
+        raise ProfileError(message)
+    return dims
+
+
+def _evaluate(dim: AnyDim, sizes: Mapping[str, int]) -> AnyDim:
+    """Returns the size of a dim if all of its names have sizes and the dim is a whole number; otherwise the dim."""
+    expression = dim.expression if isinstance(dim, Dim) else None
+    if expression is None:
+        return dim
+    if not all(symbol.name in sizes for symbol in (*expression.factors, *expression.divisors)):
+        return dim
+    above = expression.coefficient * prod(sizes[symbol.name] for symbol in expression.factors)
+    below = expression.divisor * prod(sizes[symbol.name] for symbol in expression.divisors)
+    return above // below if below and above % below == 0 else dim
