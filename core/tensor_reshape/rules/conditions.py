@@ -44,8 +44,8 @@ class Condition(NamedTuple):
         left: a product of dims, which may be only a number. If the condition is a range, this product may also have
             divisors.
         right: the product that is compared with `left`. None if the condition is a range.
-        min: the lower end of a range. None means that there is no lower end.
-        max: the upper end of a range. None means that there is no upper end.
+        min: the lower end of a range. None means that the range has no lower end.
+        max: the upper end of a range. None means that the range has no upper end.
         unless_zero: the condition does not apply if this product is 0. If this product is 0, the tensor is empty. None
             means that the condition always applies.
         rule: the number of the rule that requires the condition, as in `tensor_reshape.rules`.

@@ -59,7 +59,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     copied = () if target.cancelled else target.copied
     if not _raise_copies(output, copied):
         return None
-    # If there are no unknown dims, or if the divisor is 1, the quotient exists without conditions.
+    # If all dims are known, or if the divisor is 1, the quotient exists without conditions.
     step = 1 if dividend == 0 or not unknown else divisor // gcd(dividend, divisor)
     return tuple(output), list_single_conditions(data, target, step) if step > 1 or copied else NO_CONDITIONS
 

@@ -1,9 +1,9 @@
 """The source of a call, which is the address and the connection of its client.
 
 - gRPC names connections `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT`, or `unix:` with or without a path.
-- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. Of the
-  addresses in `x-forwarded-for`, the trusted proxy wrote only the last one. Earlier addresses in this header came from
-  the client and are ignored. In calls that do not come from a trusted proxy, `x-forwarded-for` is ignored.
+- If a trusted proxy (`--trusted-proxy`) forwards a call, the address comes from the header `x-forwarded-for`. The
+  trusted proxy wrote only the last address in `x-forwarded-for`. Earlier addresses in this header came from the client
+  and are ignored. In calls that do not come from a trusted proxy, `x-forwarded-for` is ignored.
 """
 
 import socket
