@@ -75,7 +75,8 @@ class AioCalls:
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.close()
         if self._endpoint.is_foreign:
             # After a fork, the channel belongs to the parent process, so this process does not close it. The child
             # process has no gRPC threads that could close the channel.
@@ -97,8 +98,8 @@ class AioCalls:
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
-        # The number of parallel calls is limited, because messages in memory and calls on a server are expensive. Tasks
-        # are not.
+        # The number of parallel calls is limited, because each call needs memory for its messages and a share of the
+        # server's limits. The number of asyncio tasks is not limited.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:

@@ -34,7 +34,7 @@ _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}
 # A server that is shutting down reports NOT_SERVING. The round_robin policy then uses the other servers before this
 # server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
-_FOREVER_SECONDS = 10**9  # gRPC treats larger timeouts as a deadline that has passed
+_FOREVER_SECONDS = 10**9  # with a larger timeout, gRPC would treat the deadline as already passed
 # The flow control window of a stream is the number of bytes that a server may send before the client reads them. The
 # window has a fixed size, because a window that follows the bandwidth has no useful limit and does not make streams on
 # one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally fast.
@@ -85,7 +85,7 @@ class Endpoint:
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self._timeout = choose_timeout(timeout)  # this timeout applies to calls without their own timeout
+        self._timeout = choose_timeout(timeout)  # this default timeout applies to calls without their own timeout
         self.is_foreign = False
         self._read_trace: Callable[[], CheckedMetadata] | None = None  # the tracing hook, or None if tracing is off
         _endpoints.add(self)

@@ -57,7 +57,7 @@ class RetryBudget:
 
     def __init__(self) -> None:
         """Creates a budget with all tokens."""
-        self.is_closed = False  # the flag is set once by `close` and is read without the lock
+        self.is_closed = False  # only `close` sets this flag, and other methods read it without the lock
         self._tokens = _MAX_TOKENS
         self._lock = Lock()  # guards the tokens
 
@@ -102,7 +102,7 @@ class Attempts:
         """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
         self._budget = budget  # all calls of the client share this retry budget
-        self._failures = 0  # this is the number of all failures, and the back-off grows with this number
+        self._failures = 0  # this is the number of failed attempts, and the pause before the next attempt grows with it
         # This is the number of times that a server was lost. The retry after the first loss does not use the retry
         # budget.
         self._losses = 0

@@ -61,7 +61,8 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.close()
         # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
         # has no gRPC threads that could close the channel.
         if not self._endpoint.is_foreign:

@@ -266,7 +266,7 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """
     if len(expected) != len(output):
         raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first output dim of each name; equal names must have equal values
+    named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
@@ -288,12 +288,12 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:  # the dim is a number
+        if not monomial.variables and not monomial.divisors:  # the dim is a number, which needs no bounds
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
-        if met.is_empty:  # the bounds from the equation contradict the bounds from the data
+        if met.is_empty:  # in this case, the bounds from the equation contradict the bounds from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
     conditions = list_conditions(question, case)

@@ -108,7 +108,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
         return high is not None or low > 0
     symbol = expression.symbol
     # If a symbol occurs twice, the fraction contains a square. If a symbol and its dim have different bounds, the
-    # bounds must be intersected. Both are left to the general solver.
+    # bounds must be intersected. Queries with one of these two problems are left to the general solver.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)

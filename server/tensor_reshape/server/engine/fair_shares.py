@@ -119,8 +119,8 @@ class FairPool(Generic[Owner]):
         """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
         if self.waiting.queues and self.is_waited_for:
             return False
-        # In the usual case, most of the pool is free, and this check is sufficient. It saves time, because this method
-        # runs twice for every call.
+        # Usually most of the pool is free, and then this first check is sufficient to grant a claim. It saves time,
+        # because this method runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False

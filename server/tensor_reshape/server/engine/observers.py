@@ -141,7 +141,8 @@ class ObserverJournal:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # a bug of an observer must not affect the call
+                # the exception is only logged, because a bug of an observer must not affect the call
+                _LOGGER.exception("bug")
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)

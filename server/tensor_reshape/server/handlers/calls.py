@@ -29,7 +29,8 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod, Wa
 from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
-# These names avoid the slow lookup of Enum members. Every small call uses these names.
+# These global names are used instead of the members of the Enum, because looking up a member is slow. Every small call
+# uses these names.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 # the client gets no status, because the handler that would send the status has failed
 _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
@@ -338,7 +339,7 @@ class WatchCall(ServiceCall):
             return
         self._watch = watch
         self.watch()  # without this operation, the call could not detect a disconnect
-        # This request frees the memory that was reserved for the request message.
+        # A request for 0 bytes frees the memory that was reserved for the request message.
         self._perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:

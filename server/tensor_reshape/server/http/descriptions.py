@@ -140,8 +140,8 @@ def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
         if location.leading_comments:
             element: Any = file
             names = [file.package]
-            # The path of a location is a sequence of pairs. Each pair has the number of a repeated field and an index
-            # into this field.
+            # In protobuf's source information, the path of a location is a sequence of pairs of numbers. Each pair has
+            # the number of a repeated field and an index into this field.
             for number, index in zip(location.path[::2], location.path[1::2], strict=False):
                 element = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)[index]
                 names.append(element.name)

@@ -158,7 +158,8 @@ def _read_short(text: str) -> list[Any]:
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        read_message(reshape_pb2.BatchInferShapeRequest, document)  # protobuf raises an error that describes the fault
+        # this call of protobuf raises an error that describes the fault
+        read_message(reshape_pb2.BatchInferShapeRequest, document)
     return items or []
 
 

@@ -25,7 +25,7 @@ from tensor_reshape.server.service.header_cache import Lookups
 UPDATE_SECONDS = 1.0
 """Seconds between two updates of the gauges. Prometheus scrapes the metrics less often."""
 
-_COPIED = (LOOKUPS, LOST_RECORDS)  # the counters whose values are copied from other modules
+_COPIED = (LOOKUPS, LOST_RECORDS)  # these counters get their values from other modules, which count the events
 
 
 class GaugeWriter:

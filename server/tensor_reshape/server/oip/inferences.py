@@ -109,7 +109,8 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # the response will be this error, and sending an error takes little time
+            # no thread is needed, because the response will be this error, and sending an error takes little time
+            return False
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
