@@ -292,7 +292,8 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        # With interceptors, grpc.aio raises InvalidStateError instead of CancelledError.
+        # If the channel has interceptors, a cancelled call of grpc.aio raises InvalidStateError instead of
+        # CancelledError.
         return asyncio.CancelledError()
     end = await ends.get()
     if end.is_of_write:

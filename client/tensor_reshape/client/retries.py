@@ -107,8 +107,9 @@ class Attempts:
         # budget.
         self._losses = 0
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
-        # If the server was overloaded, this is the error of the previous attempt. The stored error is a copy without a
-        # traceback, because a traceback refers to local variables and would keep the caller's array in memory.
+        # If the previous attempt failed because the server was overloaded, this attribute contains its error. The
+        # stored error is a copy without a traceback, because a traceback refers to local variables and would keep the
+        # caller's array in memory.
         self._rejection: LimitError | None = None
 
     def record_success(self) -> None:

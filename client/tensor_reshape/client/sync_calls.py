@@ -171,8 +171,8 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The attempt does not wait for a connection. If no server is connected, the attempt fails at once, and
-        # `retries` plans how long to wait.
+        # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
+        # and `retries` plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
@@ -185,7 +185,8 @@ class SyncCalls:
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
-        # The first attempt waits for the call that has been started. Later attempts send the request again.
+        # The first attempt waits for the call that has been started. If the first attempt fails, each later attempt
+        # sends the request again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:

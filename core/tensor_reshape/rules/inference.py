@@ -7,17 +7,16 @@ solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases
 shape is part of the equation, so that an expected dim can narrow other dims.
 
 If data and target consist of numbers, the expected dims are checked first, and the rules are checked after that in
-their order. Any other query is checked in this order:
+their order. If a dim or an item is not a number, the query is checked in this order:
 
-1. Rule 1 for the data type, special_zero, the ranks, each single dim, and the number of symbols.
-2. Rule 1 for the symbols of the data, which must not contradict each other. After that, the items of the target are
-   checked from left to right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must
-   obey rule 2.
-3. Rule 3 for a -1 next to a literal 0.
-4. Rule 5 for an expected rank or dim that the output cannot have for any volume, and rule 1 for an expected symbol that
-   contradicts other symbols.
-5. Rule 1 for expressions that are not valid dims for any values of their symbols.
-6. Rules 3 to 5 for all instances. At least one instance must obey these rules.
+1. Rule 1 is checked for the data type, special_zero, the ranks, each single dim, and the number of symbols.
+2. The symbols of the data must not contradict each other (rule 1). The items of the target are checked from left to
+   right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
+3. Rule 3 is checked for a -1 next to a literal 0.
+4. The expected shape must have a rank and dims that the output can have for some volume (rule 5), and its symbols must
+   not contradict other symbols (rule 1).
+5. Each expression must be a valid dim for some values of its symbols (rule 1).
+6. At least one instance of the query must obey rules 3 to 5.
 
 A query stands for all its instances. An instance is a data shape and a target that match the query. The result contains
 the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
@@ -209,7 +208,7 @@ def _complete(
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
-    """Returns the target and the output dims of a known query, by exact arithmetic."""
+    """Returns the target and the output dims of a known query, which are computed by exact arithmetic."""
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)

@@ -270,7 +270,7 @@ class FallbackServer(grpc.GenericRpcHandler):
 
     def cancel_calls(self) -> None:
         """Cancels the running calls."""
-        self._server.stop(0)  # `stop(None)` would instead wait without a time limit
+        self._server.stop(0)  # a grace period of 0 is passed, because `stop(None)` would wait without a time limit
 
     def wait(self, seconds: float) -> bool:
         """Waits up to `seconds` for all calls of a stopping server to end. Returns whether all calls have ended."""

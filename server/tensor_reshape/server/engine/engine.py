@@ -390,8 +390,8 @@ class Engine:
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET, which frees handler and transport objects, is an effect because effects are performed without holding
-        # the engine's lock.
+        # FORGET frees handler and transport objects. It is an effect, because the engine's lock must not be held
+        # meantime.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

@@ -131,8 +131,8 @@ class FairPool(Generic[Owner]):
         """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
-        # The same code is repeated for the address and for the connection. A common function would cost time, because
-        # this method runs five times for every call. An address or connection without a part of the pool is removed
+        # The same code is repeated for the address and for the connection, because a common function would cost time.
+        # This method runs five times for every call. An address or connection without a part of the pool is removed
         # from its dict, because a client can open any number of connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:

@@ -120,7 +120,8 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # With these limits, `flow.drain` waits until the operating system has accepted the whole response.
+        # With these limits of 1 and 0 bytes, `flow.drain` waits until the operating system has accepted the whole
+        # response.
         transport.set_write_buffer_limits(1, 0)
         self.certificate = read_certificate(transport)
         early, self._early_data = self._early_data, None
@@ -139,7 +140,8 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         del exc
         if self._early_data is None:
-            # The argument is not `exc`, because uvicorn would leave its idle timer running after an exception.
+            # uvicorn gets None instead of the exception, because it would leave its idle timer running after an
+            # exception.
             super().connection_lost(None)
         self._remove()
 

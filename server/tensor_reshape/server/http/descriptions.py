@@ -23,8 +23,8 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, Method
 OPENAPI_PATH, HEALTH_PATH = "/openapi.json", "/healthz"
 
 Schema: TypeAlias = dict[str, Any]
-# A value of this type is a Descriptor or an EnumDescriptor. The type is Any, because the type stubs have several
-# classes for each of them.
+# A value of this type is a `Descriptor` or an `EnumDescriptor` of protobuf. The type is Any, because the type stubs
+# have several classes for each of them.
 _Described: TypeAlias = Any
 
 _PACKAGE = INFER_SHAPE.request.DESCRIPTOR.file.package
