@@ -173,7 +173,8 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
         if question.expected is None:
-            # Nothing is known about the output, but the query is rejected if its symbols contradict each other.
+            # Nothing is known about the output of such a query, but the query is rejected if its symbols contradict
+            # each other.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
@@ -283,7 +284,7 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     if solution is None:
         raise _reject(question, case)
     zeros = _find_zeros(case, solution)
-    # The solver bounds variables. If the data gives bounds for a whole expression, these apply as well.
+    # The solver bounds only variables. If the data gives bounds for a whole expression, these apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):

@@ -152,8 +152,8 @@ def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget:
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
-    # It is sufficient to check once whether there is a solution. If so, each end of a range can move inwards until it
-    # reaches the value of a solution.
+    # It is sufficient to check once whether there is a solution. If there is a solution, each end of a range can move
+    # inwards until it reaches the value of a solution.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:
