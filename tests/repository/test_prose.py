@@ -41,7 +41,7 @@ MAXIMA = {
     "alone instead of only": (6, 0),
     "he": (0, 0),
     "nobody": (0, 1),
-    "colons and semicolons": (640, 225),
+    "colons and semicolons": (640, 226),
 }
 
 MAX_NAME_WORDS = 12
