@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 # `MaskedArray` is imported here, because numpy would otherwise import `np.ma` during the first call. If a signal
-# handler (for Ctrl-C) raises during an import, the import lock can stay locked. Then the first call of every other
-# thread would wait forever.
+# handler (for Ctrl-C) raises during an import, the import lock can stay locked. The first call of every other thread
+# would then wait for the import lock forever.
 from numpy.ma import MaskedArray
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -39,9 +39,9 @@ class SupportsDLPack(Protocol):
         ...
 
 
-_Tensor: TypeAlias = Any  # this is the type of torch tensors, but torch may not be installed
+_Tensor: TypeAlias = Any  # this type stands for torch tensors, and is Any because torch may not be installed
 
-# This is the type of columns of PyArrow, pandas, Polars and similar libraries, but not of torch tensors.
+# This type stands for columns of PyArrow, pandas, Polars and similar libraries, but not for torch tensors.
 _Column: TypeAlias = Any
 
 AnyArray: TypeAlias = npt.ArrayLike | SupportsDLPack
@@ -64,7 +64,7 @@ _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
     (lambda tensor: not tensor.is_cpu and tensor.requires_grad, "on a device", "tensor.detach().cpu()"),
     (lambda tensor: not tensor.is_cpu, "on a device", "tensor.cpu()"),
     (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
-    # For such negative views, torch exports values with the wrong sign through DLPack.
+    # For a tensor with the negative bit of torch, DLPack would export values with the wrong sign.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
 )
@@ -91,7 +91,7 @@ def read_array(array: object, field: str) -> Array:
             names a replacement.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
-    if isinstance(array, MaskedArray):  # `np.asarray` would drop the mask silently
+    if isinstance(array, MaskedArray):  # `np.asarray` would remove the mask without an error
         message = f"{field} has masked elements, which cannot be sent: fill the array first"
         raise TypeError(message)
     if isinstance(array, np.ndarray | np.generic):
@@ -106,7 +106,7 @@ def read_array(array: object, field: str) -> Array:
 
 
 def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
-    if _holds_arrays(items):  # numpy would silently stack a list of arrays into one array
+    if _holds_arrays(items):  # numpy would convert a list of arrays into one array without an error
         message = f"{field} is a list of arrays: reshape each of them, or join them first, for example with numpy.stack"
         raise TypeError(message)
     try:
@@ -158,7 +158,8 @@ def _read_foreign(array: object, field: str) -> Array:
     if _has_nulls(array):
         message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
         raise TypeError(message)
-    # Only a PyArrow array of tensors has this method, and numpy would read its items as objects.
+    # An object with the method `to_numpy_ndarray` is a PyArrow array of tensors, whose items numpy would read as Python
+    # objects.
     if hasattr(array, "to_numpy_ndarray"):
         return np.asarray(array.to_numpy_ndarray())
     read = np.asanyarray(array)

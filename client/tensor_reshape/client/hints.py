@@ -11,7 +11,7 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 _UNARY_ADVICE = 'use transfer="stream", or a client with a smaller inline_max_bytes'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
-# This is the text of gRPC's core for a message that is too large.
+# If a message is too large, the error text of gRPC's core matches this expression.
 _SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 
@@ -28,7 +28,8 @@ def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
         return error
     size, limit = map(int, sizes.groups())
     texts = round_size(size), round_size(limit)
-    if texts[0] == texts[1]:  # both sizes were rounded to the same text, so the exact bytes are shown
+    # if both sizes were rounded to the same text, the message shows the exact numbers of bytes
+    if texts[0] == texts[1]:
         texts = f"{size} bytes", f"{limit} bytes"
     advised = copy(error)
     advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}: {advice}"

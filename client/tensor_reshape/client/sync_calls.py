@@ -61,7 +61,8 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.close()
         # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
         # has no gRPC threads that could close the channel.
         if not self._endpoint.is_foreign:
@@ -136,8 +137,8 @@ class SyncCalls:
         The method returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
-            # The channel sends no call before a server reports SERVING, so a server that rejects the health call is
-            # ready too.
+            # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
+            # health call.
             self._check_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
@@ -170,8 +171,8 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The attempt does not wait for a connection. If no server is connected, the attempt fails at once, and
-        # `retries` plans how long to wait.
+        # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
+        # and `retries` plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
@@ -184,7 +185,8 @@ class SyncCalls:
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
-        # The first attempt waits for the call that has been started. Later attempts send the request again.
+        # The first attempt waits for the call that has been started. If the first attempt fails, each later attempt
+        # sends the request again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:
@@ -215,7 +217,8 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            # The error of the lost server is more helpful than "deadline exceeded".
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
             raise explain_loss(error, self._endpoint.target)
 
     def _await_server(self, attempts: Attempts) -> None:
@@ -255,7 +258,7 @@ class SyncCalls:
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
         with closing(
             self.transport.exchange(transfer, seconds, metadata)
-        ) as answers:  # without `closing`, an abandoned stream would stay open
+        ) as answers:  # without `closing`, a stream that the caller does not read to its end would stay open
             for raw in answers:
                 transfer.receive(raw)
                 attempts.record_progress()

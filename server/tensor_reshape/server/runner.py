@@ -63,10 +63,11 @@ from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.server.watchers import Watchers
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
+_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that server reflection describes to clients
 _POLL_SECONDS = 0.02
 _BEAT_SECONDS = 0.5  # the interval of heartbeats in seconds
-_REPORT_SECONDS = 1.0  # the interval of checks of the receiving thread, and of log lines about lost records
+# in this interval in seconds, the server checks the receiving thread and logs how many log records were lost
+_REPORT_SECONDS = 1.0
 _NUMPY_SECONDS = 1.0  # numpy is imported this number of seconds after the start, so that the server starts sooner
 
 
@@ -201,7 +202,8 @@ class Runner:
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            self._end_open_calls()  # this method is called again, because further calls may have started
+            # open calls are ended in each iteration, because further calls may have started in the meantime
+            self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._extra_listeners.end(deadline, hurry)
@@ -227,8 +229,9 @@ class Runner:
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # The threshold is half of the memory that a message of the maximum size needs. The process therefore keeps this
-        # memory while a client sends messages of the maximum size one after the other.
+        # The process returns memory to the system only above this threshold, which is half of the memory that a message
+        # of the maximum size needs. The process therefore keeps this memory while a client sends messages of the
+        # maximum size one after the other.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)

@@ -17,8 +17,8 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# These colours have a contrast of at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
-# have currentColor.
+# On a white and on a black page, these colours have a contrast of at least 3:1, which the accessibility guideline WCAG
+# requires for graphics. Texts have currentColor.
 _STROKES = {
     "plain": "currentColor",
     "copied": "#2f7fd0",
@@ -58,7 +58,8 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, which is cut if it is too long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes only a few characters
+    # the text is first cut to about the right length, so that the loop removes only a few characters
+    shown = text[: LABEL_CHARACTERS + 1]
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"

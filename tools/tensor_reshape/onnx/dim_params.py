@@ -21,7 +21,8 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph of a tensor, and the name of the tensor."""
 
-_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write these names for unknown dims
+# exporters write these names for unknown dims, so they do not mean that two dims are equal
+_NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})
 
 
 class DimParams:
@@ -93,7 +94,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # Names that this class has created are accepted as well, because annotated models contain them.
+        # This class accepts names that it has created itself, because annotated models contain such names.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):

@@ -37,7 +37,8 @@ class _FastSwitches:
         """Starts without users."""
         self._lock = threading.Lock()  # this lock guards `_users` and `_interval`
         self._users = 0
-        self._interval = 0.0  # the original switch interval, which is restored when the last user ends
+        # the original switch interval of the interpreter, which is restored when the last user ends
+        self._interval = 0.0
 
     def begin(self) -> None:
         """Adds a user. The user of the short switch interval must call `end` later."""
@@ -71,7 +72,7 @@ class FairLock:
         # Each thread that waits for the fair lock blocks on a lock of its own, which is released when it is the
         # thread's turn. The deque contains these locks in the order in which the threads arrived.
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False  # whether the fair lock is held, also while it passes from one thread to the next
+        self._taken = False  # this flag stays True while the fair lock passes from one thread to the next
         # The end of the current time slice, in seconds of `time.monotonic`. Only the thread that holds the fair lock
         # uses this value.
         self._until = 0.0

@@ -2,7 +2,8 @@
 
 - While the HTTP port is open, the interpreter switches threads at shorter intervals. With Python's default switch
   interval, each iteration of the event loop would delay the thread that receives gRPC calls by up to 5 ms.
-- The main thread of the server calls `start`, `drain` and `end`. Only the event loop changes the set of connections.
+- The main thread of the server calls `start`, `drain` and `end`. Only code on the event loop changes the set of
+  connections.
 """
 
 import asyncio
@@ -69,16 +70,17 @@ class HttpPort:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # uvicorn's own log records may contain text of clients, and `apps` already logs bugs
+            # uvicorn does not log, because its log records may contain text of clients, and `apps` already logs bugs
+            log_level="critical",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any client can send the headers of a proxy
+            proxy_headers=False,  # uvicorn must not trust the headers of a proxy, because any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
-        # The method `start` sets the attributes `_loop` and `_thread`.
+        # The attributes `_loop` and `_thread` have no values before `start` is called.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

@@ -43,7 +43,7 @@ Pieces = tuple[bytes, memoryview]
 """A response in two parts. The first part is the header, and the second part is the elements of the output."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
-_OUTPUT = "outputs[0].parameters"  # the field with the location of the only output of a model
+_OUTPUT = "outputs[0].parameters"  # this field contains the location of the only output of a model
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -109,7 +109,8 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # the response will be this error, and sending an error takes little time
+            # no thread is needed, because the response will be this error, and sending an error takes little time
+            return False
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
@@ -186,7 +187,7 @@ class Inference:
 class InferSession:
     """One ModelStreamInfer call. Each message is a separate request, and an error is also sent as a response."""
 
-    is_between_tensors = True  # this is always True, because each message has a whole tensor
+    is_between_tensors = True  # the result is always True, because each message contains a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
         """Makes the session of a call. `inference` executes its requests, and `method` is only used in log lines."""
@@ -237,7 +238,8 @@ def _split_light(raw: bytes) -> Split | None:
     """Returns the split message, or None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    # The message exceeds the limits of this function, and a worker thread will check the limits of the server.
+    # The header of the message is too long for this thread, so a worker thread will parse it and check the server's
+    # limits.
     except LimitError:
         return None
 

@@ -53,9 +53,10 @@ class RateFilter:
         self.suppressed = 0
         self._clock = clock
         self._lock = threading.Lock()  # `logging` calls filters without holding the handler's lock
-        self._ends_at = 0.0  # `_seen` has the counts of the second that ends at this time
+        self._ends_at = 0.0  # `_seen` counts the log records of one second, which ends at this time
         self._seen: Counter[object] = Counter()
-        # The keys are the level and the name of suppressed log records. A name is the message with the status code.
+        # The keys of this dict are pairs of the level and the name of suppressed log records. The name of a log record
+        # is its message with the status code.
         self._unreported: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, record: logging.LogRecord) -> bool:
@@ -95,7 +96,7 @@ class QueuedHandler(QueueHandler):
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
-        self._dropped = self._reported = 0  # the handler's lock guards `_dropped`
+        self._dropped = self._reported = 0  # the counter `_dropped` is guarded by the handler's lock
         self._writer = _Writer(self._lines, descriptor)
         self._writer.start()
 

@@ -220,7 +220,8 @@ class ReshapeService:
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
-            _check_awaited(is_over)  # this check comes before decoding, so that a batch without a client costs nothing
+            # this check comes before decoding, so that no work is done for a client that has disconnected
+            _check_awaited(is_over)
             items = _share(read(report), is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
@@ -248,7 +249,8 @@ class ReshapeService:
         items = batches.decode_batch_request(request)
         if len(items) > _LIGHT_BATCH_ITEMS:
             return None
-        with suppress(Exception):  # after a bug, `infer_batch` repeats the work and reports the bug
+        # no error is reported here, because `infer_batch` repeats the work and reports the bug
+        with suppress(Exception):
             results = answer_light_batch(batches.decode_batch_items(items), self._limits)
             return None if results is None else batches.encode_batch_response(results, self._limits.max_output_bytes)
         return None
@@ -300,7 +302,7 @@ def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Re
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # the consumer of the last item may have held the lock for long
+            turns.give_way()  # the code that received the last item may have held the lock for a long time
             yield item
 
 

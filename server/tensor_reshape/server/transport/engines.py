@@ -18,8 +18,8 @@ from tensor_reshape.server.config import ConfigError
 
 AUTO, EVENT, POLLING = "auto", "event", "polling"
 # The minus sign turns this gRPC experiment off, so that the polling engine reads the listeners and their connections.
-# The setting was tested with the releases in `runtime.experiments`. The test tests/e2e/test_engines.py checks which
-# engine a running server uses.
+# This setting was tested with the releases of grpcio that `runtime.experiments` lists. The test
+# tests/e2e/test_engines.py checks which engine a running server uses.
 _NO_EVENT_ENGINE = "-event_engine_listener"
 
 
@@ -55,8 +55,8 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
         return Engine(found, variable)
     obstacle = _find_obstacle(variable, is_imported=is_imported)
     if not obstacle:
-        # The variable GRPC_EXPERIMENTS is not set, so the current I/O engine is the event engine. The wanted engine
-        # differs from it, so it is the polling engine.
+        # If the variable GRPC_EXPERIMENTS is not set, the current I/O engine is the event engine. The wanted engine
+        # differs from the current one, so it is the polling engine.
         return Engine(POLLING, _NO_EVENT_ENGINE)
     if requested != AUTO:
         message = f"--io-engine {requested} is not available: {obstacle}"
