@@ -128,7 +128,7 @@ class Target(_Type):
 
 
 class InputShapes(_Type):
-    """The parameter type of the name of a model input and its shapes: `images=1x3x512x512,4x3x512x512`.
+    """The parameter type of a model input and its shapes, such as `images=1x3x512x512,4x3x512x512`.
 
     An empty text after the = is the shape of a scalar.
     """

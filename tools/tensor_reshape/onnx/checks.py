@@ -139,7 +139,7 @@ def check_profile(source: ModelLike, shapes: ProfileShapes, *, ask: Ask = infer_
         ModelError: the input is not a model, or is beyond the limits of the check.
         ReshapeError: the whole batch exceeds a limit of the server.
 
-    >>> print(*check_profile(model, {"x": [5, 12, 64]}).findings)
+    >>> print(*check_profile(model, dict(x=[5, 12, 64])).findings)
     y: [5, 12, 64] under [0, -1] is [5, 768]
     """
     model = load_model(source)

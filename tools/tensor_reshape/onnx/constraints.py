@@ -57,7 +57,7 @@ def solve(demands: Sequence[Demand], positive: AbstractSet[str] = frozenset()) -
 
 
 def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = frozenset()) -> tuple[Demand, ...]:
-    """Returns a smallest set of demands without a solution; an empty tuple if the solver finds no contradiction.
+    """Returns a smallest set of demands without a solution. The result is empty if the solver finds no contradiction.
 
     The demands come from as few nodes as possible. If there are more than `_MAX_SETS` sets to try, the result may come
     from more nodes. Each demand in the result is necessary, unless the solver has found more than `_MAX_CORE` demands.
@@ -234,6 +234,6 @@ def _require(is_true: bool) -> None:  # noqa: FBT001 - like an assertion
 
 
 def _find_root(value: int, power: int) -> int | None:
-    """Returns the number whose power is `value`; None if no integer has this power."""
+    """Returns the number whose power is `value`, or None if no integer has this power."""
     guess = round(value ** (1 / power))
     return next((root for root in (guess - 1, guess, guess + 1) if root**power == value), None)

@@ -80,7 +80,7 @@ class Finding:
         return self.verdict not in {Verdict.REJECTED, Verdict.DISAGREES}
 
     def __str__(self) -> str:
-        """The finding in one line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
+        """The finding in one line, such as `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node, answer = self.node, self.answer
         text = f"rejected: {answer} [{answer.reason}]" if isinstance(answer, ReshapeError) else f"is {answer}"
         return f"{node.label}: {format_dims(node.data)} under {format_dims(node.target)} {text}"
@@ -139,7 +139,7 @@ class ModelReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether the model accepts inputs: no node is rejected, no shape is wrong, and no conditions contradict."""
+        """Whether no node is rejected, no shape is wrong, and no conditions contradict each other."""
         return not self.contradiction and all(finding.is_good for finding in self.findings)
 
     @property
