@@ -50,7 +50,7 @@ _OPTIONS = {
 _HINTS = {
     "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
     "is not trusted": "Name the file of the authority with --tls-ca",
-    "may require TLS": "Add --tls or --tls-ca",
+    "may require TLS": "Add --tls or --tls-ca, or --tls-certificate and --tls-key",
     "may require a client certificate": "Add --tls-certificate and --tls-key",
 }
 # newer releases of click raise this error if arguments are missing, and its message is the help text
