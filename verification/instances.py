@@ -173,7 +173,8 @@ class _Reading:
         if self.cap == MAX_DIM:
             want = answer_concrete(question, data, items)
             assert want == output, f"{format_dims(data)} under {items} is {want}, not {output}"
-        return Accepted(data, output, tuple(sorted((name, values[key]) for name, key in self.names.items())))
+        names = tuple(sorted((name, values[key]) for name, key in self.names.items()))
+        return Accepted(data, output, names, tuple(value for _, value in items))
 
     def _add_name(self, name: str, low: int, high: int | None) -> int:
         key = self.names[name] if name in self.names else self.names.setdefault(name, self.add(0, None))

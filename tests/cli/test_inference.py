@@ -31,8 +31,8 @@ def read(server: ServerProcess, *arguments: str) -> dict[str, Any]:
 def test_infer_command_prints_dims_in_shape_notation(server: ServerProcess):
     texts = {
         ("2,3,4", "0,-1"): "2,12",
-        ("N,4,?", "0,-1"): "N,?",
-        ("N,4,C", "0,-1"): "N,4*C",
+        ("N,4,?", "0,-1"): "N,?\nrequires: N >= 1",
+        ("N,4,C", "0,-1"): "N,4*C\nrequires: N >= 1",
         ("2..8,4", "0,-1"): "2..8,4",
         ("N:1..8, 4*C", "-1"): "4*C*N",
         ("unknown", "0,?"): "?,?",
@@ -58,8 +58,8 @@ def test_infer_expect_option_checks_and_narrows_the_result(server: ServerProcess
 
 
 def test_infer_explain_prints_a_line_for_each_dim(server: ServerProcess):
-    first, *lines = infer(server, *NAMED, "--explain").text.splitlines()
-    assert (first, len(lines)) == ("N,4*C", 2)
+    first, *lines, last = infer(server, *NAMED, "--explain").text.splitlines()
+    assert (first, len(lines), last) == ("N,4*C", 2, "requires: N >= 1")
     assert lines[0].startswith("shape[0] is 0 and special_zero is true")
     assert lines[1] == "shape[1] is -1: N*C*4 / N = 4*C"
     copied, inferred = read(server, *NAMED, "--explain")["origins"]
@@ -68,11 +68,11 @@ def test_infer_explain_prints_a_line_for_each_dim(server: ServerProcess):
     assert set(inferred) == {"kind", "text", "dividend", "divisor"}
 
 
-def test_infer_explain_prints_equalities_between_dims(server: ServerProcess):
+def test_infer_command_prints_conditions_after_the_shape(server: ServerProcess):
     arguments = ["--data", "B,C", "--shape", "D,C", "--no-special-zero"]
-    assert infer(server, *arguments).text == "D,C"
-    assert infer(server, *arguments, "--explain").text.splitlines()[-1] == "B = D unless the tensor is empty"
-    assert read(server, *arguments)["equalities"] == [{"left": "B", "right": "D", "unless_empty": True}]
+    assert infer(server, *arguments).text == "D,C\nrequires: B = D unless C = 0"
+    (condition,) = read(server, *arguments)["conditions"]
+    assert (condition["text"], condition["unless_zero"]) == ("B = D unless C = 0", "C")
 
 
 def test_infer_strides_option_prints_whether_a_view_is_possible(server: ServerProcess):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tensor_reshape.client import Dim, InferredShape, Interval
+from tensor_reshape.client import Client, Dim, InferredShape, Interval, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import ANY, AnyDim, Symbol, make_expression, name_dim
 from tensor_reshape.rules.questions import ShapeAnswer
 
@@ -66,3 +66,44 @@ def test_known_attribute_of_a_partial_inferred_shape_raises_value_error():
 def test_inferred_shape_of_unknown_rank_raises_if_used_as_sequence(use: Callable[[InferredShape], object]):
     with pytest.raises(ValueError, match="rank of the shape is unknown"):
         use(UNRANKED)
+
+
+IMAGES = ShapeQuery(data_shape=["batch:1..8", None, "h", 6], shape=["rows", 4, -1], special_zero=False)
+# values, violated conditions
+SIZES: list[tuple[dict[str, int], list[str]]] = [
+    ({"batch": 2, "data[1]": 3, "h": 2, "rows": 3}, []),
+    ({"batch": 2, "data[1]": 3, "h": 2, "rows": 5}, ["2*rows divides 3*batch*data[1]*h"]),
+    ({"rows": 0, "h": 2}, ["rows >= 1"]),
+    ({"batch": 2, "h": 2}, []),
+    ({}, []),
+]
+
+
+def test_violated_conditions_are_found(client: Client):
+    (local,) = infer_locally([IMAGES])
+    (served,) = client.infer_shapes([IMAGES])
+    alone = client.infer_shape(IMAGES.data_shape, IMAGES.shape, special_zero=False)
+    for shape in (local, served, alone):
+        assert isinstance(shape, InferredShape)
+        assert shape.conditions_complete
+        found = [[str(condition) for condition in shape.find_violations(values)] for values, _ in SIZES]
+        assert found == [violated for _, violated in SIZES]
+
+
+def test_values_of_other_dims_are_rejected():
+    (shape,) = infer_locally([IMAGES])
+    assert isinstance(shape, InferredShape)
+    for values, message in (
+        ({"width": 2}, r"no dimension 'width'; it has batch, h, rows, data\[1\]$"),
+        ({"batch": 9}, r"^batch is 9; the query declares 1\.\.8$"),
+        ({"h": -1}, r"^h is -1; the query declares 0\.\.$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            shape.find_violations(values)
+
+
+def test_linked_query_has_the_dims_of_its_data():
+    linked = ShapeQuery(data_from=0, shape=[5, -1], special_zero=False)
+    _, shape = infer_locally([ShapeQuery(data_shape=["N", 2], shape=[-1], special_zero=False), linked])
+    assert isinstance(shape, InferredShape)
+    assert [str(condition) for condition in shape.find_violations({"N": 4})] == ["5 divides N"]

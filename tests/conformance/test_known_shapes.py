@@ -26,7 +26,7 @@ def list_inferences() -> Iterator[tuple[Case, Case]]:
 def describe(answer: InferredShape | ReshapeError) -> Case:
     if isinstance(answer, ReshapeError):
         return {"error": {"reason": str(answer.reason)}}
-    return {key: value for key, value in answer.to_json().items() if key != "equalities"}
+    return {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
 
 
 def execute(client: Client, case: Case, operation: str) -> list[int] | None:

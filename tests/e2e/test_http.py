@@ -52,6 +52,24 @@ def test_http_and_grpc_return_the_same_results(both: ServerProcess):
     ]
 
 
+def test_http_returns_conditions(both: ServerProcess):
+    batch = {"symbol": {"name": "batch"}}
+    data = {"shape": {"dims": [batch, {"value": 16}]}}
+    question = {**QUESTION, "data": data, "shape": {"dims": [{"value": 1}, {"value": 16}]}}
+    answer = post(find_http(both), question).document
+    assert answer["conditionsComplete"]
+    assert answer["conditions"] == [
+        {
+            "kind": "KIND_EQUAL",
+            "left": {"factors": [{"name": "batch"}]},
+            "right": {},  # the number 1
+            "rule": 4,
+            "item": "shape",
+            "text": "batch = 1",
+        }
+    ]
+
+
 def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, Collector]):
     both, collector = observed
     question = {**QUESTION, "shape": {"dims": [{"value": -2}]}}

@@ -10,7 +10,7 @@ import pytest
 from both_clients import CLIENTS, AnyClient, open_client
 from remote_rejections import catch_local, send_raw
 from server_processes import ServerProcess
-from tensor_reshape.client import Client, DimLike, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.client import Client, DimLike, InferredShape, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.questions import Kind
 from tensor_reshape.rules.views import ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
@@ -38,6 +38,27 @@ QUERIES: list[tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any], 
 def test_server_infers_partial_shapes(any_client: AnyClient):
     answers = [str(any_client.infer_shape(data, target, **more)) for data, target, more, _ in QUERIES]
     assert answers == [text for *_, text in QUERIES]
+
+
+# input shape, requested shape, conditions as text, whether they are complete
+CONDITIONS: list[tuple[list[DimLike], list[DimLike], list[str], bool]] = [
+    (["batch", 16, 4, 4], [1, 256], ["batch = 1"], True),
+    (["b", 6], [4, -1], ["2 divides b"], True),
+    (["batch", 9, "h", "w"], [-1, 1, 3, 3, 224, 224], ["50176 divides batch*h*w"], True),
+    ([None, 6], [4, -1], ["2 divides data[0]"], True),
+    (["N", 4], [None, 8], ["2 divides N"], False),
+    ([2, 3], [6], [], True),
+]
+
+
+def test_results_have_the_conditions_of_accepted_inputs(any_client: AnyClient):
+    queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=False) for data, shape, *_ in CONDITIONS]
+    alone = [any_client.infer_shape(data, shape) for data, shape, *_ in CONDITIONS]
+    together = [answer for answer in any_client.infer_shapes(queries) if isinstance(answer, InferredShape)]
+    for answers in (alone, together):
+        assert [(list(map(str, answer.conditions)), answer.conditions_complete) for answer in answers] == [
+            (texts, complete) for *_, texts, complete in CONDITIONS
+        ]
 
 
 def test_dynamic_reshape_query_accepts_items_above_i32(any_client: AnyClient):

@@ -23,12 +23,12 @@ def test_explorer_response_has_the_origin_of_each_dim():
         "kind": "inferred",
         "origin": "shape[1] is -1: N*(2..8)*4 / N = 8..32",
     }
-    assert (answer["equalities"], answer["view"]) == ([], None)
+    assert (answer["conditions"], answer["view"]) == (["N >= 1"], None)
 
 
-def test_explorer_response_shows_equalities_views_and_unknown_ranks():
+def test_explorer_response_shows_conditions_views_and_unknown_ranks():
     answer = show(QueryText("N,C", "M,C", special_zero="false"))["answer"]
-    assert answer["equalities"] == ["N = M unless the tensor is empty"]
+    assert (answer["conditions"], answer["conditions_complete"]) == (["N = M unless C = 0"], True)
     answer = show(QueryText("2,3", "6", special_zero="false", strides="3,1"))["answer"]
     assert answer["view"] == {"possibility": "possible", "strides": ["1"]}
     answer = show(QueryText("2,3", "...", special_zero="false"))["answer"]

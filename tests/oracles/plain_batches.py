@@ -12,12 +12,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
@@ -138,13 +139,23 @@ def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | Res
 def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     dims = read_dims_plainly(message.shape.dims, "shape.dims") if message.HasField("shape") else None
     check_partial_dims(dims or (), "shape.dims")
-    equalities = [
-        Equality(read_term_plainly(one.left), read_term_plainly(one.right), one.unless_empty)
-        for one in message.equalities
-    ]
+    known = [one for one in message.conditions if one.kind in {1, 2, 3}]
+    conditions = [_read_condition(one) for one in known]
+    complete = message.conditions_complete and len(known) == len(message.conditions)
     origins = [_read_origin(one) for one in message.origins]
     view = _read_view(message.view) if message.HasField("view") else None
-    return ShapeAnswer(None if dims is None else tuple(dims), tuple(equalities), tuple(origins), view)
+    return ShapeAnswer(None if dims is None else tuple(dims), tuple(conditions), tuple(origins), view, complete)
+
+
+def _read_condition(one: reshape_pb2.Condition) -> Condition:
+    left, right, unless_zero = (
+        read_term_plainly(getattr(one, name)) if one.HasField(name) or name == "left" else None
+        for name in ("left", "right", "unless_zero")
+    )
+    assert left is not None
+    low, high = (getattr(one, name) if one.HasField(name) else None for name in ("min", "max"))
+    kind = {1: ConditionKind.EQUAL, 2: ConditionKind.DIVIDES, 3: ConditionKind.RANGE}[one.kind]
+    return Condition(kind, left, right, low, high, unless_zero, one.rule, one.item)
 
 
 def _read_origin(origin: reshape_pb2.Origin) -> Origin:

@@ -4,7 +4,7 @@ The rules are implemented again from the specifications. If a dim is unbounded, 
 instances, the oracle tries only some of them. These can show that a result is unsound, but not that it is loose.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import isqrt, prod
@@ -14,7 +14,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol,
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.questions import AnyQuestion, Equality, ShapeAnswer
+from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 
 Dims = tuple[int, ...]
 Item = tuple[bool, int]
@@ -41,6 +41,12 @@ class Accepted:
     data: Dims
     output: Dims
     names: tuple[tuple[str, int], ...]
+    items: Dims = ()
+
+    @property
+    def values(self) -> Names:
+        """The values of its dims, by name or position."""
+        return place_values(self.data, self.items) | dict(self.names)
 
 
 @dataclass(slots=True)
@@ -49,11 +55,13 @@ class Found:
 
     Attributes:
         accepted: the instances that the rules accept.
+        rejected: the values of the dims of all other instances, by name or position.
         tried: the number of instances.
         complete: whether no other instance can move an end of an output dim.
     """
 
     accepted: set[Accepted] = field(default_factory=set)
+    rejected: list[Names] = field(default_factory=list)
     tried: int = 0
     complete: bool = True
 
@@ -95,9 +103,21 @@ def find_accepted(question: AnyQuestion, random: Random | None = None, budget: i
             found.tried += 1
             output = None if items is None else answer_concrete(question, data, items)
             kept = None if output is None else _meet_expected(question.expected, output, all_names)
+            if items is None:  # an expression of the target is not a dim
+                continue
+            numbers = tuple(value for _, value in items)
             if output is not None and kept is not None:
-                found.accepted.add(Accepted(data, output, tuple(sorted(kept.items()))))
+                found.accepted.add(Accepted(data, output, tuple(sorted(kept.items())), numbers))
+            else:
+                own = {name: value for name, value in all_names.items() if not name.startswith(_UNNAMED)}
+                found.rejected.append(place_values(data, numbers) | own)
     return found
+
+
+def place_values(data: Dims, items: Dims) -> Names:
+    """Returns the values of dims by their positions."""
+    values = {f"data[{index}]": dim for index, dim in enumerate(data)}
+    return values | {f"shape[{index}]": item for index, item in enumerate(items)}
 
 
 def ask(question: AnyQuestion) -> ShapeAnswer | None:
@@ -118,7 +138,7 @@ def check_soundness(found: Found, answer: ShapeAnswer | None) -> str:
 
 
 def _contradict(dims: Sequence[AnyDim], answer: ShapeAnswer, case: Accepted) -> str:
-    names, empty = dict(case.names), prod(case.output) == 0
+    names = dict(case.names)
     if len(dims) != len(case.output):
         return f"the rank of {format_dims(dims)} is not that of {case}"
     for index, (dim, value) in enumerate(zip(dims, case.output, strict=True)):
@@ -126,8 +146,8 @@ def _contradict(dims: Sequence[AnyDim], answer: ShapeAnswer, case: Accepted) -> 
             return f"dim {index} of {format_dims(dims)} ({find_bounds(dim)}) leaves out {case}"
         if isinstance(dim, Dim) and dim.expression is not None and not _is_term(dim.expression, value, names):
             return f"dim {index} is not {dim.expression} in {case}"
-    wrong = [equality for equality in answer.equalities if not _holds(equality, names, empty=empty)]
-    return f"{wrong[0].left} is not {wrong[0].right} in {case}, {wrong[0].unless_empty}" if wrong else ""
+    wrong = [condition for condition in answer.conditions if not condition.holds(case.values)]
+    return f"{wrong[0]} is false in {case}" if wrong else ""
 
 
 def check_tightness(found: Found, answer: ShapeAnswer | None) -> str:
@@ -141,6 +161,32 @@ def check_tightness(found: Found, answer: ShapeAnswer | None) -> str:
         if bounds != values:
             return f"dim {index} of {format_dims(answer.dims)} is {bounds}; the instances have {values}"
     return ""
+
+
+def check_completeness(question: AnyQuestion, found: Found, answer: ShapeAnswer | None) -> str:
+    """Returns a rejected instance that satisfies complete conditions; empty if there is none."""
+    if answer is None or not answer.conditions_complete:
+        return ""
+    free = {name: _bound_name(dim) for dim in question.expected or () if (name := find_name(dim)) is not None}
+    for values in found.rejected:
+        is_declared = all(bounds.holds(values.get(name, bounds.min)) for name, bounds in free.items())
+        if is_declared and any(_satisfies(answer, chosen) for chosen in _choose_names(values, free)):
+            shown = ", ".join(map(str, answer.conditions))
+            return f"{values} is rejected, but satisfies {shown or 'everything'}"
+    return ""
+
+
+def _choose_names(values: Names, free: Mapping[str, Interval]) -> Iterator[Names]:
+    """Yields the values with every value of the names that only the expected shape has."""
+    volume = prod(value for name, value in values.items() if name.startswith("data["))
+    unknown = [name for name in free if name not in values]
+    ranges = [[value for value in range(volume + 2) if free[name].holds(value)] for name in unknown]
+    for chosen in product(*ranges) if volume < _CAP**3 else ():
+        yield values | dict(zip(unknown, chosen, strict=True))
+
+
+def _satisfies(answer: ShapeAnswer, values: Names) -> bool:
+    return all(condition.holds(values) for condition in answer.conditions)
 
 
 def find_ends(found: Found) -> list[Interval]:
@@ -280,12 +326,16 @@ def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names
         return None
     for want, have in zip(expected, output, strict=True):
         name = find_name(want)
-        bounds = find_bounds(want)
-        if isinstance(want, Dim) and want.expression is not None and want.expression.symbol is not None:
-            bounds = bounds.meet(want.expression.symbol.bounds)
+        bounds = _bound_name(want)
         if not bounds.holds(have) or (name is not None and kept.setdefault(name, have) != have):
             return None
     return kept
+
+
+def _bound_name(dim: AnyDim) -> Interval:
+    """Returns the bounds of a dim. If it is a single symbol, the bounds of the symbol apply as well."""
+    symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
+    return find_bounds(dim) if symbol is None else find_bounds(dim).meet(symbol.bounds)
 
 
 def _list_symbols(dim: AnyDim) -> Sequence[Symbol]:
@@ -304,8 +354,3 @@ def _multiply(expression: Expression, names: Names) -> tuple[int, int]:
 def _is_term(expression: Expression, value: int, names: Names) -> bool:
     above, below = _multiply(expression, names)
     return below != 0 and above == value * below
-
-
-def _holds(equality: Equality, names: Names, *, empty: bool) -> bool:
-    left, right = (_multiply(expression, names)[0] for expression in equality[:2])
-    return left == right or (empty and equality.unless_empty)

@@ -20,7 +20,7 @@ from verification.prove.wide_questions import Wide
 
 Dims = tuple[int, ...]
 MAX = 2**63 - 1
-WRONG = {"unsound", "loose", "crashed"}
+WRONG = {"unsound", "incomplete conditions", "loose", "crashed"}
 
 
 @examples(100)
@@ -31,8 +31,8 @@ def test_inferred_shapes_and_views_are_sound_and_tight(style: str, seed: int):
         question = choose_question(random, STYLES[style])
         rank = 2 if question.data is None else len(question.data)
         request = ShapeRequest(question, True, Wide(random).choose_strides(question.data, rank))
-        outcome, _, problem = prove(request, random)
-        assert outcome not in WRONG, f"{format_item(BatchItem(request))}: {problem}"
+        outcomes, _, problem = prove(request, random)
+        assert WRONG.isdisjoint(outcomes), f"{format_item(BatchItem(request))}: {problem}"
 
 
 operations = st.sampled_from(list(OPERATIONS.values()))

@@ -38,13 +38,17 @@ def test_json_dim_is_a_number_null_or_an_object():
 
 def test_json_result_has_the_requested_keys():
     assert answer([2, 3], [6]) == {"shape": [6]}
-    assert answer([2, 3], None) == {"shape": None}
+    assert answer([2, 3], None) == {"shape": None, "conditions_complete": False}
     assert answer([2, 3], [6], strides=[3, 1])["view"] == {"possibility": "possible", "strides": [1]}
     copied, inferred = answer([name_dim("N"), 4], [0, -1], explain=True)["origins"]
     assert (set(copied), copied["kind"]) == ({"kind", "text", "data_index"}, "copied")
     assert (set(inferred), inferred["kind"]) == ({"kind", "text", "dividend", "divisor"}, "inferred")
-    equalities = answer([name_dim("N"), 4], [name_dim("M"), 2])["equalities"]
-    assert equalities == [{"left": "2*N", "right": "M", "unless_empty": False}]
+    assert answer([name_dim("N"), 4], [name_dim("M"), 2])["conditions"] == [
+        {"text": "2*N = M", "kind": "equal", "left": "2*N", "right": "M", "rule": 4, "item": "shape"}
+    ]
+    assert answer([None, 4], [0, -1])["conditions"] == [
+        {"text": "data[0] >= 1", "kind": "range", "left": "data[0]", "min": 1, "rule": 3, "item": "shape[0]"}
+    ]
 
 
 @examples(100)

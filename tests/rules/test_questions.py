@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import Equality, Question, is_known
+from tensor_reshape.rules.questions import Question, is_known
 
 Sides = list[tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None]]
 
@@ -19,9 +19,3 @@ def test_query_is_fully_known_if_all_dims_are_integers():
 def test_equal_queries_have_equal_hashes():
     one, other = (Question(RESHAPE, (2, 3), (6,), special_zero=True) for _ in range(2))
     assert len({one, other, one._replace(operation=STATIC_RESHAPE)}) == 2
-
-
-def test_dim_equality_is_printed_as_text():
-    sides = make_expression(2, [Symbol("N")]), make_expression(1, [Symbol("M")])
-    assert str(Equality(*sides, unless_empty=False)) == "2*N = M"
-    assert str(Equality(*sides, unless_empty=True)) == "2*N = M unless the tensor is empty"

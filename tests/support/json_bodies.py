@@ -17,6 +17,7 @@ QUESTION: dict[str, Any] = {
 
 ANSWER: dict[str, Any] = {
     "shape": {"dims": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
+    "conditionsComplete": True,
 }
 """The response: 2*N."""
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from tensor_reshape.client import (
     AsyncClient,
     Client,
+    Condition,
     DataType,
     Dim,
-    Equality,
     HealthStatus,
     InferredShape,
     LimitError,
@@ -57,7 +57,7 @@ def infer(client: Client) -> None:
     assert_type(told[0], int | Dim | None)
     assert_type(told.known, tuple[int, ...])
     assert_type(told.origins, tuple[Origin, ...])
-    assert_type(told.equalities, tuple[Equality, ...])
+    assert_type(told.conditions, tuple[Condition, ...])
     assert_type(told.view, View | None)
     for data_type in (DataType.F32, "f32", np.float32, np.dtype(np.float32), ml_dtypes.bfloat16):
         client.infer_shape((6,), (-1,), special_zero=False, data_type=data_type, operation="reshape")

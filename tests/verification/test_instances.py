@@ -57,7 +57,8 @@ def test_instance_search_finds_instances_with_huge_dims():
 
 
 def test_instance_search_assigns_one_value_per_symbol():
-    assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted((3, 4), (6, 2), (("N", 3),))
+    found = instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6))
+    assert found == Accepted((3, 4), (6, 2), (("N", 3),), (-1, 2))
 
 
 def test_instance_search_stops_at_its_limit():

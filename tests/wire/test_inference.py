@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
@@ -27,12 +28,25 @@ origins = st.builds(Origin, st.sampled_from(Kind), texts, st.none() | st.integer
 views = st.builds(View, st.sampled_from(ViewPossibility), st.none() | st.lists(S64, max_size=4).map(tuple))
 lawful = st.none() | st.integers(0, MAX) | st.sampled_from([name_dim("N"), name_dim("M", 1, 9), Dim(Interval(2, 8))])
 lawful_shapes = st.none() | st.lists(lawful, max_size=4).map(tuple)
+numbers = st.none() | st.integers(0, MAX)
+conditions = st.builds(
+    Condition,
+    st.sampled_from(ConditionKind),
+    TERMS,
+    st.none() | TERMS,
+    numbers,
+    numbers,
+    st.none() | TERMS,
+    st.integers(3, 5),
+    texts,
+)
 answers = st.builds(
     ShapeAnswer,
     lawful_shapes,
-    st.lists(st.builds(Equality, TERMS, TERMS, st.booleans()), max_size=2).map(tuple),
+    st.lists(conditions, max_size=2).map(tuple),
     st.lists(origins, max_size=3).map(tuple),
     st.none() | views,
+    st.booleans(),
 )
 
 
@@ -71,6 +85,16 @@ def test_every_inference_result_can_be_encoded(
         except ReshapeError:
             continue
         assert build_infer_response(decode_infer_response(message.SerializeToString())) == message
+
+
+def test_unknown_kind_of_condition_leaves_the_conditions_incomplete():
+    data: list[AnyDim] = [name_dim("N"), 4]
+    question = Question(operation=RESHAPE, data=data, target=[-1, 8], special_zero=False)
+    message = build_infer_response(answer_question(ShapeRequest(question)))
+    message.conditions.add(kind=reshape_pb2.Condition.Kind.ValueType(1000))
+    answer = decode_infer_response(message.SerializeToString())
+    assert [str(condition) for condition in answer.conditions] == ["2 divides N"]
+    assert (message.conditions_complete, answer.conditions_complete) == (True, False)
 
 
 def test_inference_result_with_view_strides_above_s64_is_encodable():

@@ -19,7 +19,7 @@ _COUNTS = {
     "items": _RANKS,
     "dims": _RANKS,
     "origins": (*[0] * 9, 1),
-    "equalities": (*[0] * 9, 1),
+    "conditions": (*[0] * 9, 1),
     "factors": (0, 1, 1, 2),
     "divisors": (0, 0, 1),
     "metadata": (0, 1, 1),

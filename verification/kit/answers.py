@@ -13,7 +13,7 @@ def apply_rules(question: Json) -> Json:
     """Returns the answer of the project's rules, without an execution."""
     (answer,) = infer_locally([make_query(question)])
     if isinstance(answer, InferredShape):
-        return {key: value for key, value in answer.to_json().items() if key != "equalities"}
+        return {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
 
 

@@ -68,6 +68,7 @@ def clip_below() -> Claims:
     "solvers.propagation:_clip_side",
     "solvers.single:_divide",
     "solvers.equations:System._narrow_factor",
+    "solvers.facts:Facts._divide",
 )
 def step_by_the_other_constant() -> Claims:
     """If two constants have no common divisor, each divides the other side's variable part: a*v = b*y, so v = b*k."""
@@ -170,7 +171,7 @@ def bound_the_only_symbol() -> Claims:
     yield "from above", Implies(And(whole, _is_floor(most, high * d, c)), n <= most)
 
 
-@state("root-steps", "solvers.propagation:_root", covered_by="tests/rules/solvers/test_propagation.py")
+@state("root-steps", "solvers.propagation:find_root", covered_by="tests/rules/solvers/test_propagation.py")
 def root_steps() -> Claims:
     """Newton's steps from above stop at the greatest integer whose power is at most the number."""
     n, x, q, step = declare("n x q step")

@@ -19,11 +19,15 @@ def cancel_divisor() -> Claims:
     yield "any divisor", Implies(g >= 1, (g * a * x == g * b * y) == (a * x == b * y))
 
 
-@state("cancel-unless-empty", "solvers.names:find_equality")
-def cancel_unless_empty() -> Claims:
-    """A cancelled factor may be 0, and then the rests may differ. If the factor is not 0, the rests are equal."""
-    a, x, y = declare("a x y")
-    yield "one factor", (a * x == a * y) == Or(a == 0, x == y)
+@state("cancel-unless-zero", "solvers.facts:Facts._cancel")
+def cancel_unless_zero() -> Claims:
+    """Two products with a common factor are equal if the factor is 0, or if the products are equal without it.
+
+    The same holds for a divisibility whose divisor has the factor, and for any number of factors by induction.
+    """
+    a, x, y, k = declare("a x y k")
+    yield "an equality", (a * x == a * y) == Or(a == 0, x == y)
+    yield "a quotient", (a * x * k == a * y) == Or(a == 0, x * k == y)
 
 
 @state("copies-leave", "targets:_find_cancelled", "solvers.cases:_solve_cancelled_zeros")

@@ -1,8 +1,9 @@
 """Shape queries that are compared with brute force, and sent over the wire and back.
 
-The answer is sound if it contains each accepted instance of a query, with the symbols and equalities of the answer, and
-if the instance is a view of the data where the answer promises one. If all instances can be tried, each end of the
-answer must be reached by one (tight). An exception that is not a rejection is a violation.
+The answer is sound if it contains each accepted instance of a query, with the symbols and conditions of the answer, and
+if the instance is a view of the data where the answer promises one. If the conditions are complete, every rejected
+instance must violate one. If all instances can be tried, each end of the answer must be reached by one (tight). An
+exception that is not a rejection is a violation.
 """
 
 from random import Random
@@ -13,7 +14,14 @@ from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tests.oracles.round_trips import check_round_trips, format_item
-from tests.oracles.shape_instances import Found, check_soundness, check_tightness, find_accepted, is_exact
+from tests.oracles.shape_instances import (
+    Found,
+    check_completeness,
+    check_soundness,
+    check_tightness,
+    find_accepted,
+    is_exact,
+)
 from tests.oracles.view_instances import check_view, is_decided
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
@@ -32,25 +40,38 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
     return name, ShapeRequest(question, random.random() < 0.5, strides)
 
 
-def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
-    """Returns the outcome of one query, its instances, and what is wrong, if anything."""
+def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]:
+    """Returns the outcomes of one query, its instances, and what is wrong, if anything."""
     found = find_accepted(request.question, random)
     try:
         answer = infer(request)
     except Exception as error:  # noqa: BLE001, every exception is reported
-        return "crashed", found, repr(error)
-    inference = None if answer is None else ShapeAnswer(answer.dims, answer.equalities)
+        return ["crashed"], found, repr(error)
+    outcome, problem = _judge(request, answer, found)
+    if answer is None:
+        return [outcome], found, problem
+    question = request.question
+    is_open = question.data is None or question.target is None or None in question.target
+    kind = "unknown items or rank" if is_open else "known items"
+    return [outcome, f"{kind}, conditions complete: {answer.conditions_complete}"], found, problem
+
+
+def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
+    inference = None if answer is None else answer._replace(origins=(), view=None)
     problem = check_soundness(found, inference) or _check_view(request, answer, found)
     if problem:
-        return "unsound", found, problem
+        return "unsound", problem
+    problem = check_completeness(request.question, found, inference)
+    if problem:
+        return "incomplete conditions", problem
     if not found.complete:
-        return "sound, not all instances tried", found, ""
+        return "sound, not all instances tried", ""
     if not is_exact(request.question):
-        return "sound", found, ""
+        return "sound", ""
     problem = check_tightness(found, inference)
     if problem:
-        return "loose", found, problem
-    return "rejected" if answer is None else "sound and tight", found, ""
+        return "loose", problem
+    return "rejected" if answer is None else "sound and tight", ""
 
 
 def infer(request: ShapeRequest) -> ShapeAnswer | None:
@@ -90,9 +111,9 @@ def run_task(task: Task) -> Tally:
 
 def _prove_small(random: Random, number: int, tally: Tally) -> ShapeRequest:
     name, request = choose_request(random)
-    outcome, found, problem = prove(request, random)
-    tally.outcomes.update([f"of {name}", outcome])
+    outcomes, found, problem = prove(request, random)
+    tally.outcomes.update([f"of {name}", *[f"of {name}, {outcome}" for outcome in outcomes[1:]], *outcomes])
     tally.outcomes["instances tried"] += found.tried
     if problem:
-        tally.findings.append(f"batch {number}: {outcome}: {format_item(BatchItem(request))}: {problem}")
+        tally.findings.append(f"batch {number}: {outcomes[0]}: {format_item(BatchItem(request))}: {problem}")
     return request

@@ -22,6 +22,7 @@ from tensor_reshape.client.errors import (
 from tensor_reshape.client.experiments import use_fast_polling
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import (
@@ -33,7 +34,7 @@ from tensor_reshape.rules.errors import (
     TensorReshapeError,
     UnauthenticatedError,
 )
-from tensor_reshape.rules.questions import Equality, Kind, Origin
+from tensor_reshape.rules.questions import Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.runtime.lazy_imports import build_getters
@@ -50,11 +51,12 @@ __all__ = [
     "AsyncClient",
     "CallTimeoutError",
     "Client",
+    "Condition",
+    "ConditionKind",
     "DataType",
     "DataTypeLike",
     "Dim",
     "DimLike",
-    "Equality",
     "Expression",
     "Feature",
     "HealthStatus",

@@ -9,7 +9,7 @@ Invariants:
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import index
 from typing import TypeAlias, TypedDict
 
@@ -24,8 +24,9 @@ from tensor_reshape.client.arguments import (
     require_flag,
     require_special_zero,
 )
-from tensor_reshape.client.shapes import InferredShape, wrap_answers
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem, answer_batch
+from tensor_reshape.rules.conditions import list_declared
 from tensor_reshape.rules.dims import (
     ANY,
     MAX_FACTORS,
@@ -42,7 +43,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeErro
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import Operation, check_rank
-from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
 """Number of independent queries in one call. A server needs some tens of milliseconds for them."""
@@ -143,7 +144,30 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
     >>> infer_locally([ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)])
     [InferredShape([N, 12])]
     """
-    return wrap_answers(answer_batch(map(_try_query, _check_queries(queries))))
+    queries = _check_queries(queries)
+    return wrap_answers(answer_batch(map(_try_query, queries)), queries)
+
+
+def wrap_answers(
+    answers: Iterable[ShapeAnswer | ReshapeError], queries: Sequence[ShapeQuery]
+) -> list[InferredShape | ReshapeError]:
+    """Returns the results of queries as `InferredShape` objects, and errors unchanged."""
+    results = list[InferredShape | ReshapeError]()
+    for answer, query in zip(answers, queries, strict=True):
+        if isinstance(answer, ShapeAnswer):
+            source = None if query.data_from is None else results[query.data_from]
+            declare = partial(_declare, query, source if isinstance(source, InferredShape) else None)
+            results.append(InferredShape(answer, declare))
+        else:
+            results.append(answer)
+    return results
+
+
+def _declare(query: ShapeQuery, source: InferredShape | None) -> dict[str, Interval]:
+    """Returns the declared bounds of the dims of a query. `source` is the result that is its data."""
+    question = read_query(query).request.question
+    data = question.data if source is None else source.dims
+    return list_declared(data, question.target, question.expected)
 
 
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:

@@ -205,7 +205,7 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     # An empty item replaces a query that cannot be sent. The server rejects the empty item, so queries that refer to it
     # fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
-    decode = partial(decode_answer, partial(decode_shapes, len(pieces), rejected))
+    decode = partial(decode_answer, partial(decode_shapes, queries, rejected))
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
@@ -282,7 +282,8 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
         if rejection is None:
             raise
         raise rejection from None
-    return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
+    decode = partial(decode_answer, partial(decode_shape, request.question))
+    return Call(INFER_SHAPE.path, message.SerializeToString(), decode)
 
 
 def _find_rejection(request: ShapeRequest) -> ReshapeError | None:

@@ -9,14 +9,17 @@ Invariants:
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.shapes import InferredShape, wrap_answers
+from tensor_reshape.client.queries import ShapeQuery, wrap_answers
+from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.rules.conditions import list_declared
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.questions import KnownQuestion
+from tensor_reshape.rules.questions import AnyQuestion, KnownQuestion
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import Array, build_array
 from tensor_reshape.wire.tensors import TensorView
@@ -62,20 +65,23 @@ def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Ar
     return np.frombuffer(output.payload, np.uint8)
 
 
-def decode_shape(raw: bytes) -> InferredShape:
-    """Decodes the response of InferShape.
+def decode_shape(question: AnyQuestion, raw: bytes) -> InferredShape:
+    """Decodes the response of InferShape to a query.
 
     Raises:
         ReshapeError: the message does not follow the API.
     """
-    return InferredShape(inference.decode_infer_response(raw))
+    declare = partial(list_declared, question.data, question.target, question.expected)
+    return InferredShape(inference.decode_infer_response(raw), declare)
 
 
-def decode_shapes(count: int, rejected: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
+def decode_shapes(
+    queries: Sequence[ShapeQuery], rejected: Mapping[int, ReshapeError], raw: bytes
+) -> list[InferredShape | ReshapeError]:
     """Decodes the response of BatchInferShape.
 
     Args:
-        count: number of queries that were sent.
+        queries: the queries that were sent.
         rejected: errors of queries that could not be sent, by index. The server's results for their placeholders are
             dropped.
         raw: the response.
@@ -87,10 +93,10 @@ def decode_shapes(count: int, rejected: Mapping[int, ReshapeError], raw: bytes) 
     answers = batches.decode_batch_response(raw)
     # Only the position of a result shows its query. If a result is missing, any other result could belong to a wrong
     # query.
-    if len(answers) != count:
-        message = f"the server returned {len(answers)} results for {count} queries"
+    if len(answers) != len(queries):
+        message = f"the server returned {len(answers)} results for {len(queries)} queries"
         raise ResponseError(message)
-    return wrap_answers(rejected.get(index, answer) for index, answer in enumerate(answers))
+    return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], queries)
 
 
 def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:

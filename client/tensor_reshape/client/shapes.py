@@ -3,14 +3,18 @@
 This module imports only the standard library, so that local inference needs neither an array library nor gRPC.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import index
+from typing import TypeAlias, overload
 
-from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
-from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
 from tensor_reshape.rules.json_format import Json, describe_answer
-from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer
+from tensor_reshape.rules.questions import Origin, ShapeAnswer
 from tensor_reshape.rules.views import View
+
+Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
+"""Returns the declared bounds of the dims of a query, by name or position."""
 
 
 class InferredShape(Sequence[AnyDim]):
@@ -20,7 +24,8 @@ class InferredShape(Sequence[AnyDim]):
 
     Attributes:
         dims: the dimensions. None: not even the rank is known.
-        equalities: equalities between symbols that must hold in addition.
+        conditions: what the reshape demands of its inputs, beyond their declared bounds.
+        conditions_complete: whether all inputs that satisfy the conditions are accepted.
         origins: where each dimension comes from, if `explain` was set.
         view: whether the output can be a view of the data, if `data_strides` was given.
 
@@ -29,12 +34,19 @@ class InferredShape(Sequence[AnyDim]):
     [N, 12] 2 12
     """
 
-    def __init__(self, answer: ShapeAnswer) -> None:
-        """Wraps an answer of the rules."""
+    def __init__(self, answer: ShapeAnswer, declare: Declare | None = None) -> None:
+        """Wraps an answer of the rules.
+
+        Args:
+            answer: the answer.
+            declare: returns the declared bounds of the query's dims. Default: only those of the conditions.
+        """
         self.dims: tuple[AnyDim, ...] | None = answer.dims
-        self.equalities: tuple[Equality, ...] = answer.equalities
+        self.conditions: tuple[Condition, ...] = answer.conditions
+        self.conditions_complete: bool = answer.conditions_complete
         self.origins: tuple[Origin, ...] = answer.origins
         self.view: View | None = answer.view
+        self._declare = declare
 
     @property
     def known(self) -> tuple[int, ...]:
@@ -50,6 +62,43 @@ class InferredShape(Sequence[AnyDim]):
             message = f"the shape {self} is not fully known"
             raise ValueError(message)
         return tuple(self.dims)
+
+    def find_violations(self, values: Mapping[str, int]) -> list[Condition]:
+        """Returns the conditions that values of dimensions violate.
+
+        A condition is skipped if one of its dimensions has no value.
+
+        Args:
+            values: sizes by name. A dimension without a name is called by its position, such as `data[0]`.
+
+        Raises:
+            ValueError: the query has no dimension of this name, or the value is outside its declared bounds.
+
+        >>> shape = client.infer_shape(["batch", "h:1..9"], [4, -1], special_zero=False)
+        >>> print(*shape.find_violations({"batch": 3, "h": 6}))
+        4 divides batch*h
+        >>> shape.find_violations({"batch": 2, "h": 8})
+        []
+        """
+        declared = self._list_declared()
+        sizes = {name: index(value) for name, value in values.items()}
+        for name, size in sizes.items():
+            bounds = declared.get(name)
+            if bounds is None:
+                known = ", ".join(declared) or "only numbers"
+                message = f"the query has no dimension {name!r}; it has {known}"
+                raise ValueError(message)
+            if not bounds.holds(size):
+                high = "" if bounds.max is None else bounds.max
+                message = f"{name} is {size}; the query declares {bounds.min}..{high}"
+                raise ValueError(message)
+        bound = [condition for condition in self.conditions if condition.symbols <= sizes.keys()]
+        return [condition for condition in bound if not condition.holds(sizes)]
+
+    def _list_declared(self) -> Mapping[str, Interval]:
+        if self._declare is not None:
+            return self._declare()
+        return {symbol.name: symbol.bounds for condition in self.conditions for symbol in condition.list_symbols()}
 
     def __len__(self) -> int:
         """The rank.
@@ -93,21 +142,18 @@ class InferredShape(Sequence[AnyDim]):
         """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
         A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None if there
-        is no upper bound, and "name" is absent if the dimension has no name. "equalities", "origins" and "view" follow
-        if there are any.
+        is no upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "view" follow
+        if there are any, and "conditions_complete" if it is false.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}
         """
-        return describe_answer(ShapeAnswer(self.dims, self.equalities, self.origins, self.view))
+        return describe_answer(
+            ShapeAnswer(self.dims, self.conditions, self.origins, self.view, self.conditions_complete)
+        )
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:
             message = "the rank of the shape is unknown"
             raise ValueError(message)
         return self.dims
-
-
-def wrap_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
-    """Returns results as `InferredShape` objects, and errors unchanged."""
-    return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]

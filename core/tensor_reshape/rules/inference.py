@@ -53,7 +53,6 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
 from tensor_reshape.rules.questions import (
     AnyQuestion,
-    Equality,
     Kind,
     KnownQuestion,
     ShapeAnswer,
@@ -70,9 +69,10 @@ from tensor_reshape.rules.rejections import (
     reject_zero_volume,
 )
 from tensor_reshape.rules.solvers.cases import Case, Solution, solve
+from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_conditions
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system
 from tensor_reshape.rules.solvers.exact import solve_exactly
-from tensor_reshape.rules.solvers.names import find_equality, solve_for
+from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
 from tensor_reshape.rules.targets import Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
@@ -146,10 +146,10 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
         # An expected dim may narrow other dims, but the closed form ignores the expected shape.
-        dims = None
+        solved = None
         if question.data is not None and question.expected is None:
-            dims = solve_single(question.data, resolved)
-        return Unsolved(request, resolved) if dims is None else _complete(request, resolved, dims)
+            solved = solve_single(question.data, resolved)
+        return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
     except ReshapeError as error:
         raise _explain_rejection(request, error) from None
 
@@ -175,7 +175,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         if question.expected is None:
             # Nothing is known about the output, but the query is rejected if its symbols contradict each other.
             build_system(question, _EMPTY)
-            return _complete(request, _EMPTY, None)
+            return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
@@ -193,17 +193,17 @@ def _complete(
     request: ShapeRequest,
     target: Target[AnyDim],
     dims: tuple[AnyDim, ...] | None,
-    equalities: tuple[Equality, ...] = (),
+    conditions: Conditions = NO_CONDITIONS,
 ) -> ShapeAnswer:
-    """Returns the result with the equalities, origins and view that the request asks for."""
+    """Returns the result with the conditions, and with the origins and view that the request asks for."""
     question, explained, strides = request
     if strides is None and not explained:  # the usual case; a batch has thousands of such queries
-        return ShapeAnswer(dims, equalities)
+        return ShapeAnswer(dims, conditions.listed, conditions_complete=conditions.complete)
     if strides is not None and question.data_type is not None:
         check_strided_type(question.data_type, strides, "data")  # a reshape of such data makes the same check
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
-    return ShapeAnswer(dims, equalities, origins, view)
+    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
@@ -271,10 +271,8 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
             raise reject_expected(index, have, want)
 
 
-def _search(
-    question: AnyQuestion, target: Target[AnyDim], budget: StepBudget
-) -> tuple[tuple[AnyDim, ...], tuple[Equality, ...]]:
-    """Returns the output dims and the equality of symbols, which the general solver finds.
+def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -> tuple[tuple[AnyDim, ...], Conditions]:
+    """Returns the output dims and the conditions, which the general solver finds.
 
     Raises:
         InvalidRequestError: a literal breaks a rule for all data, or no instance is accepted.
@@ -296,9 +294,10 @@ def _search(
         if met.is_empty:  # the bounds from the equation contradict the bounds from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
-    # The equality is taken from the cancelled equation, because a factor on both sides adds no information.
-    equality = find_equality(case.system, case.remainder, zeros)
-    return tuple(dims), () if equality is None else (equality,)
+    conditions = list_conditions(question, case)
+    if conditions.contradict:
+        raise _reject(question, case)
+    return tuple(dims), conditions
 
 
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
@@ -347,12 +346,13 @@ def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Ca
     """Returns the error of an expected dim. If the query without its expected shape is rejected, returns that error."""
     # The expected shape has narrowed the variables of `case.system`, so `_search` builds a new system.
     plain, target = question._replace(expected=None), case.target
-    dims = None if plain.data is None else solve_single(plain.data, target)
-    if dims is None:
+    solved = None if plain.data is None else solve_single(plain.data, target)
+    if solved is None:
         try:
-            dims, _ = _search(plain, target, case.budget)
+            solved = _search(plain, target, case.budget)
         except InvalidRequestError as error:
             return error
+    dims = solved[0]
     for index, (have, want) in enumerate(zip(dims, expected, strict=True)):
         if find_bounds(have).meet(find_bounds(want)).is_empty:
             return reject_expected(index, have, want)

@@ -6,6 +6,7 @@ Invariants: names of dims are written in the notation of `rules.notation`. A mis
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from tensor_reshape.rules.conditions import Condition, write_product
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.questions import Origin, ShapeAnswer
 
@@ -15,11 +16,10 @@ Json: TypeAlias = dict[str, Any]
 def describe_answer(answer: ShapeAnswer) -> Json:
     """Returns a result as a JSON object."""
     record: Json = {"shape": describe_dims(answer.dims)}
-    if answer.equalities:
-        record["equalities"] = [
-            {"left": str(left), "right": str(right), "unless_empty": unless_empty}
-            for left, right, unless_empty in answer.equalities
-        ]
+    if answer.conditions:
+        record["conditions"] = list(map(_describe_condition, answer.conditions))
+    if not answer.conditions_complete:
+        record["conditions_complete"] = False
     if answer.origins:
         record["origins"] = list(map(_describe_origin, answer.origins))
     if answer.view is not None:
@@ -42,6 +42,20 @@ def describe_dim(dim: AnyDim) -> int | Json | None:
         return dim
     bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}
     return bounds if dim.expression is None else {**bounds, "name": str(dim.expression)}
+
+
+def _describe_condition(condition: Condition) -> Json:
+    right, unless_zero = condition.right, condition.unless_zero
+    record: Json = {"text": str(condition), "kind": condition.kind.value, "left": write_product(condition.left)}
+    values = {
+        "right": None if right is None else write_product(right),
+        "min": condition.min,
+        "max": condition.max,
+        "unless_zero": None if unless_zero is None else write_product(unless_zero),
+        "rule": condition.rule,
+        "item": condition.item,
+    }
+    return record | {key: value for key, value in values.items() if value is not None}
 
 
 def _describe_origin(origin: Origin) -> Json:

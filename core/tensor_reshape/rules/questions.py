@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
-from tensor_reshape.rules.dims import AnyDim, Expression, are_known
+from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.dims import AnyDim, are_known
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.views import View
@@ -91,29 +92,6 @@ class ShapeRequest(NamedTuple):
     strides: Sequence[int] | None = None
 
 
-class Equality(NamedTuple):
-    """Two expressions that must be equal: dims, or products of dims.
-
-    Attributes:
-        left: an expression of the data.
-        right: an expression of the output.
-        unless_empty: whether the equality holds only for tensors with elements.
-
-    >>> result = client.infer_shape(["N", 4], ["M", 2], special_zero=False)
-    >>> print(result, *result.equalities)
-    [M, 2] 2*N = M
-    """
-
-    left: Expression
-    right: Expression
-    unless_empty: bool
-
-    def __str__(self) -> str:
-        """The equality as text: `2*N = M`, or `N = M unless the tensor is empty`."""
-        condition = " unless the tensor is empty" if self.unless_empty else ""
-        return f"{self.left} = {self.right}{condition}"
-
-
 class Origin(NamedTuple):
     """The origin of an output dim.
 
@@ -141,12 +119,14 @@ class ShapeAnswer(NamedTuple):
 
     Attributes:
         dims: the output dims. None: not even the rank is known.
-        equalities: equalities of symbols that every accepted instance fulfils.
+        conditions: the conditions that every accepted instance satisfies.
         origins: the origin of each dim, if requested.
         view: whether the output can be a view, if requested.
+        conditions_complete: whether every instance that satisfies the conditions is accepted.
     """
 
     dims: tuple[AnyDim, ...] | None
-    equalities: tuple[Equality, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     origins: tuple[Origin, ...] = ()
     view: View | None = None
+    conditions_complete: bool = True

@@ -15,6 +15,9 @@ Invariants:
 from collections.abc import Iterable
 from functools import lru_cache
 
+from google.protobuf.message import DecodeError
+
+from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dims import ANY, AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
@@ -23,19 +26,27 @@ from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
+from tensor_reshape.wire.inference import decode_condition, encode_condition
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
 _CACHE_BYTES = 4 << 20  # the memory of a generation, for about ten thousand dims
 _CACHED_BYTES = 64  # the largest encoded dim that is cached
+_CACHED_CONDITION_BYTES = 256  # the largest condition that is cached, together with its key
 _SMALL = 1024  # integers below this are encoded at import, because most dims of models are small
 
 _DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # decoded dims, by their encoded bytes
 _ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # encoded dims, by `_identify_dim`
 
+_CONDITIONS: RecentCache[bytes, Condition] = RecentCache(_CACHE_BYTES, _CACHED_CONDITION_BYTES)  # by encoded bytes
+_ENCODED_CONDITIONS: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_CONDITION_BYTES)
+
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
+_CONDITION = b"\x1a"
+_COMPLETE = b"\x28\x01"  # conditions_complete is true
+_ENDS = (b"", _COMPLETE)  # after the shape of a result
 _DIM_TAG = _DIM[0]
 _LEAST_ANSWER_BYTES = 4  # two nested fields, which both have a tag and a length
 _PREFIX_BYTES = 4  # the fields operation and special_zero, which both have a tag and one byte
@@ -83,15 +94,18 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
-    """Encodes a result that contains only a shape; returns None for any other result."""
-    dims, equalities, origins, view = answer
-    if dims is None or equalities or origins or view is not None:
+    """Encodes a result that contains only a shape and conditions; returns None for any other result."""
+    dims, conditions, origins, view, complete = answer
+    if dims is None or origins or view is not None:
         return None
-    return encode_field(_ANSWER, encode_field(_SHAPE_OF_ANSWER, encode_dims(dims)))
+    fields = encode_field(_SHAPE_OF_ANSWER, encode_dims(dims))
+    for condition in conditions:
+        fields += _encode_condition(condition)
+    return encode_field(_ANSWER, fields + _COMPLETE if complete else fields)
 
 
 def read_compact_answer(result: bytes) -> ShapeAnswer | None:
-    """Reads a result in the form that `encode_compact_answer` writes for a short shape; None for any other form."""
+    """Reads a result in the form that `encode_compact_answer` writes for a short result; None for any other form."""
     if (
         len(result) < _LEAST_ANSWER_BYTES
         or result[:1] != _ANSWER
@@ -99,11 +113,24 @@ def read_compact_answer(result: bytes) -> ShapeAnswer | None:
         or result[1] >= SHORT_BYTES
     ):
         return None
-    if len(result) != result[1] + 2 or result[3] != result[1] - 2:
+    end = position = 4 + result[3]
+    if not end <= len(result) == result[1] + 2:
         return None
-    dims = _decode_shape(result[4:], "shape.dims")
+    conditions: list[Condition] = []
+    while result[position : position + 1] == _CONDITION:
+        begin = position + 2
+        if begin > len(result) or result[position + 1] >= SHORT_BYTES:
+            return None
+        position = begin + result[position + 1]
+        condition = _read_condition(result[begin:position])
+        if condition is None:
+            return None
+        conditions.append(condition)
+    if position > len(result) or result[position:] not in _ENDS:
+        return None
+    dims = _decode_shape(result[4:end], "shape.dims")
     check_partial_dims(dims, "shape.dims")
-    return ShapeAnswer(tuple(dims))
+    return ShapeAnswer(tuple(dims), tuple(conditions), conditions_complete=position < len(result))
 
 
 def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
@@ -130,6 +157,43 @@ def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
         content = source.SerializeToString()
         _DIMS.keep(content, dim, len(content))
     return dims
+
+
+def _encode_condition(condition: Condition) -> bytes:
+    text = _identify_condition(condition)
+    encoded = _ENCODED_CONDITIONS[text]
+    if encoded is None:
+        encoded = encode_field(_CONDITION, encode_condition(condition).SerializeToString())
+        _ENCODED_CONDITIONS.keep(text, encoded, len(text) + len(encoded))
+    return encoded
+
+
+def _identify_condition(condition: Condition) -> str:
+    """Returns a unique text for a condition. The length of each text that is not a number precedes it."""
+    kind, left, right, low, high, unless_zero, rule, item = condition
+    pieces = [f"{kind.value},{low},{high},{rule},{len(item)}:{item}"]
+    for product in (left, right, unless_zero):
+        if product is None:
+            pieces.append("")
+            continue
+        coefficient, factors, divisor, divisors = product
+        pieces.append(f"{coefficient}/{divisor},{len(factors)},{len(divisors)}")
+        for name, own in (*factors, *divisors) if divisors else factors:
+            pieces.append(f"{len(name)}:{name}{own[0]}..{own[1]}")
+    return ",".join(pieces)
+
+
+def _read_condition(raw: bytes) -> Condition | None:
+    """Reads an encoded condition; None if the generated class must report an error or an unknown kind."""
+    condition = _CONDITIONS[raw]
+    if condition is None:
+        try:
+            condition = decode_condition(reshape_pb2.Condition.FromString(raw))
+        except DecodeError:
+            return None
+        if condition is not None:
+            _CONDITIONS.keep(raw, condition, len(raw))
+    return condition
 
 
 def _encode_other(dim: AnyDim) -> bytes:

@@ -4,9 +4,10 @@ A request with an unknown operation or an unknown kind of dim is rejected. Unkno
 become UNKNOWN, because a newer server may send such values.
 """
 
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import check_partial_dims
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
@@ -24,6 +25,8 @@ from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 # The names of the protobuf enum values consist of a prefix and the name of the Python member.
 _KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
+_CONDITION_NUMBERS = {kind: reshape_pb2.Condition.Kind.Value(f"KIND_{kind.name}") for kind in ConditionKind}
+_CONDITION_KINDS = {int(number): kind for kind, number in _CONDITION_NUMBERS.items()}
 _POSSIBILITY_NUMBERS = {
     possibility: reshape_pb2.View.Possibility.Value(f"POSSIBILITY_{possibility.name}")
     for possibility in ViewPossibility
@@ -107,13 +110,13 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
 
 def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
     """Returns the response message for a result."""
-    message = reshape_pb2.InferShapeResponse()
+    message = reshape_pb2.InferShapeResponse(conditions_complete=answer.conditions_complete)
     if answer.dims is not None:
         message.shape.CopyFrom(encode_shape(answer.dims))
     if answer.origins:
         message.origins.extend(map(_encode_origin, answer.origins))
-    if answer.equalities:
-        message.equalities.extend(map(_encode_equality, answer.equalities))
+    if answer.conditions:
+        message.conditions.extend(map(encode_condition, answer.conditions))
     if answer.view is not None:
         message.view.possibility = _POSSIBILITY_NUMBERS[answer.view.possibility]
         if answer.view.strides is not None:
@@ -145,11 +148,14 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     check_partial_dims(
         dims or (), "shape.dims"
     )  # the dims are checked like those of a request, because a caller may use the result in another query
+    conditions = tuple(filter(None, map(decode_condition, message.conditions)))
     return ShapeAnswer(
         dims,
-        tuple(map(_decode_equality, message.equalities)),
+        conditions,
         tuple(map(_decode_origin, message.origins)),
         _decode_view(message.view) if message.HasField("view") else None,
+        # A condition of a newer server that this version cannot evaluate may exclude further instances.
+        message.conditions_complete and len(conditions) == len(message.conditions),
     )
 
 
@@ -169,16 +175,37 @@ def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
-def _encode_equality(equality: Equality) -> reshape_pb2.Equality:
-    return reshape_pb2.Equality(
-        left=encode_expression(equality.left),
-        right=encode_expression(equality.right),
-        unless_empty=equality.unless_empty,
+def encode_condition(condition: Condition) -> reshape_pb2.Condition:
+    """Returns the message of a condition."""
+    kind, left, right, low, high, unless_zero, rule, item = condition
+    return reshape_pb2.Condition(
+        kind=_CONDITION_NUMBERS[kind],
+        left=encode_expression(left),
+        right=None if right is None else encode_expression(right),
+        min=low,
+        max=high,
+        unless_zero=None if unless_zero is None else encode_expression(unless_zero),
+        rule=rule,
+        item=item,
+        text=clip_text(str(condition), MAX_VALUE_CHARACTERS),
     )
 
 
-def _decode_equality(message: reshape_pb2.Equality) -> Equality:
-    return Equality(decode_expression(message.left), decode_expression(message.right), message.unless_empty)
+def decode_condition(message: reshape_pb2.Condition) -> Condition | None:
+    """Reads a condition; returns None if the kind of the condition is unknown."""
+    kind = _CONDITION_KINDS.get(message.kind)
+    if kind is None:
+        return None
+    return Condition(
+        kind,
+        decode_expression(message.left),
+        decode_expression(message.right) if message.HasField("right") else None,
+        message.min if message.HasField("min") else None,
+        message.max if message.HasField("max") else None,
+        decode_expression(message.unless_zero) if message.HasField("unless_zero") else None,
+        message.rule,
+        message.item,
+    )
 
 
 def _decode_view(message: reshape_pb2.View) -> View:

@@ -1,4 +1,4 @@
-"""Names of output dims: copied names, products and quotients of names, and equalities."""
+"""Names of output dims: copied names, and products and quotients of names."""
 
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.inference import infer
@@ -20,23 +20,6 @@ NAMED: dict[tuple[str, str], str] = {
     ("N:3..3 4", "-1"): "[12]",
 }
 
-# data, target, expected; equality
-EQUAL: dict[tuple[str, str, str | None], str] = {
-    ("N 4", "M 4", None): "N = M",
-    ("N M", "N K", None): "M = K unless the tensor is empty",
-    ("N:1..8 M", "N K", None): "M = K",  # N is not 0
-    ("N A", "-1 B", "N ?"): "A = B unless the tensor is empty",
-    ("N 4", "M 2", None): "2*N = M",
-}
-
 
 def test_inferred_output_dims_keep_their_symbol_names():
     assert {row: format_dims(infer(write_question(RESHAPE, *row, True)).dims) for row in NAMED} == NAMED
-
-
-def test_symbols_that_must_be_equal_are_reported():
-    found = {
-        row: " ".join(map(str, infer(write_question(RESHAPE, row[0], row[1], True, row[2])).equalities))
-        for row in EQUAL
-    }
-    assert found == EQUAL

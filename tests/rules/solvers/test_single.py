@@ -34,6 +34,6 @@ def test_closed_form_solution_agrees_with_the_general_solver(
 ):
     question: AnyQuestion = Question(operation, data, items, special_zero)
     target = read_target(question, items)
-    output = solve_single(data, target)
-    if output is not None:
-        assert _search(question, target, StepBudget()) == (output, ())
+    solved = solve_single(data, target)
+    if solved is not None:
+        assert _search(question, target, StepBudget()) == solved

@@ -29,7 +29,8 @@ name. Any other name must be in quotes.
 
 --json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
 null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
-a name. "equalities", "origins" (with --explain) and "view" (with --strides) follow.
+a name. "conditions" follows if the reshape demands something of its inputs, "conditions_complete" is false if these
+are not all, "origins" follows with --explain, and "view" with --strides.
 
 A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain", "strides",
 "data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
@@ -181,7 +182,7 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
     if query.explain:
         yield from (origin.text for origin in answer.origins)
-        yield from map(str, answer.equalities)
+    yield from (f"requires: {condition}" for condition in answer.conditions)
     if answer.view is not None:
         yield _format_view(answer.view)
 

@@ -12,7 +12,7 @@ from tensor_reshape.explorer.query_parser import QueryText, find_wrong_item, par
 from tensor_reshape.explorer.snippets import write_snippets
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Origin, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
@@ -77,7 +77,8 @@ def _describe_answer(answer: ShapeAnswer) -> Json:
     return {
         "text": format_dims(answer.dims),
         "dims": [_describe_dim(dim, origins[index : index + 1]) for index, dim in enumerate(dims)],
-        "equalities": [_describe_equality(equality) for equality in answer.equalities],
+        "conditions": list(map(str, answer.conditions)),
+        "conditions_complete": answer.conditions_complete,
         "view": None if answer.view is None else _describe_view(answer.view),
     }
 
@@ -87,11 +88,6 @@ def _describe_dim(dim: AnyDim, origins: Sequence[Origin]) -> Json:
     for origin in origins:  # the origin of this dim, unless the rank was unknown before the answer
         record.update(kind=origin.kind.value, origin=origin.text)
     return record
-
-
-def _describe_equality(equality: Equality) -> str:
-    condition = " unless the tensor is empty" if equality.unless_empty else ""
-    return f"{equality.left} = {equality.right}{condition}"
 
 
 def _describe_view(view: View) -> Json:

@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterable
 
 from tensor_reshape.rules.dims import Expression, Symbol, make_legal_expression
-from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.solvers.equations import Equation, System
 
 
@@ -27,23 +26,6 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
     if above is None or below is None or not (above or below) or any(variable in zeros for variable in divisors):
         return None
     return make_legal_expression(equation.constants[0], above, equation.constants[1], below)
-
-
-def find_equality(system: System, equation: Equation, zeros: Container[int]) -> Equality | None:
-    """Returns the equation as an equality of symbols; None if a side has no variables, or if a variable has no name.
-
-    Lemma: cancel-unless-empty.
-    """
-    left, right = _name(system, equation.left), _name(system, equation.right)
-    if not left or not right:
-        return None
-    above, below = (
-        make_legal_expression(equation.constants[0], left),
-        make_legal_expression(equation.constants[1], right),
-    )
-    if above is None or below is None:
-        return None
-    return Equality(above, below, unless_empty=any(variable in zeros for variable in equation.cancelled))
 
 
 def _name(system: System, variables: Iterable[int]) -> list[Symbol] | None:

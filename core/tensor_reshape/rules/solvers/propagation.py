@@ -311,12 +311,12 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         is_open = high >= MAX_DIM
         # The factor is at most the other product divided by the smallest values of all other factors.
         if not open_ceiling:
-            high = min(high, _root(ceiling // (least // low**power), power))
+            high = min(high, find_root(ceiling // (least // low**power), power))
         # The factor is at least the other product divided by the largest values of all other factors, if none of these
         # is open.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
-            low = max(low, _root_above(-(-floor // rest), power))
+            low = max(low, find_root_above(-(-floor // rest), power))
         low = -(-low // step) * step
         if high < MAX_DIM:  # an open end is not rounded down, because a lower value would be a bound
             high -= high % step
@@ -364,7 +364,7 @@ def _can_reach(value: int, side: Product) -> bool:
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
 
 
-def _root(value: int, power: int) -> int:
+def find_root(value: int, power: int) -> int:
     """Returns the largest integer whose power is at most `value`. If `power` is above 1, the result is at most 2^64.
 
     Lemma: root-steps.
@@ -383,7 +383,7 @@ def _root(value: int, power: int) -> int:
         root = lower
 
 
-def _root_above(value: int, power: int) -> int:
+def find_root_above(value: int, power: int) -> int:
     """Returns the smallest integer whose power is at least `value`."""
-    root = _root(value, power)
+    root = find_root(value, power)
     return root if root**power >= value else root + 1

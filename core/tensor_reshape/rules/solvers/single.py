@@ -26,13 +26,14 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name
+from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_single_conditions
 from tensor_reshape.rules.targets import Target
 
 _NONE = Interval(1, 0)
 
 
-def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
-    """Returns the output dims; None if the closed form does not apply, or if the query must be rejected.
+def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[AnyDim, ...], Conditions] | None:
+    """Returns the output dims and the conditions; None if there is no closed form, or if the query must be rejected.
 
     Lemma: cancelled-volumes.
 
@@ -48,15 +49,18 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
     if target.inferred is None:
         # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If
         # these products differ, the volumes are equal only if a copied dim is 0, which needs a case split.
-        return None if unknown or dividend != divisor else tuple(target.dims)
+        return None if unknown or dividend != divisor else (tuple(target.dims), NO_CONDITIONS)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
         return None
     output = list(target.dims)
     output[target.inferred] = quotient.dim
-    if target.cancelled or _raise_copies(output, target.copied):
-        return tuple(output)
-    return None
+    copied = () if target.cancelled else target.copied
+    if not _raise_copies(output, copied):
+        return None
+    # Without unknown dims, or with a divisor of 1, every quotient exists.
+    step = 1 if dividend == 0 or not unknown else divisor // gcd(dividend, divisor)
+    return tuple(output), list_single_conditions(data, target, step) if step > 1 or copied else NO_CONDITIONS
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:

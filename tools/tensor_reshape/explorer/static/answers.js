@@ -57,14 +57,15 @@ function describeDims(answer) {
     }
     parts.push(make("h3", "Origin of each dimension"), list);
   }
-  if (answer.equalities.length) {
-    const list = make("ul", "", "equalities");
-    for (const equality of answer.equalities) {
+  if (answer.conditions.length) {
+    const list = make("ul", "", "conditions");
+    for (const condition of answer.conditions) {
       const item = make("li");
-      item.append(make("bdi", equality));
+      item.append(make("bdi", condition));
       list.append(item);
     }
-    parts.push(make("h3", "Equalities"), list);
+    const heading = answer.conditions_complete ? "Accepted if" : "Accepted only if";
+    parts.push(make("h3", heading), list);
   }
   if (answer.view) parts.push(make("h3", "View or copy"), make("p", describeView(answer.view)));
   return parts;

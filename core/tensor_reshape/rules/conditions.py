@@ -1,0 +1,180 @@
+"""Conditions: what a reshape demands of its inputs, beyond the declared bounds.
+
+A condition compares products of dims. A dim without a name is called by its position, such as `data[0]` or `shape[2]`.
+If a symbol of the query has that name, the position ends with an apostrophe.
+
+Invariant: an instance that the operation accepts satisfies every condition.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from math import prod
+from typing import NamedTuple
+
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds
+from tensor_reshape.rules.names import write_factor, write_name
+
+_POSITION = re.compile(r"(?:data|shape)\[[0-9]+\]'*")
+
+
+class ConditionKind(Enum):
+    """The kind of a condition.
+
+    >>> shape = client.infer_shape(["batch", 6], [4, -1], special_zero=False)
+    >>> [condition.kind for condition in shape.conditions]
+    [<ConditionKind.DIVIDES: 'divides'>]
+    """
+
+    EQUAL = "equal"
+    """`left` and `right` are equal."""
+
+    DIVIDES = "divides"
+    """`left` divides `right`: `right` is a multiple of `left`."""
+
+    RANGE = "range"
+    """`left` is at least `min` and at most `max`."""
+
+
+class Condition(NamedTuple):
+    """A demand that every accepted instance of a query satisfies.
+
+    Attributes:
+        kind: the relation.
+        left: a product of dims, which may be only a number. For a range it may also have divisors.
+        right: the product that is compared with it. None for a range.
+        min: the lower end of a range; None: there is none.
+        max: the upper end of a range; None: there is none.
+        unless_zero: the condition does not apply if this product is 0. The tensor is then empty. None: it always
+            applies.
+        rule: the number of the rule that demands it, as in `tensor_reshape.rules`.
+        item: the part of the query that demands it, such as `shape[1]`.
+
+    >>> shape = client.infer_shape(["batch", 16, 4, 4], [1, 256], special_zero=False)
+    >>> (condition,) = shape.conditions
+    >>> print(condition, condition.rule, condition.item)
+    batch = 1 4 shape
+    """
+
+    kind: ConditionKind
+    left: Expression
+    right: Expression | None = None
+    min: int | None = None
+    max: int | None = None
+    unless_zero: Expression | None = None
+    rule: int = 4
+    item: str = ""
+
+    def __str__(self) -> str:
+        """The condition as text: `batch = 1`, `2 divides b`, `N >= 1`, `N = M unless C = 0`."""
+        left = write_product(self.left)
+        if self.kind is ConditionKind.RANGE or self.right is None:
+            text = _write_range(left, self.min, self.max)
+        else:
+            text = f"{left} {'=' if self.kind is ConditionKind.EQUAL else 'divides'} {write_product(self.right)}"
+        return text if self.unless_zero is None else f"{text} unless {write_product(self.unless_zero)} = 0"
+
+    @property
+    def unless_empty(self) -> bool:
+        """Whether the condition holds only for tensors with elements."""
+        return self.unless_zero is not None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The names of its dims."""
+        return frozenset(symbol.name for symbol in self.list_symbols())
+
+    def list_symbols(self) -> Iterator[Symbol]:
+        """Yields the symbols of its products, which may repeat."""
+        for product in (self.left, self.right, self.unless_zero):
+            if product is not None:
+                yield from (*product.factors, *product.divisors)
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether values of the dims satisfy it. Each dim of the condition must have a value."""
+        if self.unless_zero is not None and _multiply(self.unless_zero, values)[0] == 0:
+            return True
+        above, below = _multiply(self.left, values)
+        if self.right is None:
+            is_low = self.min is not None and above < self.min * below
+            return not is_low and (self.max is None or above <= self.max * below)
+        other = _multiply(self.right, values)[0]
+        if self.kind is ConditionKind.EQUAL:
+            return above == other
+        return other == 0 if above == 0 else other % above == 0
+
+
+def write_product(product: Expression) -> str:
+    """Returns a product as text, with positions of dims without quotes."""
+    if product.symbol is not None:
+        name = product.symbol.name
+        return name if _POSITION.fullmatch(name) else write_name(name)
+    above, below = _write_side(product.coefficient, product.factors), _write_side(product.divisor, product.divisors)
+    if below == ["1"]:
+        return "*".join(above)
+    return f"{'*'.join(above)}/{below[0]}" if len(below) == 1 else f"{'*'.join(above)}/({'*'.join(below)})"
+
+
+def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> str:
+    """Returns the name of a dim without a name.
+
+    Args:
+        field: "data" or "shape".
+        index: its index.
+        names: the names of the query.
+    """
+    name = f"{field}[{index}]"
+    while name in names:
+        name += "'"
+    return name
+
+
+def _write_side(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
+    powers: dict[str, int] = {}
+    for symbol in symbols:
+        powers[symbol.name] = powers.get(symbol.name, 0) + 1
+    parts = list[str]()
+    for name, power in powers.items():
+        text = name if _POSITION.fullmatch(name) else write_factor(name)
+        parts.append(text if power == 1 else f"{text}^{power}")
+    return [str(number), *parts] if number != 1 or not parts else parts
+
+
+def _write_range(text: str, low: int | None, high: int | None) -> str:
+    if high is None:
+        return f"{text} >= {low}"
+    return f"{text} <= {high}" if low is None else f"{low} <= {text} <= {high}"
+
+
+def _multiply(product: Expression, values: Mapping[str, int]) -> tuple[int, int]:
+    """Returns the numerator and the denominator of a product."""
+    return (
+        product.coefficient * prod([values[symbol.name] for symbol in product.factors]),
+        product.divisor * prod([values[symbol.name] for symbol in product.divisors]),
+    )
+
+
+def list_declared(
+    data: Sequence[AnyDim] | None, target: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None
+) -> dict[str, Interval]:
+    """Returns the declared bounds of the dims of a query, by name or position."""
+    sides = (("data", data or ()), ("shape", target or ()), ("", expected or ()))
+    declared: dict[str, Interval] = {}
+    for _, dims in sides:
+        for dim in dims:
+            _declare_symbols(dim, declared)
+    names = {*declared}
+    for field, dims in sides:
+        for index, dim in enumerate(dims):
+            is_dim = isinstance(dim, Dim) and dim.expression is None
+            if field and (is_dim or (dim is None and field == "data")):
+                declared[name_position(field, index, names)] = find_bounds(dim)
+    return declared
+
+
+def _declare_symbols(dim: AnyDim, declared: dict[str, Interval]) -> None:
+    expression = dim.expression if isinstance(dim, Dim) else None
+    if expression is not None and isinstance(dim, Dim):
+        for symbol in (*expression.factors, *expression.divisors):
+            own = symbol.bounds if expression.symbol is None else symbol.bounds.meet(dim.bounds)
+            declared[symbol.name] = declared.get(symbol.name, own).meet(own)

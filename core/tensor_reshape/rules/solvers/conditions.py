@@ -1,0 +1,239 @@
+"""The conditions of a query: which instances are accepted.
+
+Every accepted instance has equal volumes, so `a * L = b * R` holds, where L and R are products of variables. A -1 is a
+quotient: it exists if every other factor of its divisor is at least 1, and if the divisor divides the other side. An
+expected shape adds equalities and ranges of output dims. These demands are *facts*. `solvers.facts` brings each fact
+into its normal form, and this module lists the facts and the conditions.
+
+Without unknown items, the conditions are exactly the accepted instances. An unknown item may be any factor of the
+output, so only the divisibility of the other factors is left.
+
+Invariants: nothing here decides which output dims follow. A contradiction of the conditions rejects the query.
+"""
+
+from collections.abc import Container, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tensor_reshape.rules.conditions import Condition, name_position
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, make_expression
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.questions import AnyQuestion, Kind
+from tensor_reshape.rules.solvers.cases import Case
+from tensor_reshape.rules.solvers.equations import Equation, Monomial, System, build_system, find_range
+from tensor_reshape.rules.solvers.facts import Facts
+from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, ONE, RANGE, Ratio
+from tensor_reshape.rules.targets import Target
+
+
+class Conditions(NamedTuple):
+    """The conditions of a query.
+
+    Attributes:
+        listed: the conditions.
+        complete: whether every instance that satisfies them is accepted.
+        contradict: whether no instance satisfies them.
+    """
+
+    listed: tuple[Condition, ...]
+    complete: bool
+    contradict: bool = False
+
+
+NO_CONDITIONS = Conditions((), complete=True)
+"""The conditions of a query that accepts every instance."""
+
+_FREE = {Kind.INFERRED, Kind.UNKNOWN}
+"""The kinds of items that are not factors of the other volume."""
+
+
+def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
+    """Returns the conditions of a query.
+
+    Lemma: quotient-is-divisibility.
+
+    Args:
+        question: the query.
+        case: its target, its variables and its equation, which the expected shape may have narrowed.
+    """
+    target, system = case.target, case.system
+    # A copy demands a rank, which no condition expresses.
+    complete = (question.data is not None or not target.copied) and Kind.UNKNOWN not in target.kinds
+    if question.expected is None:
+        free = {system.output[index].variable for index, kind in enumerate(target.kinds) if kind in _FREE}
+        if target.inferred is None and _is_implied(case.remainder, free):
+            return Conditions((), complete)
+        facts = Facts(system.ranges, partial(_name_variables, system, target))
+        _add_divisor(facts, system, target)
+        _add_equation(facts, target, case.equation, free)
+    else:
+        # The bounds of expected dims are demands, so they must not be in the declared ranges.
+        system = build_system(question._replace(expected=None), target)
+        wants = _list_wants(question, system)
+        facts = Facts(system.ranges, partial(_name_variables, system, target))
+        _add_divisor(facts, system, target)
+        for index, (monomial, want) in wants.items():
+            if target.kinds[index] not in _FREE:
+                _add_want(facts, index, Ratio.of(monomial), want)
+        _add_volumes(facts, system, target, wants)
+    _declare_steps(facts, system)
+    listed, contradict = facts.solve()
+    return Conditions(listed, complete and facts.complete, contradict)
+
+
+def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
+    """Whether the volumes are always equal, or can always be made equal by free items."""
+    above, below = remainder.constants
+    is_quotient_whole = below == 1 and bool(free)
+    return all(key in free for key in remainder.right) and (
+        is_quotient_whole or (above == below and not (remainder.left or remainder.right))
+    )
+
+
+def _add_equation(facts: Facts, target: Target[AnyDim], equation: Equation, free: Container[int | None]) -> None:
+    """Demands equal volumes, or that the product of the other items divides the volume of the data."""
+    above, below = equation.constants
+    factors = tuple([key for key in equation.right if key not in free])
+    left, right = Ratio(above, tuple(equation.left)), Ratio(below, factors)
+    if len(factors) < len(equation.right):
+        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
+    else:
+        facts.add(EQUAL, left, right, *_find_volume_rule(target))
+
+
+def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
+    """Returns the rule that demands equal volumes, and its item."""
+    return (4, "shape") if target.inferred is None else (3, f"shape[{target.inferred}]")
+
+
+class _Want(NamedTuple):
+    """An expected dim: its value, or its bounds."""
+
+    exact: Ratio | None
+    bounds: Interval
+
+
+def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
+    """Returns the name of each variable, which is its position if it has no symbol."""
+    named = {key: symbol.name for key, symbol in system.symbols.items()}
+    names = {*named.values()}
+    output = [
+        (index, monomial)
+        for index, monomial in enumerate(system.output)
+        if target.kinds[index] not in {*_FREE, Kind.COPIED}
+    ]
+    for field, monomials in (("data", [*system.data.items()]), ("shape", output)):
+        for index, monomial in monomials:
+            if monomial.variable is not None and monomial.variable not in named:
+                named[monomial.variable] = name_position(field, index, names)
+    return named
+
+
+def _declare_steps(facts: Facts, system: System) -> None:
+    """Records that every expression is an integer."""
+    for monomial in (*system.data.values(), *system.output):
+        if monomial.divisor > 1 or monomial.divisors:
+            facts.declare(Ratio.of(monomial))
+
+
+def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
+    """Returns what is expected of the output dims, by index."""
+    wants: dict[int, tuple[Monomial, _Want]] = {}
+    for index, (monomial, want) in enumerate(zip(system.output, question.expected or (), strict=False)):
+        if want is None:
+            continue
+        bounds = find_bounds(want)
+        exact: Ratio | None
+        if find_name(want) is not None:
+            exact = Ratio.of(system.add_monomial(want, f"expected_shape.dims[{index}]"))
+        else:
+            exact = Ratio(bounds.min, ()) if bounds.min == bounds.max else None
+        wants[index] = monomial, _Want(exact, bounds)
+    return wants
+
+
+def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
+    """Demands that no factor of the divisor of a -1 is 0."""
+    if target.inferred is None:
+        return
+    for index, monomial in enumerate(system.output):
+        if index != target.inferred and index not in target.cancelled and target.kinds[index] is not Kind.UNKNOWN:
+            for key in filter(system.can_be_zero, monomial.variables):
+                facts.require_positive(key, index)
+
+
+def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
+    item = f"expected_shape.dims[{index}]"
+    if want.exact is not None:
+        facts.add(EQUAL, ratio, want.exact, 5, item)
+    else:
+        facts.add(RANGE, ratio, ONE, 5, item, want.bounds)
+
+
+def _add_volumes(
+    facts: Facts, system: System, target: Target[AnyDim], wants: dict[int, tuple[Monomial, _Want]]
+) -> None:
+    """Demands equal volumes, or that a quotient is an integer."""
+    data = [monomial for index, monomial in system.data.items() if index not in target.cancelled]
+    left = Ratio.multiply([*map(Ratio.of, data)])
+    if system.rest is not None:
+        left = left.times(Ratio(1, (system.rest,)))
+    factors, free = list[Ratio](), list[int]()
+    for index, monomial in enumerate(system.output):
+        if index in target.cancelled:
+            continue
+        if target.kinds[index] not in _FREE:
+            factors.append(Ratio.of(monomial))
+            continue
+        exact = wants[index][1].exact if index in wants else None
+        if exact is None:
+            free.append(index)
+        else:
+            factors.append(exact)
+    right = Ratio.multiply(factors)
+    if free:
+        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
+    else:
+        facts.add(EQUAL, left, right, *_find_volume_rule(target))
+    # The quotient is a dim of the output, which may have expected bounds.
+    if free == [target.inferred] and target.inferred in wants and Kind.UNKNOWN not in target.kinds:
+        _add_want(facts, target.inferred, left.times(right.invert()), wants[target.inferred][1])
+
+
+def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step: int) -> Conditions:
+    """Returns the conditions of a query with a -1 and a closed form (`solvers.single`).
+
+    Args:
+        data: the input dims. Those that are not numbers are independent.
+        target: the target, whose items are numbers above 0, copies and a -1.
+        step: the number that must divide the product of the dims that are not copied. If it is more than 1, only one of
+            them is not a number.
+    """
+    listed, copied, inferred = [], target.copied, target.inferred
+    for index in () if target.cancelled else copied:
+        dim = data[index]
+        if not isinstance(dim, int) and (dim is None or dim.bounds.min == 0):
+            product = _name_single(data, index)
+            listed.append(Condition(RANGE, product, None, 1, None, None, 3, f"shape[{index}]"))
+    if step > 1:
+        (index,) = [index for index, dim in enumerate(data) if not isinstance(dim, int) and index not in copied]
+        listed.append(_require_multiple(step, _name_single(data, index), data[index], f"shape[{inferred}]"))
+    return Conditions(tuple(listed), True)  # noqa: FBT003 - faster than a named argument
+
+
+def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) -> Condition:
+    """Returns the condition that a dim is a multiple of a number."""
+    low, high = (0, MAX_DIM) if dim is None else find_range(dim)
+    first = -(-low // step)
+    if first == high // step:
+        return Condition(EQUAL, product, Expression(first * step, ()), None, None, None, 3, item)
+    return Condition(DIVIDES, Expression(step, ()), product, None, None, None, 3, item)
+
+
+def _name_single(data: Sequence[AnyDim], index: int) -> Expression:
+    """Returns an independent dim as an expression, with its position if it has no name."""
+    dim = data[index]
+    if isinstance(dim, Dim) and dim.expression is not None:
+        return dim.expression
+    names = {name for name in map(find_name, data) if name is not None}
+    return make_expression(1, [Symbol(name_position("data", index, names), find_bounds(dim))])

@@ -1,0 +1,175 @@
+"""Products of variables in facts, and conditions on them that are not written yet."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from typing import NamedTuple, TypeVar
+
+from tensor_reshape.rules.conditions import ConditionKind
+from tensor_reshape.rules.dims import ANY, Interval
+from tensor_reshape.rules.solvers.equations import Monomial, Range
+
+EQUAL, DIVIDES, RANGE = ConditionKind
+
+AnyFact = TypeVar("AnyFact")
+
+
+class Ratio(NamedTuple):
+    """`number * keys / (divisor * divisors)`, a product of variables, which are named by their keys."""
+
+    number: int
+    keys: tuple[int, ...]
+    divisor: int = 1
+    divisors: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, monomial: Monomial) -> "Ratio":
+        """Returns a dim. A number 0 is a variable in a monomial."""
+        return cls(monomial.coefficient, monomial.variables, monomial.divisor, monomial.divisors)
+
+    @classmethod
+    def multiply(cls, ratios: Iterable["Ratio"]) -> "Ratio":
+        """Returns the product of all."""
+        numbers, keys, divisors, below = [1], list[int](), list[int](), [1]
+        for ratio in ratios:
+            numbers.append(ratio.number)
+            below.append(ratio.divisor)
+            keys += ratio.keys
+            divisors += ratio.divisors
+        return cls(prod(numbers), tuple(keys), prod(below), tuple(divisors))
+
+    def times(self, other: "Ratio") -> "Ratio":
+        """Returns the product."""
+        return Ratio.multiply((self, other))
+
+    def invert(self) -> "Ratio":
+        """Returns the reciprocal."""
+        return Ratio(self.divisor, self.divisors, self.number, self.keys)
+
+
+ONE = Ratio(1, ())
+
+
+class Sides(NamedTuple):
+    """Two products in lowest terms, and the variables that left both and may be 0."""
+
+    above: int
+    left: tuple[int, ...]
+    below: int
+    right: tuple[int, ...]
+    shared: tuple[int, ...] = ()
+
+
+class Found(NamedTuple):
+    """A condition in variables.
+
+    Attributes:
+        kind: its kind.
+        sides: its products.
+        bounds: the range of the left product, for a range.
+    """
+
+    kind: ConditionKind
+    sides: Sides
+    bounds: Interval = ANY
+
+    @property
+    def interval(self) -> Interval:
+        """The values of a solved variable."""
+        return self.bounds if self.kind is RANGE else Interval(self.sides.below, self.sides.below)
+
+
+def is_solved(found: Found) -> bool:
+    """Whether it is the value or the range of one variable."""
+    sides = found.sides
+    is_single = len(sides.left) == 1 and sides.above == 1 and not sides.right and not sides.shared
+    return is_single and found.kind is not DIVIDES
+
+
+def remove_keys(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
+    """Returns the variables of a product without those that leave it."""
+    left, kept = Counter(common), list[int]()
+    for key in keys:
+        if left[key]:
+            left[key] -= 1
+        else:
+            kept.append(key)
+    return tuple(kept)
+
+
+class Implied(NamedTuple):
+    """The variables that conditions bound.
+
+    Attributes:
+        known: the variables with one value.
+        lows: the lower ends of ranges of variables.
+        highs: the upper ends of ranges of variables.
+        positive: the variables that a condition on a product makes at least 1.
+    """
+
+    known: set[int]
+    lows: dict[int, int]
+    highs: dict[int, int]
+    positive: set[int]
+
+    def make_positive(self, key: int) -> bool:
+        """Whether the conditions make a variable at least 1."""
+        return key in self.lows or key in self.positive or key in self.known
+
+
+def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
+    """Returns the variables that conditions bound.
+
+    Args:
+        listed: the conditions.
+        declared: the declared range of each variable, by its key.
+    """
+    implied = Implied(set(), {}, {}, set())
+    for found in listed:
+        if not is_solved(found):
+            implied.positive.update(_list_positive(found, declared))
+            continue
+        key, (low, high) = found.sides.left[0], found.bounds
+        if found.kind is EQUAL:
+            implied.known.add(key)
+        if low:
+            implied.lows[key] = max(low, implied.lows.get(key, 0))
+        if high is not None:
+            implied.highs[key] = min(high, implied.highs.get(key, high))
+    return implied
+
+
+def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> Iterator[tuple[AnyFact, Found]]:
+    """Yields conditions without those that follow from another one."""
+    known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
+    seen = set[Found]()
+    for fact, found in listed:
+        kept = found
+        if found.kind is RANGE and is_solved(found):
+            # The tightest end of each variable is listed once.
+            key, (low, high) = found.sides.left[0], found.bounds
+            low = lows.pop(key) if low and lows.get(key) == low else 0
+            high = highs.pop(key) if high is not None and highs.get(key) == high else None
+            if key in known or (low == 1 and key in implied.positive):
+                low = 0
+            kept = found._replace(bounds=Interval(low, None if key in known else high))
+            if kept.bounds == ANY:
+                continue
+        if kept not in seen:
+            seen.add(kept)
+            yield fact, kept
+
+
+def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
+    """Returns variables that a condition makes at least 1, because the product on its other side is declared above 0.
+
+    Lemma: factors-of-elements.
+    """
+    above, left, below, right, shared = found.sides
+    if shared or found.kind is RANGE:
+        return ()
+    is_left_filled = above > 0 and all(declared[key].min for key in left)
+    if found.kind is DIVIDES:
+        return right if is_left_filled else ()
+    is_right_filled = below > 0 and all(declared[key].min for key in right)
+    return (*(left if is_right_filled else ()), *(right if is_left_filled else ()))

@@ -1,0 +1,123 @@
+"""The conditions of queries: their normal form, and the instances that satisfy them."""
+
+from random import Random
+
+from tensor_reshape.rules.inference import answer_question, infer
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+from tests.oracles.shape_instances import ask, check_completeness, check_soundness, find_accepted
+from verification.prove.small_questions import STYLES, choose_question
+from written_questions import describe_answer, write_question
+
+# operation, data, target with special_zero, expected; the conditions, and whether they are complete
+CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
+    # no -1: equal volumes
+    (RESHAPE, "batch 16 4 4", "1 256", None): ("batch = 1 [4 shape]", True),
+    (RESHAPE, "N 4", "M 2", None): ("2*N = M [4 shape]", True),
+    (RESHAPE, "N 4", "M 4", None): ("N = M [4 shape]", True),
+    (RESHAPE, "N M", "N K", None): ("M = K unless N = 0 [4 shape]", True),
+    (RESHAPE, "N:1..8 M", "N K", None): ("M = K [4 shape]", True),
+    (RESHAPE, "N 4", "N M", None): ("M = 4 unless N = 0 [4 shape]", True),
+    (RESHAPE, "? 6", "3 2..9", None): ("2*data[0] = shape[1] [4 shape]", True),
+    (RESHAPE, "b h w", "12", None): ("b*h*w = 12 [4 shape]", True),
+    (RESHAPE, "N N", "49", None): ("N = 7 [4 shape]", True),
+    (RESHAPE, "N 4", "0 2", None): ("N = 0 [4 shape]", True),
+    (RESHAPE, "N M 4", "0 M 2", None): ("M*N = 0 [4 shape]", True),
+    (RESHAPE, "N 0", "M 3", None): ("M = 0 [4 shape]", True),
+    (RESHAPE, "N 0", "0 0", None): ("", True),
+    # a -1: a quotient
+    (RESHAPE, "b 6", "4 -1", None): ("2 divides b [3 shape[1]]", True),
+    (RESHAPE, "b:1..3 6", "4 -1", None): ("b = 2 [3 shape[1]]", True),
+    (RESHAPE, "batch 9 h w", "-1 1 3 3 224 224", None): ("50176 divides batch*h*w [3 shape[0]]", True),
+    (RESHAPE, "N N 3", "-1 12", None): ("2 divides N [3 shape[0]]", True),
+    (RESHAPE, "N N 3", "-1 24", None): ("4 divides N [3 shape[0]]", True),
+    (RESHAPE, "12", "N -1", None): ("N divides 12 [3 shape[1]]", True),
+    (RESHAPE, "12", "N:2..2 -1", None): ("", True),
+    (RESHAPE, "12", "N:7..12 -1", None): ("N = 12 [3 shape[1]]", True),
+    (RESHAPE, "12 M", "N -1", None): ("N >= 1 [3 shape[0]], N divides 12*M [3 shape[1]]", True),
+    (RESHAPE, "N 4", "0 -1", None): ("", True),
+    (STATIC_RESHAPE, "N 4", "0 -1", None): ("N >= 1 [3 shape[0]]", True),
+    (STATIC_RESHAPE, "? 4", "0 -1", None): ("data[0] >= 1 [3 shape[0]]", True),
+    (STATIC_RESHAPE, "N:0..1 4", "0 -1", None): ("N = 1 [3 shape[0]]", True),
+    # what expressions declare
+    (RESHAPE, "N/4 3", "-1 6", None): ("8 divides N [3 shape[0]]", True),
+    (RESHAPE, "N/4 N", "-1 4", None): ("", True),
+    (RESHAPE, "b*h/6 3", "-1 3", None): ("", True),
+    # an expected shape
+    (RESHAPE, "N 4", "-1", "8..16"): ("2 <= N <= 4 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N 4", "-1", "8"): ("N = 2 [3 shape[0]]", True),
+    (RESHAPE, "N 4", "-1", "M"): ("4*N = M [3 shape[0]]", True),
+    (RESHAPE, "N 4", "0 4", "M 4"): ("N = M [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N 4", "0 4", "3.. 4"): ("N >= 3 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N A", "-1 B", "N ?"): ("B >= 1 [3 shape[1]], A = B unless N = 0 [3 shape[0]]", True),
+    (RESHAPE, "N M", "M -1", "2.. 2..3"): (
+        "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
+        True,
+    ),
+    # both ends of a range, which two rules may demand
+    (STATIC_RESHAPE, "N 4", "0 -1", "0..5 ?"): ("N >= 1 [3 shape[0]], N <= 5 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N N M", "N N -1", "0..5 2..9 ?"): (
+        "N <= 5 [5 expected_shape.dims[0]], N >= 2 [5 expected_shape.dims[1]]",
+        True,
+    ),
+    (RESHAPE, "N N M", "N N -1", "3.. 1..3 ?"): ("N = 3 [5 expected_shape.dims[1]]", True),
+    # a condition that follows from the bounds or from another condition
+    (RESHAPE, "2 M", "a:1..2 -1", None): ("", True),
+    (RESHAPE, "1..3", "N -1", None): ("N divides data[0] [3 shape[1]]", True),
+    (RESHAPE, "0..3", "N -1", None): ("N >= 1 [3 shape[0]], N divides data[0] [3 shape[1]]", True),
+    # unknown items leave alternatives
+    (RESHAPE, "N 4", "? 2", None): ("", False),
+    (RESHAPE, "N 4", "? 8", None): ("2 divides N [4 shape]", False),
+    (RESHAPE, "M N 4", "0 ? 8", None): ("2 divides N unless M = 0 [4 shape]", False),
+    (STATIC_RESHAPE, "M N 4", "0 ? -1", None): ("M >= 1 [3 shape[0]]", False),
+    (RESHAPE, "N 4", "? 2", "6 ?"): ("N = 3 [4 shape]", False),
+    # numbers that a condition cannot have
+    (RESHAPE, "N M", f"{2**40} {2**40}", None): ("", False),
+}
+
+
+def describe(answer: ShapeAnswer) -> tuple[str, bool]:
+    shown = [f"{condition} [{condition.rule} {condition.item}]" for condition in answer.conditions]
+    return ", ".join(shown), answer.conditions_complete
+
+
+def test_conditions_have_their_normal_form():
+    found = {row: describe(infer(write_question(*row[:3], True, row[3]))) for row in CONDITIONS}
+    assert found == CONDITIONS
+
+
+def test_data_of_unknown_rank_has_only_conditions_of_named_dims():
+    for target, expected in (("-1", ("", True)), ("N", ("", False)), ("N -1", ("N >= 1 [3 shape[0]]", False))):
+        assert describe(infer(write_question(RESHAPE, None, target, True))) == expected
+
+
+def test_unknown_target_has_no_conditions():
+    assert describe(infer(write_question(RESHAPE, "N 4", None, True))) == ("", False)
+
+
+def test_contradictory_conditions_reject_the_query():
+    for data, target, expected, reason in (
+        ("N", "N -1", "? 2", "EXPECTED_SHAPE_MISMATCH expected_shape.dims[1]"),  # N / N is 1
+        ("N K", "0 0", "M:3..9 M:0..2", "SYMBOL_CONFLICT expected_shape.dims[1]"),
+        ("N:1.. 3", "0 3", "2*K 2", "EXPECTED_SHAPE_MISMATCH expected_shape.dims[1]"),
+    ):
+        assert describe_answer(write_question(RESHAPE, data, target, True, expected)) == reason
+
+
+def test_same_query_has_the_same_conditions():
+    request = ShapeRequest(write_question(STATIC_RESHAPE, "N M ? 6", "0 0 -1 K", True, "? ? 2..9 ?"))
+    answers = [answer_question(request) for _ in range(3)]
+    assert len(answers[0].conditions) > 2
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_conditions_are_the_accepted_instances():
+    random = Random(27)
+    for name, style in STYLES.items():
+        for _ in range(60):
+            question = choose_question(random, style)
+            found, answer = find_accepted(question, random), ask(question)
+            assert not check_soundness(found, answer), (name, question)
+            assert not check_completeness(question, found, answer), (name, question)
+            is_known = question.data is not None and question.target is not None and None not in question.target
+            assert answer is None or answer.conditions_complete or not is_known, (name, question)
