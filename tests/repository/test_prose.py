@@ -33,15 +33,15 @@ MAXIMA = {
     "a clause that begins with who": (0, 2),
     "what as a noun": (6, 11),
     "of at the beginning": (0, 2),
-    "where instead of if": (11, 4),
-    "is no": (5, 25),
+    "where instead of if": (10, 4),
+    "is no": (4, 25),
     "told": (0, 4),
     "beside": (2, 1),
-    "anew, meanwhile, behind": (13, 10),
+    "anew, meanwhile, behind": (10, 10),
     "alone instead of only": (6, 4),
     "he": (0, 0),
     "nobody": (0, 11),
-    "colons and semicolons": (640, 965),
+    "colons and semicolons": (606, 965),
 }
 
 MAX_NAME_WORDS = 12
