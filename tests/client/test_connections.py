@@ -14,7 +14,7 @@ from grpc import ChannelConnectivity, StatusCode
 from both_clients import open_client
 from in_process import run_blocked, run_runner
 from tensor_reshape.client import CallTimeoutError, InvalidRequestError, Reason, ServiceError, UnavailableError
-from tensor_reshape.client.connections import add_fault, describe_fault, describe_wait, has_failed
+from tensor_reshape.client.connections import add_fault, describe_fault, describe_wait, explain_loss, has_failed
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -90,6 +90,20 @@ def test_channel_connectivity_states_map_to_waiting_or_failed():
     waits = [state for state in states if describe_wait(state, "here:1")]
     assert waits == [ChannelConnectivity.IDLE, ChannelConnectivity.CONNECTING]
     assert [state for state in states if has_failed(state)] == [ChannelConnectivity.TRANSIENT_FAILURE]
+
+
+@pytest.mark.parametrize(
+    ("target", "address", "text"),
+    [
+        ("localhost:50051", "ipv6:%5B::1%5D:50051", "no server at localhost:50051 (connection refused by [::1]:50051)"),
+        ("127.0.0.1:1", "ipv4:127.0.0.1:1", "no server at 127.0.0.1:1 (connection refused)"),
+        ("[::1]:1", "ipv6:%5B::1%5D:1", "no server at [::1]:1 (connection refused)"),
+    ],
+)
+def test_connection_error_of_a_host_name_names_the_address(target: str, address: str, text: str):
+    message = f"connections to all backends failing; last error: UNKNOWN: {address}: Failed to connect to remote host: "
+    error = UnavailableError(f"{message}Connection refused", StatusCode.UNAVAILABLE)
+    assert str(explain_loss(error, target)).endswith(text)
 
 
 def test_only_unavailable_errors_get_a_connection_description():

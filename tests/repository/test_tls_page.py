@@ -57,7 +57,7 @@ def test_documented_tls_command_and_code_connect(folder: Path, address: str):
 def test_pages_list_the_messages_of_connection_errors():
     texts = [read_prose(PAGE), read_prose(ROOT / "docs/troubleshooting.md")]
     shown = [span for text in texts for span in re.findall(r"`([^`]+)`", text) if len(span.split()) >= MESSAGE_WORDS]
-    messages = [explanation.format(target="...") for explanation in connections._CAUSES.values()]
+    messages = [explanation.format(target="...", address="") for explanation in connections._CAUSES.values()]
 
     assert [message for message in messages if not message.startswith(tuple(shown))] == []
 

@@ -104,5 +104,5 @@ _LATER = {
     "Transfer": "tensor_reshape.client.transfers",
 }
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name otherwise
+if not TYPE_CHECKING:  # type checkers do not see this function, because they would otherwise accept every name
     __getattr__, __dir__ = build_getters(__name__, _LATER)

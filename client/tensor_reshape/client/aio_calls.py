@@ -38,7 +38,7 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
-_WRITE_FAILED = "Internal error from Core"  # this is the error text of grpc.aio if a write failed
+_WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
 _STATUS_SECONDS = 2.0
 """Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
 
@@ -186,7 +186,8 @@ class AioCalls:
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            # The error of the lost server is more helpful than "deadline exceeded".
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
             raise explain_loss(error, self._endpoint.target)
 
     async def _await_server(self, attempts: Attempts) -> None:
@@ -235,11 +236,12 @@ class AioCalls:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.record_progress()
-                    # The elements are sent after the first response, because this response accepts the tensor.
+                    # The elements are sent only after the first response, because this response says that the server
+                    # accepts the tensor.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
-            call.cancel()  # without `cancel`, an abandoned stream would stay open
+            call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open
             if sender is not None:
                 sender.cancel()
                 # The call has already raised the sender's error, so the error is ignored here.
@@ -309,7 +311,7 @@ def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") ->
     """
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # the coroutine never waits, because the call has already ended
+    except StopIteration as returned:  # awaiting this coroutine takes no time, because the call has already ended
         ends.put_nowait(returned.value)
 
 

@@ -22,7 +22,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 # These are the type names of the bools of Python and numpy, which are unrelated classes.
 _FLAG_TYPES = ("bool", "bool_")
-_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these collection types cannot be a shape
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these types are iterable, but are not accepted as a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
     "write special_zero=True if a 0 in the shape copies the data dim at its index, or special_zero=False for a dim of 0"
@@ -212,7 +212,7 @@ def check_method(method: object) -> None:
 def _find_type_name(value: object) -> str | None:
     """Returns the name of an element type. The result is None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # the text of a torch type has this prefix, for example torch.float32
+        return value.removeprefix("torch.")  # the text of a torch type begins with this, for example torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
     # A class has `__name__`, and a dtype object of numpy has `name`. A dtype object of torch has neither attribute, but

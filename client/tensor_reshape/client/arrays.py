@@ -64,7 +64,7 @@ _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
     (lambda tensor: not tensor.is_cpu and tensor.requires_grad, "on a device", "tensor.detach().cpu()"),
     (lambda tensor: not tensor.is_cpu, "on a device", "tensor.cpu()"),
     (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
-    # For such negative views, torch exports values with the wrong sign through DLPack.
+    # For a tensor with the negative bit of torch, DLPack would export values with the wrong sign.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
 )
@@ -91,7 +91,7 @@ def read_array(array: object, field: str) -> Array:
             names a replacement.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
-    if isinstance(array, MaskedArray):  # `np.asarray` would drop the mask silently
+    if isinstance(array, MaskedArray):  # `np.asarray` would remove the mask without an error
         message = f"{field} has masked elements, which cannot be sent: fill the array first"
         raise TypeError(message)
     if isinstance(array, np.ndarray | np.generic):
@@ -106,7 +106,7 @@ def read_array(array: object, field: str) -> Array:
 
 
 def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
-    if _holds_arrays(items):  # numpy would silently stack a list of arrays into one array
+    if _holds_arrays(items):  # numpy would convert a list of arrays into one array without an error
         message = f"{field} is a list of arrays: reshape each of them, or join them first, for example with numpy.stack"
         raise TypeError(message)
     try:

@@ -33,7 +33,8 @@ from tensor_reshape.wire.reshapes import encode_response_header
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 """The options with which a call may use the cache."""
 
-_MAX_CACHE_BYTES = 14 << 20  # the cache has two generations of this size, and each has space for 10,000 entries
+# the cache has two generations of this size in bytes, and each has space for 10,000 entries
+_MAX_CACHE_BYTES = 14 << 20
 _MAX_ENTRY_BYTES = 8192
 _OBJECT_BYTES = 600  # this is the measured size of the objects of a key and its entry, without the message headers
 _SEQUENCES = (tuple, list)
@@ -188,8 +189,8 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # A call that is not cached returns an array with this dtype object. The caller's equal dtype object may have
-        # other metadata or another C name.
+        # The output has this dtype object, because calls that are not cached return the same dtype object. The caller's
+        # equal dtype object may have other metadata or another C name.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )

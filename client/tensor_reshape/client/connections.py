@@ -6,6 +6,7 @@ state of the channel to the error.
 """
 
 import re
+from urllib.parse import unquote
 
 from grpc import ChannelConnectivity, StatusCode
 
@@ -13,7 +14,7 @@ from tensor_reshape.client.errors import CallTimeoutError, ServiceError, Unavail
 from tensor_reshape.rules.errors import TensorReshapeError
 
 _CAUSES = {
-    "Connection refused": "no server at {target} (connection refused)",
+    "Connection refused": "no server at {target} (connection refused{address})",
     "No such file or directory": "no server at {target} (no such socket)",
     "DNS resolution failed": "no server at {target} (the host name was not found)",
     "errors resolving": "no server at {target} (the host name was not found)",
@@ -30,12 +31,17 @@ _CAUSES = {
     "all backends failing.*Secure read failed": (
         "{target} closed the connection after the TLS handshake: it may require a client certificate"
     ),
-    "all backends failing.*: Socket closed": "{target} closed the connection: it may require TLS",
+    "all backends failing.*: Socket closed": (
+        "{target} closed the connection: it may require TLS, or a client certificate"
+    ),
 }
 """Regular expressions for gRPC's texts about failed connections, with an explanation for each.
 
 A connection that is lost during a call has similar texts, but without "all backends failing".
 """
+
+# The address of a failed connection in gRPC's texts, for example in "ipv6:%5B::1%5D:50051: Failed to connect".
+_ADDRESS = re.compile(r"\bipv[46]:(\S+): Failed to connect")
 
 FAULT_SECONDS = 0.1
 """Seconds that the channel may take to report its connection error. Usually, it reports the error at once."""
@@ -59,11 +65,22 @@ def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
         return error
     for sign, explanation in _CAUSES.items():
         if re.search(sign, error.message):
-            explained = UnavailableError(explanation.format(target=target), error.code)
+            text = explanation.format(target=target, address=_describe_address(error.message, target))
+            explained = UnavailableError(text, error.code)
             explained.request_id = error.request_id
             explained.add_note(f"gRPC: {error.message}")
             return explained
     return error
+
+
+def _describe_address(message: str, target: str) -> str:
+    """Returns the address in gRPC's text if `target` is a host name.
+
+    A host name such as localhost can have several addresses, and gRPC's text has only the error of one address.
+    """
+    found = _ADDRESS.search(message)
+    address = unquote(found[1]) if found else ""
+    return f" by {address}" if address and not target.endswith(address) else ""
 
 
 def describe_fault(error: TensorReshapeError) -> str:

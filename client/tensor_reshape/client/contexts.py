@@ -109,7 +109,8 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
         # The error message does not show the metadata, because metadata may contain credentials.
         message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
         raise TypeError(message)
-    checked = tuple(metadata)  # the pairs are copied before the check, because an iterator can be read only once
+    # the metadata pairs are copied before the check, because an iterator can be read only once
+    checked = tuple(metadata)
     for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()

@@ -126,7 +126,8 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
 
 
 def _is_array(like: object) -> bool:
-    is_class = isinstance(like, type)  # a class is excluded, because it has the same attributes as its arrays
+    # a class is not accepted as an array, although it has the attributes of its arrays
+    is_class = isinstance(like, type)
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
 

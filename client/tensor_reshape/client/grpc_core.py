@@ -40,7 +40,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNAVAILABLE,
-)  # the test call of the probe may end with either of these statuses
+)  # the test call that checks grpcio's internals may end with either of these statuses
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
@@ -108,7 +108,8 @@ class CoreTransport(Transport):
     ) -> None:
         """Keeps the arguments. The argument `core` is grpcio's object for the channel in gRPC's core."""
         super().__init__(channel, find_state)
-        # Unlike the public channel, the core channel has no finalizer, so it may live until Python exits.
+        # In contrast to grpcio's public channel, a channel of gRPC's core has no finalizer, so it may exist until
+        # Python exits.
         self._core = core
 
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
@@ -157,7 +158,7 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
     deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
     # The call has no host, no call credentials, and no registered method. A registered method had no effect when it was
-    # measured. grpcio uses the metadata argument only in errors. The metadata that the call sends are in the
+    # measured. grpcio uses the metadata argument only in errors. The metadata to send are a part of the call's
     # operations.
     context, batches = cygrpc.build_census_context(), ((operations, None),)
     core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()

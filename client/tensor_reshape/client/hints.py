@@ -28,7 +28,8 @@ def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
         return error
     size, limit = map(int, sizes.groups())
     texts = round_size(size), round_size(limit)
-    if texts[0] == texts[1]:  # both sizes were rounded to the same text, so the exact bytes are shown
+    # if both sizes were rounded to the same text, the message shows the exact numbers of bytes
+    if texts[0] == texts[1]:
         texts = f"{size} bytes", f"{limit} bytes"
     advised = copy(error)
     advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}: {advice}"

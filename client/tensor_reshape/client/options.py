@@ -43,8 +43,8 @@ _FOREVER_SECONDS = 10**9  # gRPC treats larger timeouts as a deadline that has p
 _WINDOW_BYTES = 16 * 1024 * 1024
 # If a host does not acknowledge sent data for this time, gRPC treats the host as lost and its calls fail. A host that
 # loses its network cannot close its connections. The kernel of a running host acknowledges data even if its server is
-# busy. gRPC sets this value as TCP_USER_TIMEOUT together with keepalive (gRFC A18). The timeout is above 5 s, because
-# an idle client reads ping replies only every 5 s.
+# busy. gRPC sets this value as TCP_USER_TIMEOUT together with keepalive (gRFC A18). This timeout must be above 5 s,
+# because an idle client reads ping replies only every 5 s.
 _HOST_TIMEOUT_MS = 8_000
 # After this time without traffic, the client sends a keepalive ping. This is the shortest interval that gRPC's own
 # clients allow, and our servers accept twice as many pings. Pings are sent only while a call is running. A health watch
@@ -87,7 +87,7 @@ class Endpoint:
         self.budget = RetryBudget()
         self._timeout = choose_timeout(timeout)  # this timeout applies to calls without their own timeout
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # the value is None if tracing is off
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # the tracing hook, or None if tracing is off
         _endpoints.add(self)
 
     @property
@@ -106,7 +106,8 @@ class Endpoint:
             RuntimeError: the client was created before a fork, so its connections belong to the parent process.
             ValueError: the client is closed.
         """
-        # This attribute covers both causes of a closed client, because the check runs for every call.
+        # This attribute is set for both causes of a closed client, so that the check before every call reads only one
+        # attribute.
         if not self.budget.is_closed:
             return
         if self.is_foreign:

@@ -51,7 +51,8 @@ MAX_CALL_QUERIES = 1024
 MAX_PARALLEL_CALLS = 8
 """Number of simultaneous calls of one batch. The server processes one call while the client writes the next."""
 
-_parse_dim = lru_cache(4096)(parse_dim)  # cached, because most shapes of a graph have the same few names
+# the results are cached, because most shapes of a model graph use the same few names
+_parse_dim = lru_cache(4096)(parse_dim)
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """One dimension: an int, `(min, max)`, text, a `Symbol`, an `Expression`, or None for an unknown dimension.
@@ -111,7 +112,7 @@ class ShapeQuery:
 
     data_shape: Sequence[DimLike] | None = None
     shape: Sequence[DimLike] | None = None
-    special_zero: bool  # required: checked in `__post_init__`
+    special_zero: bool  # `__post_init__` checks that this required field has a value
     operation: str = "static_reshape"
     expected_shape: Sequence[DimLike] | None = None
     data_type: DataTypeLike | None = None
@@ -235,7 +236,8 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
 
 
 def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
-    if type(dims) is tuple or type(dims) is list:  # the usual types need no further check
+    # a shape is usually a list or a tuple, which needs no further check here
+    if type(dims) is tuple or type(dims) is list:
         return dims
     check_shape(dims, field)
     return tuple(dims)
@@ -277,7 +279,8 @@ def _name_dim(name: Dim | Expression | Symbol) -> Dim:
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
     """Returns a parsed dimension. Like a server, rejects an expression with too many symbols."""
-    # The number of symbols is checked before normalization, because the time of normalization grows with it.
+    # The number of symbols is checked before the expression is simplified, because simplifying takes longer with more
+    # symbols.
     count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
         raise reject_factors(count, path, place)

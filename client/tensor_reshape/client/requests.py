@@ -179,7 +179,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
     except ReshapeError as error:
         raise hint_rejection(question, error) from None
     if is_of_bytes:
-        # Only bytes need this check, because the size of an array always matches its dims.
+        # Only data given as bytes needs this check, because the size of an array always matches its dims.
         check_layout(data_type, dims, None, data.nbytes, field="data")
     return Plan(question, output, data, data_type, view, is_of_bytes)
 
@@ -202,8 +202,8 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
     pieces = [_encode_query(query) for query in queries]
     rejected = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
-    # An empty item replaces a query that cannot be sent. The server rejects the empty item, so queries that refer to it
-    # fail as well.
+    # If a query of a batch cannot be sent, an empty item is sent instead. The server rejects the empty item, so queries
+    # that refer to it fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
     decode = partial(decode_answer, partial(decode_shapes, queries, rejected))
     return Call(BATCH_INFER_SHAPE.path, request, decode)
@@ -304,7 +304,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     """Returns a view of a requested shape. An array keeps its type, and a sequence gets the type of the operation."""
     if is_array(shape):
         return view_array(read_array(shape, "shape"), "shape")
-    # The integers are checked first, because numpy could round them.
+    # The integers are checked before numpy converts them, because numpy could round them.
     dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")
     try:
         return view_array(np.array(items, dtype), "shape")

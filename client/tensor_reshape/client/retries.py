@@ -40,8 +40,8 @@ _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
 _RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
 _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
-_MAX_DOUBLINGS = 6  # with six doublings, the pause reaches its maximum
-_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these are the values of the examples in gRFC A6
+_MAX_DOUBLINGS = 6  # after the pause between attempts has been doubled six times, it has its maximum length
+_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these retry settings are those of the examples in gRFC A6
 
 
 class RetryBudget:
@@ -101,13 +101,14 @@ class Attempts:
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
         """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
-        self._budget = budget  # all calls of the client share this budget
+        self._budget = budget  # all calls of the client share this retry budget
         self._failures = 0  # this is the number of all failures, and the back-off grows with this number
-        # This is the number of times that a server was lost, and the first loss does not use the budget.
+        # This is the number of times that a server was lost. The retry after the first loss does not use the retry
+        # budget.
         self._losses = 0
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
         # If the server was overloaded, this is the error of the previous attempt. The stored error is a copy without a
-        # traceback, because the frames of a traceback would keep the caller's array in memory.
+        # traceback, because a traceback refers to local variables and would keep the caller's array in memory.
         self._rejection: LimitError | None = None
 
     def record_success(self) -> None:

@@ -123,7 +123,7 @@ class InferredShape(Sequence[AnyDim]):
     def __eq__(self, other: object) -> bool:
         """Whether the dimensions are equal."""
         if isinstance(other, InferredShape):
-            return self.dims == other.dims  # also true if both ranks are unknown and `dims` is None
+            return self.dims == other.dims  # the shapes are also equal if both ranks are unknown and `dims` is None
         return isinstance(other, tuple | list) and self.dims == tuple(other)
 
     def __hash__(self) -> int:

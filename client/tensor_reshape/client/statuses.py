@@ -28,8 +28,8 @@ def build_error(
 def _choose_error(
     code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
-    # The error details are decoded before the status code, because transports and proxies send the same status codes
-    # without details.
+    # Error details identify an error of the server, so they are examined before the status code. Transports and proxies
+    # send the same status codes without details.
     rejection = decode_rejection(code, trailing_metadata)
     if rejection is not None:
         return rejection

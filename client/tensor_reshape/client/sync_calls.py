@@ -136,8 +136,8 @@ class SyncCalls:
         The method returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
-            # The channel sends no call before a server reports SERVING, so a server that rejects the health call is
-            # ready too.
+            # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
+            # health call.
             self._check_health(deadline.remaining_seconds, wait_for_ready=True)
         except (CallTimeoutError, UnavailableError):
             return False
@@ -215,7 +215,8 @@ class SyncCalls:
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
-            # The error of the lost server is more helpful than "deadline exceeded".
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
             raise explain_loss(error, self._endpoint.target)
 
     def _await_server(self, attempts: Attempts) -> None:
@@ -255,7 +256,7 @@ class SyncCalls:
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
         with closing(
             self.transport.exchange(transfer, seconds, metadata)
-        ) as answers:  # without `closing`, an abandoned stream would stay open
+        ) as answers:  # without `closing`, a stream that the caller does not read to its end would stay open
             for raw in answers:
                 transfer.receive(raw)
                 attempts.record_progress()

@@ -26,7 +26,7 @@ from tensor_reshape.runtime.addresses import is_local
 AUTHORIZATION_KEY = "authorization"
 """The metadata key of the token."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax of a token
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax for bearer tokens
 
 
 class Token:

@@ -47,7 +47,8 @@ Way = Literal["auto", "inline", "stream", "view"]
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
-_ALIGNMENT_BYTES = 64  # a cache line has this size, and jax needs this alignment to use memory without a copy
+# a processor's cache line has this size in bytes, and jax needs this alignment to use memory without a copy
+_ALIGNMENT_BYTES = 64
 # These keywords are arguments of the operations, so they are not client options.
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
@@ -171,7 +172,8 @@ class Delivery:
             ResponseError: the server's shape differs from the shape that the local rules infer, or numpy cannot
                 represent it.
         """
-        if dims != self._plan.dims:  # the dims differ, for example, if a server of another version has other rules
+        # the output dims can differ from the planned dims, for example, if the server's version has other rules
+        if dims != self._plan.dims:
             message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
@@ -298,8 +300,8 @@ class StreamTransfer:
 
     def build_chunks(self) -> Iterator[bytes]:
         """Yields the stream messages with the elements."""
-        # The chunk messages are created one at a time, because all of them together would need as much memory as the
-        # tensor.
+        # The messages with chunks of the tensor are created one at a time, because all of them together would need as
+        # much memory as the tensor.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
@@ -335,7 +337,7 @@ class StreamTransfer:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        # No other step copies the elements.
+        # The elements are copied only here.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 

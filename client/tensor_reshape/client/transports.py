@@ -109,8 +109,9 @@ class Transport:
             TensorReshapeError: the call failed, or could not be started as in `start`.
             ValueError: the channel is closed.
         """
-        # The queue gets an item when the first response arrives, because this response accepts the elements. A queue is
-        # used instead of an Event, because a signal handler that raises could leave the lock of an Event locked.
+        # The queue gets an item when the first response arrives, because the elements may be sent after this response.
+        # A queue is used instead of an Event, because a signal handler that raises could leave the lock of an Event
+        # locked.
         answered = SimpleQueue[None]()
         try:
             requests = _build_requests(transfer, answered)
@@ -125,7 +126,7 @@ class Transport:
                 call.cancel()  # `cancel` has no effect if the call has ended
                 del call
         finally:
-            answered.put(None)  # without this item, grpcio's sending thread would wait forever
+            answered.put(None)  # without this item in the queue, grpcio's sending thread would wait forever
 
 
 class StartedCall:
@@ -205,7 +206,9 @@ def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> It
     """Yields the messages to send. A thread of grpcio runs this generator."""
     yield transfer.begin
     answered.get()
-    if transfer.accepted:  # the queue also gets an item when the call ends, so acceptance is checked separately
+    # the queue also gets an item when the call ends, so the code checks separately whether the server has accepted the
+    # tensor
+    if transfer.accepted:
         yield from transfer.build_chunks()
 
 

@@ -11,9 +11,9 @@ integers.
    is an output dim. If special_zero is true, an item may be a 0, which copies the data dim at the same index. One item
    may be -1. Any other item is rejected.
 
-3. The -1 becomes V / P, where P is the product of all other items after zeros have copied their dims. Reshape-1 first
-   removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not an integer, or if V / P
-   exceeds 2^63 - 1.
+3. The -1 becomes V / P. P is the product of all other items, in which each copied 0 is replaced by the dim that it
+   copies. Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not
+   an integer, or if V / P exceeds 2^63 - 1.
 
 4. The volume of the output must equal the volume of the data.
 
@@ -28,7 +28,7 @@ Terms in this package:
 - *dim*: a number, an interval, a symbol, an expression of symbols, or unknown (`dims`); *item*: one entry of the target
 - *instance*: one concrete data shape and one concrete target that match a partially known query
 - *literal*, *copied*, *inferred*, *length*, *unknown*: the kinds of items (`questions.Kind`)
-- *rejection*: an exception of `errors` that contains a permanent reason, the field at fault and the values at fault
+- *rejection*: an exception of `errors`, with a permanent reason, the wrong field and the wrong values
 - *variable*, *monomial*, *equation*, *case*: the parts into which the solvers translate a query (`solvers`)
 - *step budget*: the number of steps that a search may take (`budgets`)
 

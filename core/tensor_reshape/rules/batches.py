@@ -29,8 +29,8 @@ ITEM_STEPS = 64
 RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
 
-# If an item uses an earlier output, each dim that is not a number costs this many steps, and so does each of its
-# symbols.
+# If an item of a batch uses the output of an earlier item, each output dim that is not a number costs this many steps
+# of the budget, and each symbol in it costs as many.
 _LINK_STEPS = 8
 
 
@@ -55,7 +55,8 @@ def answer_batch(
     Args:
         items: the items of the batch. An item that could not be read is already an error.
         limits: the limits of the server.
-        report: the function that handles a bug in an item. None means that the exception of the bug is raised.
+        report: the function that is called if the rules fail with a bug. None means that the exception of the bug is
+            raised.
     """
     outputs: list[_Output | None] = []
     budget, steps = StepBudget(), RESERVE_STEPS
@@ -99,7 +100,7 @@ def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
     """Returns the error for an item whose query met a bug in the rules. The error contains no details of the bug.
 
     Raises:
-        Exception: the exception of the bug, if `report` is None.
+        Exception: the unexpected exception of a query, if `report` is None.
     """
     if report is None:
         raise bug
@@ -108,7 +109,7 @@ def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
 
 
 class _Output(NamedTuple):
-    """The parts of a result that a later item can use as its data."""
+    """The parts of an item's result that a later item of the batch can use as its data."""
 
     dims: Sequence[AnyDim] | None
     data_type: DataType | None
@@ -156,7 +157,8 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
-    # If the item has its own data type, that type is used, because the server must check it for the caller.
+    # If the batch item gives a data type, it is used instead of the type of the earlier output, because the caller
+    # expects a check of it.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

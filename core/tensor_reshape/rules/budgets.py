@@ -40,6 +40,7 @@ class StepBudget:
         self.left -= held
         try:
             yield
-        # After an unexpected exception in one query, the batch continues with the next query and the same budget.
+        # This code also runs after an exception, because a batch continues with its next query and the same budget
+        # after a bug in one query.
         finally:
             self.left += held

@@ -1,4 +1,4 @@
-"""Conditions: what a reshape demands of its inputs, beyond the declared bounds.
+"""Conditions: requirements that a reshape has for its inputs, in addition to the declared bounds.
 
 A condition compares products of dims. A dim without a name is called by its position, such as `data[0]` or `shape[2]`.
 If a symbol of the query has that name, the position ends with an apostrophe.
@@ -37,18 +37,19 @@ class ConditionKind(Enum):
 
 
 class Condition(NamedTuple):
-    """A demand that every accepted instance of a query satisfies.
+    """A requirement that every accepted instance of a query satisfies.
 
     Attributes:
         kind: the relation.
-        left: a product of dims, which may be only a number. For a range it may also have divisors.
-        right: the product that is compared with it. None for a range.
-        min: the lower end of a range; None: there is none.
-        max: the upper end of a range; None: there is none.
-        unless_zero: the condition does not apply if this product is 0. The tensor is then empty. None: it always
-            applies.
-        rule: the number of the rule that demands it, as in `tensor_reshape.rules`.
-        item: the part of the query that demands it, such as `shape[1]`.
+        left: a product of dims, which may be only a number. If the condition is a range, this product may also have
+            divisors.
+        right: the product that is compared with `left`. None if the condition is a range.
+        min: the lower end of a range. None means that the range has no lower end.
+        max: the upper end of a range. None means that the range has no upper end.
+        unless_zero: the condition does not apply if this product is 0. If this product is 0, the tensor is empty. None
+            means that the condition always applies.
+        rule: the number of the rule that requires the condition, as in `tensor_reshape.rules`.
+        item: the part of the query that requires the condition, such as `shape[1]`.
 
     >>> shape = client.infer_shape(["batch", 16, 4, 4], [1, 256], special_zero=False)
     >>> (condition,) = shape.conditions
@@ -81,17 +82,17 @@ class Condition(NamedTuple):
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The names of its dims."""
+        """The names of the dims in the condition."""
         return frozenset(symbol.name for symbol in self.list_symbols())
 
     def list_symbols(self) -> Iterator[Symbol]:
-        """Yields the symbols of its products, which may repeat."""
+        """Yields the symbols in the condition. A symbol may occur several times."""
         for product in (self.left, self.right, self.unless_zero):
             if product is not None:
                 yield from (*product.factors, *product.divisors)
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether values of the dims satisfy it. Each dim of the condition must have a value."""
+        """Whether the given values of the dims satisfy the condition. Each dim of the condition must have a value."""
         if self.unless_zero is not None and _multiply(self.unless_zero, values)[0] == 0:
             return True
         above, below = _multiply(self.left, values)
@@ -105,7 +106,7 @@ class Condition(NamedTuple):
 
 
 def write_product(product: Expression) -> str:
-    """Returns a product as text, with positions of dims without quotes."""
+    """Returns a product as text. Positions such as `data[0]` are written without quotes."""
     if product.symbol is not None:
         name = product.symbol.name
         return name if _POSITION.fullmatch(name) else write_name(name)
@@ -116,12 +117,12 @@ def write_product(product: Expression) -> str:
 
 
 def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> str:
-    """Returns the name of a dim without a name.
+    """Returns a name for a dim that has no name in the query, such as `data[0]`.
 
     Args:
-        field: "data" or "shape".
-        index: its index.
-        names: the names of the query.
+        field: the part of the query, which is "data" or "shape".
+        index: the index of the dim.
+        names: the names that are already used in the query.
     """
     name = f"{field}[{index}]"
     while name in names:
@@ -157,7 +158,7 @@ def _multiply(product: Expression, values: Mapping[str, int]) -> tuple[int, int]
 def list_declared(
     data: Sequence[AnyDim] | None, target: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None
 ) -> dict[str, Interval]:
-    """Returns the declared bounds of the dims of a query, by name or position."""
+    """Returns the bounds that a query declares for its dims, by the name or position of the dim."""
     sides = (("data", data or ()), ("shape", target or ()), ("", expected or ()))
     declared: dict[str, Interval] = {}
     for _, dims in sides:

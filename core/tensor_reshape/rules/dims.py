@@ -229,7 +229,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
             known *= dim
         else:
             name = find_name(dim)
-            # A dim is written in parentheses, unless its text is a single factor: (N/2)*4, but N*4.
+            # In a product, a dim is written in parentheses unless its text is a single factor: (N/2)*4, but N*4.
             text = "?" if dim is None else f"({dim})"
             others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
@@ -299,8 +299,8 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 def hint_unknown(dim: object) -> str:
     """Returns the part of an error message that says how to write an unknown dim; empty unless `dim` is -1."""
-    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because a -1 in a
-    # requested shape is the item that the server computes.
+    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because -1 in a requested shape has
+    # another meaning: the server computes this item.
     return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
 
 

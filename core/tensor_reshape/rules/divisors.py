@@ -50,12 +50,12 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)
-    least = -(-volume // MAX_DIM)  # with a divisor below `least`, the quotient would exceed MAX_DIM
+    least = -(-volume // MAX_DIM)  # if a divisor is below `least`, the volume divided by it exceeds MAX_DIM
     start = max(near, least - 1)
     above, below = volume, 0  # the search starts with the volume, because the volume is a divisor of itself
     for divisor in low:
         # Each divisor of the volume is the product of an element of `low` and an element of `high`. For each element of
-        # `low`, the loop finds the largest such product below `near` and the smallest above `near`.
+        # `low`, the loop finds the largest of these products below `near` and the smallest above `near`.
         at = bisect_right(high, start // divisor)
         above = min(above, divisor * high[at]) if at < len(high) else above
         at = bisect_right(high, near // divisor)

@@ -300,4 +300,5 @@ def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
-    return kind.__new__(kind, message)  # pickle and copy set the attributes of the error after this call
+    # pickle and copy call this function first, and then set the attributes of the error
+    return kind.__new__(kind, message)

@@ -137,8 +137,8 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
-    # The error does not contain the parsed target shape, so the target is read again. The query broke rule 4 and
-    # therefore satisfies rule 2, so each item of the target can be read.
+    # The error does not contain the parsed target shape, so the target is read again. Rule 2 is checked before rule 4,
+    # so a query that breaks rule 4 has a target in which each item can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):

@@ -1,17 +1,18 @@
 """Shape inference: the five rules of `tensor_reshape.rules` together. All results come from this module.
 
 Rule 1 is checked here and in `dims`. If the target is a tensor, `wire.reshapes` checks the type and the rank of that
-tensor. Rule 2 is in `targets`. Rules 3 and 4 require that two products, the volumes of data and output, are equal. The
-cheapest suitable solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases`. The dims of
-`Target.cancelled` are left out of both products. Rule 5 compares a known output with the expected shape. For a
-partially known query, the expected shape is part of the equation, so that an expected dim can narrow other dims.
+tensor. Rule 2 is in `targets`. By rules 3 and 4, the volumes of data and output must be equal. The cheapest suitable
+solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases`. Neither volume includes the dims of
+`Target.cancelled`. Rule 5 compares a known output with the expected shape. For a partially known query, the expected
+shape is part of the equation, so that an expected dim can narrow other dims.
 
-If data and target are numbers, the expected dims are checked first, and then the rules in their order. Any other query
-is checked in this order:
+If data and target consist of numbers, the expected dims are checked first, and the rules are checked after that in
+their order. Any other query is checked in this order:
 
 1. Rule 1 for the data type, special_zero, the ranks, each single dim, and the number of symbols.
-2. Rule 1 for the symbols of the data, which must not contradict each other. Then the items of the target from left to
-   right: the symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
+2. Rule 1 for the symbols of the data, which must not contradict each other. After that, the items of the target are
+   checked from left to right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must
+   obey rule 2.
 3. Rule 3 for a -1 next to a literal 0.
 4. Rule 5 for an expected rank or dim that the output cannot have for any volume, and rule 1 for an expected symbol that
    contradicts other symbols.
@@ -22,8 +23,8 @@ A query stands for all its instances. An instance is a data shape and a target t
 the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
 breaks a rule for all data.
 
-Invariants: a target is read once. `begin_answer` answers known queries and queries with a closed form. For any other
-query, `finish_answer` continues from the state that `begin_answer` returns.
+Invariants: the items of a target are read only once. `begin_answer` answers known queries and queries with a closed
+form. For any other query, `finish_answer` continues from the state that `begin_answer` returns.
 """
 
 from collections import Counter
@@ -94,7 +95,7 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
     """Returns the output dims of a known query. Executions of a reshape use this function.
 
     Raises:
-        InvalidRequestError: a rule is broken. The reason and the metadata name the rule and the item.
+        InvalidRequestError: the query breaks a rule. The reason and the metadata name the rule and the item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     return _infer_known(question, limits)[1]
@@ -167,8 +168,8 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
     request, target = unsolved
     question = request.question
     try:
-        # The closed form takes less time than these checks and applies only to valid dims. A query with an invalid dim
-        # therefore always reaches this function.
+        # The closed form takes less time than the checks of single dims, and it applies only to valid dims. A query
+        # with an invalid dim therefore has no closed form, and these checks reject it.
         _check_parts(question)
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
@@ -197,10 +198,11 @@ def _complete(
 ) -> ShapeAnswer:
     """Returns the result with the conditions, and with the origins and view that the request asks for."""
     question, explained, strides = request
-    if strides is None and not explained:  # the usual case; a batch has thousands of such queries
+    if strides is None and not explained:  # this is the usual case, and a batch has thousands of such queries
         return ShapeAnswer(dims, conditions.listed, conditions_complete=conditions.complete)
     if strides is not None and question.data_type is not None:
-        check_strided_type(question.data_type, strides, "data")  # a reshape of such data makes the same check
+        # a call that reshapes data with strides makes the same check
+        check_strided_type(question.data_type, strides, "data")
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
     return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
@@ -220,7 +222,7 @@ def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], 
 
 
 def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
-    """Checks data type, special_zero and ranks. An unknown rank is accepted.
+    """Checks the data type, special_zero and the ranks of a query. An unknown rank is accepted.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
@@ -232,8 +234,8 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     if special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    # The ranks are compared here, and `check_rank` is called only to raise the error. Calling the function for each
-    # rank would take a tenth of the time of a query of an execution.
+    # The ranks are compared here, and `check_rank` is called only to raise the error. If `check_rank` were called for
+    # each rank, the calls would take a tenth of the time of a known query.
     max_rank = limits.max_rank if operation.max_rank is None else operation.max_rank
     if data is not None and len(data) > max_rank:
         check_rank(operation, len(data), "data.dims", limits)
@@ -250,7 +252,7 @@ def _check_parts(question: AnyQuestion) -> None:
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")
     for index, item in enumerate(target):
-        if isinstance(item, Dim):  # rule 2 has checked the numbers
+        if isinstance(item, Dim):  # numbers need no check here, because rule 2 has checked them
             check_partial_dim(item, f"shape[{index}]", index)
     check_partial_dims(expected, "expected_shape.dims")
     check_symbols([*data, *target, *expected])
@@ -303,9 +305,10 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
     """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
-    if case.target.inferred is not None:  # the divisors of a -1 are not 0
-        # The divisors are taken from the equation before cancelling. In the graph operations, a copied dim is on both
-        # sides of the equation. Cancelling removes this dim, although it is a divisor of the -1.
+    if case.target.inferred is not None:  # a variable that divides the -1 is not 0
+        # The divisors of the -1 are taken from the equation before common factors are cancelled. In the graph
+        # operations, a copied dim is on both sides of the equation. Cancelling removes the copied dim, although this
+        # dim is a divisor of the -1.
         divisors = Counter(case.equation.right)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
@@ -331,7 +334,7 @@ def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
     inferred = target.inferred
     if inferred is None:
         return reject_volume(question, format_product(data), format_product(items))
-    # A -1 that would be too large is reported before a remainder.
+    # If a -1 would be too large and would also leave a remainder, the error is about its size.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return reject_overflow(question, inferred, overflow)
@@ -372,7 +375,7 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     greatest = case.equation.constants[0]
     for variable in case.equation.left:
         if greatest > MAX_DIM:
-            break  # stops, because the product of many open upper bounds would have thousands of digits
+            break  # the loop stops here, because the product of many unlimited ranges would have thousands of digits
         greatest *= max(system.ranges[variable].max, 1)
     if greatest <= MAX_DIM:
         return None

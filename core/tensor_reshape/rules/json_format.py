@@ -1,6 +1,7 @@
-"""Inferred shapes as JSON.
+"""Writes inferred shapes as JSON.
 
-Invariants: names of dims are written in the notation of `rules.notation`. A missing value has no key in its object.
+Invariants: names of dims are written in the notation of `rules.notation`. If a value is missing, the JSON object has no
+key for it.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def describe_answer(answer: ShapeAnswer) -> Json:
-    """Returns a result as a JSON object."""
+    """Returns the result of a query as a JSON object."""
     record: Json = {"shape": describe_dims(answer.dims)}
     if answer.conditions:
         record["conditions"] = list(map(_describe_condition, answer.conditions))

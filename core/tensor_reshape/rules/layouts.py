@@ -1,4 +1,4 @@
-"""A layout is the positions of a tensor's elements in the bytes of the tensor.
+"""A layout consists of the positions at which the elements of a tensor are stored in its bytes.
 
 Strides are measured in elements, not in bytes. Tensors of packed types have no strides and are always dense. Before a
 view of the received bytes is created, the layout is compared with the number of bytes. This check uses exact integers,
@@ -46,8 +46,8 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # The overlap check follows the size check, so that the number of received bytes limits the number of positions to
-    # examine.
+    # The number of bytes is checked before overlaps, so that the received bytes limit the number of positions that the
+    # overlap check examines.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)
@@ -56,8 +56,9 @@ def check_layout(
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
     """Checks that there are enough positions for all elements of a tensor.
 
-    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server makes it
-    before the bytes arrive. In contrast, the full check in `check_layout` takes as long as reading each byte.
+    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server can check a
+    tensor before its bytes arrive. The full check in `check_layout` takes longer: about as long as it takes to read
+    each byte.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -163,7 +164,8 @@ def _mark_places(axes: list[tuple[int, int]]) -> int:
     places = 1
     for stride, dim in axes:
         repeats = 1
-        # Each step doubles the marked positions, so a dim of a million needs only about twenty steps.
+        # Each step of this loop doubles the number of marked positions, so a dim of a million needs only about twenty
+        # steps.
         while repeats < dim:
             step = min(repeats, dim - repeats)
             places |= places << (step * stride)

@@ -23,7 +23,7 @@ _NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,40})?(?![\w.])"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<word>{_WORD.pattern})|(?P<number>{_NUMBER})|'(?P<quoted>(?:[^']|'')+)'|(?P<sign>\*\*|//|[-+*/%^(),]))"
 )
-# An operand may begin with a minus sign. A name may begin with a slash, as in names from ONNX exporters:
+# An operand of a formula may begin with a minus sign. A name may begin with a slash, as in names from ONNX exporters:
 # /model/Reshape_output_0_dim_1. Two slashes are always read as one operator, so that a text matches in one way only. If
 # a text matched in several ways, untrusted text could cause exponential backtracking.
 _OPERAND = rf"\s*(?:-|/(?!/))?\s*(?:{_WORD.pattern}|{_NUMBER})\s*"
@@ -110,7 +110,8 @@ def _write(name: str) -> tuple[str, bool]:
     """Returns the text of a name, and whether the text can be a factor without parentheses."""
     if _is_word(name):
         return name, True
-    if len(name) > MAX_SYMBOL_CHARACTERS:  # such a long name is not valid, and an error shows it unchanged
+    # a name of this length is not valid, and an error message shows it without quotes
+    if len(name) > MAX_SYMBOL_CHARACTERS:
         return name, name.startswith("'")
     return _write_formula(name)
 
@@ -174,7 +175,7 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    # The token kind is checked in addition to its text, because a quoted name may also have the text `^`.
+    # The code checks the kind of the token and not only its text, because a name in quotes may also be `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
     # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more

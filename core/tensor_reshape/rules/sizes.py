@@ -40,8 +40,8 @@ def format_size(size: int) -> str:
 def round_size(size: int) -> str:
     """Returns a size for people to read, with at most two decimal places: `16 MiB`, `16.06 MiB`."""
     unit = next((unit for unit in reversed(UNITS) if size >= UNITS[unit]), "B")
-    # After two decimals, further digits are cut off instead of rounded. If a limit were rounded up, the shown limit
-    # would be higher than the actual limit.
+    # After two decimals, further digits are cut off instead of rounded. If a size limit were rounded up, the displayed
+    # limit would be higher than the actual limit.
     whole, hundredths = divmod(size * 100 // UNITS[unit], 100)
     digits = f".{hundredths:02}".rstrip("0") if hundredths else ""
     return f"{whole}{digits} {unit}"

@@ -125,7 +125,7 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
             rejection, is_plain = error, False
             del kinds[index:]
             break
-        # In this last branch, the only possible literal is a 0 without special_zero.
+        # A literal item is a 0 here, because the code above has handled numbers above 0.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -158,8 +158,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # If the rank of the data is unknown, the data may have a dim at the index of the copied item. Data shapes without
-    # such a dim are rejected, so they do not matter for the result.
+    # If the rank of the data is unknown, the data may have a dim at the index of the copied item. A data shape without
+    # a dim at this index is rejected, so it does not matter for the result.
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED

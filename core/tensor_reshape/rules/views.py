@@ -1,12 +1,12 @@
 """Finds out whether a reshape's output can be a view, which uses the bytes of the data without a copy.
 
-The data has strides, and a view has the same bytes as the data, but its own dims and strides. If the first dims of data
-and output have the same product for all values of the unknown dims, these first dims and the remaining dims are two
-parts that can be examined separately. The output can be a view if each of its parts can be a view.
+A view has the same bytes as the data, but its own dims and strides. If the first dims of data and output have the same
+product for all values of the unknown dims, these first dims and the remaining dims are two parts that can be examined
+separately. The output can be a view if each of its parts can be a view.
 
 In such a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output
-can be a view if, for each output dim, all elements along this dim lie in one run. If a part has unknown dims besides
-its outermost dim, the result is usually UNKNOWN.
+can be a view if, for each output dim, all elements along this dim lie in one run. If a dim other than the outermost dim
+of a part is unknown, the result is usually UNKNOWN.
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ class _Factor(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A run: elements at equal distances in memory.
+    """A run, which is a sequence of elements at equal distances in memory.
 
     Attributes:
         least: the smallest possible number of elements.
@@ -101,8 +101,8 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
-    # A copied output dim equals its data dim. The output dim is used instead of the data dim, because the solver may
-    # have narrowed the range of the output dim.
+    # A copied output dim is equal to the data dim that it copies. The output dim is used instead of the data dim,
+    # because the solver may have narrowed the range of the output dim.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
@@ -124,7 +124,7 @@ def infer_view(
 
 
 class _Part(NamedTuple):
-    """Some data dims with their strides, and the output dims that have the same product if the tensor has elements."""
+    """Data dims with their strides, and output dims whose product is the same in tensors with elements."""
 
     dims: Sequence[AnyDim]
     strides: Sequence[int]
@@ -175,7 +175,8 @@ def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
-        # Each part begins after the previous part in both shapes, so the numbers of dims must ascend on both sides.
+        # In both shapes, each part begins after the previous part, so the numbers of dims in each pair must be larger
+        # than in the previous pair.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -214,13 +215,13 @@ def _infer_part(part: _Part) -> View:
     axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
     others = [dim for dim in output if dim != 1]
     if not axes or not others or not any(stride for _, stride in axes):
-        # All elements of this part have the same memory position.
+        # With a stride of 0, all elements of this part have the same memory position.
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
 
 
 def _are_apart(outer: tuple[AnyDim, int], inner: tuple[AnyDim, int]) -> bool:
-    """Whether two neighbouring dims both exceed 1 and can never form one run."""
+    """Whether two neighbouring dims are both at least 2 and can never form one run."""
     (dim, stride), (inner_dim, step) = outer, inner
     bounds = find_bounds(inner_dim)
     if find_bounds(dim).min < 2 or bounds.min < 2:  # noqa: PLR2004 - a dim of 1 belongs to any run
@@ -233,7 +234,7 @@ def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
 
 
 def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]:
-    """Returns `dims` with a value for the unknown dim, if the equal product of `others` determines this value."""
+    """Returns `dims` with its unknown dim replaced by a number, if that number follows from the product of `others`."""
     unknown = [index for index, dim in enumerate(dims) if not isinstance(dim, int)]
     if len(unknown) != 1 or not are_known(others):
         return dims

@@ -30,26 +30,29 @@ from tensor_reshape.wire.inference import decode_condition, encode_condition
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
-_CACHE_BYTES = 4 << 20  # the memory of a generation, for about ten thousand dims
-_CACHED_BYTES = 64  # the largest encoded dim that is cached
-_CACHED_CONDITION_BYTES = 256  # the largest condition that is cached, together with its key
-_SMALL = 1024  # integers below this are encoded at import, because most dims of models are small
+_CACHE_BYTES = 4 << 20  # the memory of a cache generation in bytes, which is enough for about ten thousand dims
+_CACHED_BYTES = 64  # a longer encoded dim is not cached
+_CACHED_CONDITION_BYTES = 256  # a condition is not cached if it and its key are longer than this
+_SMALL = 1024  # dims below this number are encoded at import, because most dims of models are small
 
-_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # decoded dims, by their encoded bytes
-_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)  # encoded dims, by `_identify_dim`
+# this cache contains decoded dims, and its keys are their encoded bytes
+_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)
+# this cache contains encoded dims, and its keys are the results of `_identify_dim`
+_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_BYTES)
 
-_CONDITIONS: RecentCache[bytes, Condition] = RecentCache(_CACHE_BYTES, _CACHED_CONDITION_BYTES)  # by encoded bytes
+# its keys are encoded conditions
+_CONDITIONS: RecentCache[bytes, Condition] = RecentCache(_CACHE_BYTES, _CACHED_CONDITION_BYTES)
 _ENCODED_CONDITIONS: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED_CONDITION_BYTES)
 
-# The tags of fields, in the order in which the generated classes write them.
+# These are the tags of message fields, in the order in which protobuf's generated classes write the fields.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
 _CONDITION = b"\x1a"
-_COMPLETE = b"\x28\x01"  # conditions_complete is true
-_ENDS = (b"", _COMPLETE)  # after the shape of a result
+_COMPLETE = b"\x28\x01"  # this is the encoded field conditions_complete with the value true
+_ENDS = (b"", _COMPLETE)  # these bytes follow the shape of a result
 _DIM_TAG = _DIM[0]
-_LEAST_ANSWER_BYTES = 4  # two nested fields, which both have a tag and a length
-_PREFIX_BYTES = 4  # the fields operation and special_zero, which both have a tag and one byte
+_LEAST_ANSWER_BYTES = 4  # the shortest answer has two nested fields, and each of them has a tag and a length
+_PREFIX_BYTES = 4  # each of the fields `operation` and `special_zero` has a tag and one byte
 
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
@@ -143,7 +146,7 @@ def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
         position = begin + raw[position + 1]
         content = raw[begin:position]
         dim = _DIMS[content]
-        if (dim is None and content) or position > end:  # only an unknown dim has no content
+        if (dim is None and content) or position > end:  # only the message of an unknown dim is empty
             return _decode_whole(raw, path)
         dims.append(dim)
     return dims
@@ -229,7 +232,7 @@ def _encode(dim: AnyDim) -> bytes:
     return encode_field(_DIM, encode_dim(dim).SerializeToString())
 
 
-# This list is defined here, because it needs `_encode`.
+# This list is defined after the function `_encode`, because it calls the function.
 _INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 
 

@@ -155,7 +155,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: the response is invalid.
     """
-    # The operator `or` is correct here, because a ShapeAnswer is a non-empty tuple and therefore never false.
+    # The operator `or` is correct here, because a `ShapeAnswer` is never false: it is a tuple that is not empty.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 

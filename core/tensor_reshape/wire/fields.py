@@ -29,7 +29,8 @@ SHORT_BYTES = 128
 """A length below this number is encoded in one byte."""
 
 _TAG = PAYLOAD_TAG[0]
-# These are the protobuf wire types, and the missing types 3 and 4 are groups.
+# These numbers are the wire types of protobuf fields. The missing types 3 and 4 are groups, which this project does not
+# use.
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
 _CONTINUATION = 0x80  # this bit of a byte is set if another byte of the varint follows
@@ -67,8 +68,8 @@ def find_payload(
         if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
-        # If the last field 15 does not reach the end of the message, another field 15 may follow, and a parser would
-        # use the later one.
+        # If the payload field (number 15) does not reach the end of the message, another field 15 may follow it, and a
+        # parser would use the later one.
         if tag == _TAG:
             return (position, start, fields) if end == len(message) else None
         position = end

@@ -154,7 +154,8 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         conditions,
         tuple(map(_decode_origin, message.origins)),
         _decode_view(message.view) if message.HasField("view") else None,
-        # A condition of a newer server that this version cannot evaluate may exclude further instances.
+        # A newer server may send a condition that this version cannot evaluate, and this condition may exclude further
+        # instances.
         message.conditions_complete and len(conditions) == len(message.conditions),
     )
 
@@ -171,7 +172,8 @@ def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     index = message.data_index if message.HasField("data_index") else None
-    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # the text also describes an unknown kind
+    # the text still explains the dim if this version does not know the kind of the origin
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
@@ -210,5 +212,5 @@ def decode_condition(message: reshape_pb2.Condition) -> Condition | None:
 
 def _decode_view(message: reshape_pb2.View) -> View:
     strides = tuple(message.strides.items) if message.HasField("strides") else None
-    # If a newer server sends a value that this version does not know, the possibility is UNKNOWN.
+    # If a newer server sends a `possibility` value that this version does not know, the value becomes UNKNOWN.
     return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

@@ -32,7 +32,8 @@ def pack(data_type: DataType, elements: Bytes) -> Bytes:
         return elements
     packed = np.empty(data_type.count_bytes(elements.size), np.uint8)
     for begin, chosen in _cut(data_type, elements, packed.size):
-        missing = -chosen.size % data_type.group_items  # the last byte has this many spare elements
+        # the last byte has space for this many further elements, which are not part of the tensor
+        missing = -chosen.size % data_type.group_items
         whole = np.append(chosen, np.zeros(missing, np.uint8)) if missing else chosen
         # The mask removes the sign bits that ml_dtypes adds.
         words = whole.view(_find_word(data_type)) & _mask_word(data_type)

@@ -7,9 +7,9 @@ unusual encoding.
 from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field
 
 _PAYLOAD = PAYLOAD_TAG[0]
-_DIMS = 0x12  # this tag is for field 2 of a Tensor, which has packed varints
-_OUTPUT = 0x0A  # this tag is for field 1 of a StreamReshapeResponse or of an InferShapeResponse
-_DIM = 0x0A  # this tag is for field 1 of a Shape, which occurs once for each dim
+_DIMS = 0x12  # this byte is the tag of field 2 of a Tensor, which has packed varints
+_OUTPUT = 0x0A  # this byte is the tag of field 1 of a StreamReshapeResponse or of an InferShapeResponse
+_DIM = 0x0A  # this byte is the tag of field 1 of a Shape, which occurs once for each dim
 _CONTINUATION = 0x80
 
 

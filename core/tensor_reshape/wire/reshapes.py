@@ -43,7 +43,7 @@ from tensor_reshape.wire.fields import (
 from tensor_reshape.wire.methods import OPERATION_METHODS, ReshapeRequest
 from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type, encode_tensor
 
-_ALIGNMENT = 8  # the widest element has 8 bytes
+_ALIGNMENT = 8  # the widest element type has 8 bytes
 _MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # the function `encode_response_header` explains these limits
 _DATA_TYPE_TAG = b"\x08"  # this tag is for field 1 of Tensor, which is a varint
 _DIMS_TAG = b"\x12"  # this tag is for field 2 of Tensor, which has packed varints
@@ -92,7 +92,7 @@ def encode_request_header(
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
         message.data_type = encode_data_type(question.data_type)
-    # The encoded lengths include the payload, although the returned header does not contain the payload.
+    # The length fields in the header include the payload, although the returned header does not contain the payload.
     tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
     header = build_request_header(question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
@@ -168,7 +168,7 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
         text = f"shape has rank {len(shape.dims)}; a requested shape must be a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
-    if shape.dims[0] > MAX_RANK:  # with a stride of 0, a tensor of one element could claim a trillion items
+    if shape.dims[0] > MAX_RANK:  # with a stride of 0, a tensor with one element in memory could have a trillion items
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
     # This function does not use numpy, for two reasons. Numpy integers overflow, and a server imports numpy only for
@@ -264,7 +264,7 @@ def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, 
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_header_size(inner[1])
-    # Only the headers are copied here, because the two slices end before the payload.
+    # These two slices copy only headers, because both end before the payload.
     header = parse_message(kind, raw[: outer[0]])
     tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
     return header, tensor, memoryview(raw)[inner[1] :]

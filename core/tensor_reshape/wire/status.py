@@ -43,7 +43,8 @@ RETRY_SECONDS = 0.2
 """The delay before a retry if the error does not contain a delay."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
-_MAX_RETRY_SECONDS = 1e9  # the limit is about thirty years, although a Duration can contain longer times
+# a retry delay is limited to about thirty years, although a Duration message can contain longer times
+_MAX_RETRY_SECONDS = 1e9
 _MAX_FIELD_CHARACTERS = 128  # with this limit and the limits of `rules.errors`, an encoded status is below 7 KiB
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}

@@ -28,8 +28,8 @@ from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
-# Other modules import `grpc_reflection` only when the server starts. This check reports at once if the extra `[server]`
-# is not installed.
+# The module `grpc_reflection` is imported here, although other modules import it only when the server starts. With this
+# import, the command reports at once if the extra `[server]` is not installed.
 if find_spec("grpc_reflection") is None:
     message = "No module named 'grpc_reflection'"
     raise ModuleNotFoundError(message, name="grpc_reflection")

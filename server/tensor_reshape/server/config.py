@@ -156,8 +156,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "set both --tls-certificate and --tls-key, or neither. --tls-client-ca needs both"
         yield from self._find_caller_faults()
-        # With a smaller memory budget, the call that needs the most memory would never succeed, and its client would
-        # retry in vain.
+        # With a smaller memory budget, the call that needs the most memory would never succeed, although the server
+        # would ask its client to retry.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (

@@ -42,7 +42,7 @@ class FallbackCall:
         self.life = Lifecycle(self, method)
         self.life.info = self._info
         self._source = service.sources.find(self._info.peer, self._info.metadata)
-        # In this queue, None means that the call may continue.
+        # If the queue contains None, the call may continue.
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
 
     def enter(self) -> None:
@@ -179,7 +179,8 @@ class FallbackCall:
         """Wakes the thread of the call (see `ServedCall`)."""
         self._signals.put(None)
 
-    start_work = start_read  # the thread of a call waits first for memory and then for its turn to work
+    # the thread of a call first waits for memory, and later for its turn to process the message
+    start_work = start_read
 
     def start_send(self) -> None:
         """Does nothing, because the thread of the call sends the messages (see `ServedCall`)."""
@@ -190,7 +191,8 @@ class FallbackCall:
         log_failure(self._info, result, self.life.began, detail=rejection.message)
         self._signals.put(rejection)
         if state is State.RECEIVING:
-            # Only a cancellation can end a pending read. The client then gets CANCELLED instead of the error.
+            # While grpcio waits for a message of the client, only a cancellation can end this wait. The client then
+            # gets CANCELLED instead of the error.
             self._context.cancel()
 
     def drop(self, rejection: LimitError | None) -> None:
@@ -280,7 +282,8 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
     with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
-            call.enter()  # even a call without a message is entered, because gates and observers must see every call
+            # the engine also gets a call without a message, because gates and observers must see every call
+            call.enter()
             service.engine.message_received(call.life, None)
             raise reject_empty_call()
         return call.respond_unary(method, raw)

@@ -201,7 +201,8 @@ class Runner:
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            self._end_open_calls()  # this method is called again, because further calls may have started
+            # calls are cancelled again and again, because further calls may have started in the meantime
+            self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._extra_listeners.end(deadline, hurry)
@@ -227,8 +228,9 @@ class Runner:
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # The threshold is half of the memory that a message of the maximum size needs. The process therefore keeps this
-        # memory while a client sends messages of the maximum size one after the other.
+        # The process returns memory to the system only above this threshold, which is half of the memory that a message
+        # of the maximum size needs. The process therefore keeps this memory while a client sends messages of the
+        # maximum size one after the other.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)

@@ -57,7 +57,7 @@ def commands() -> None:
 
 def main() -> None:
     """Runs one command. Prints or draws an expected error, and sets the exit code."""
-    texts: dict[str, str] = {}  # the parameter types store the texts of the options in this dict
+    texts: dict[str, str] = {}  # the parameter types store the text of each option in this dict
     try:
         # The standalone mode of click is off, because click would print errors in its own form and exit.
         code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=texts)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # the header of an item has one tag byte and three length bytes, because an item has at most 64 KiB
+_FIELD_BYTES = 4  # in a message, an item of at most 64 KiB has a header of one tag byte and three length bytes
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
@@ -68,9 +68,10 @@ class _Batch:
         self._ask = ask
         # This list has the results of all earlier lines, because `data_from` may refer to any of them.
         self._answers: list[Answer] = []
-        # These lines are sent in the next call, and for an invalid line, the `query` field contains an error.
+        # These lines are sent in the next call. If a line is invalid, its `query` field contains an error instead of a
+        # query.
         self._call: list[BatchLine] = []
-        self._bytes = 0  # the encoded size of the next call
+        self._bytes = 0  # the encoded size of the lines that are sent in the next call
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
@@ -83,7 +84,7 @@ class _Batch:
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
         """Makes the call, and yields the lines of the call with their results."""
-        # The batch is cleared before the call is made, because no query may be sent again after an exception.
+        # The list of lines is cleared before the call is made, so that no query is sent again after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
         # A placeholder replaces a line that cannot be sent, so that the other lines keep their indexes. The server
@@ -122,7 +123,7 @@ class _Batch:
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
-        if data_from >= start:  # the earlier line is in the same call, so its output shape is not known yet
+        if data_from >= start:  # the earlier line is sent in the same call, so its output shape is not known yet
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):

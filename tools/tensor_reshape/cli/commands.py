@@ -46,7 +46,7 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         message = f"the server reports no health for the service {service!r}: use {SERVICE}, or '' for the whole server"
         raise click.ClickException(message) from None
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status.name != "SERVING":  # for a health probe, the exit code is enough
+    if status.name != "SERVING":  # without further output, because a health probe only needs the exit code
         raise click.exceptions.Exit(1)
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def find_console(stream: TextIO) -> "Console | None":
     """Returns the console for an output stream. The result is None if the output to this stream is plain text."""
-    # FORCE_COLOR is an environment variable and not an option, because programs that other programs start, for example
-    # in CI, get only the variable.
+    # This setting is an environment variable (FORCE_COLOR) and not an option. If another program starts this command,
+    # for example in CI, it can set a variable but often not an option.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above
         return None
     from rich.console import Console  # noqa: PLC0415 - plain output does not need it

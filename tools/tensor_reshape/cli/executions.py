@@ -39,7 +39,7 @@ def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
 
 
 def _execute_remotely(client: "Client", question: Question[Sequence[int]], tensor: TensorView) -> bytes:
-    # An empty tensor has no bytes to send, and numpy cannot represent all empty shapes.
+    # An empty tensor is not sent as an array, because it has no bytes, and numpy cannot represent all empty shapes.
     if 0 in tensor.dims:
         return b""
     if tensor.data_type.is_packed:

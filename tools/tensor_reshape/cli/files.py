@@ -163,7 +163,8 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    except (OSError, ValueError):  # a file that does not exist or is invalid causes an error later, when it is opened
+    # this function ignores a missing or invalid file, because opening it later causes the error
+    except (OSError, ValueError):
         return False
 
 

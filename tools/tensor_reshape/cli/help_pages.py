@@ -24,7 +24,7 @@ class HelpContext(click.Context):
         if console is not None and console.width >= _LEAST_COLUMNS:
             return _draw_help(self)
         if console is not None:
-            self.terminal_width = console.width  # without this width, click uses at least 50 columns
+            self.terminal_width = console.width  # without this setting, click writes help in at least 50 columns
             self.formatter_class = _NarrowFormatter
         return super().get_help()
 

@@ -104,7 +104,7 @@ def _answer(
 
 
 def _reject_options(options: dict[str, object]) -> None:
-    # An option that is not given is None, or False for a flag.
+    # If an option is not given, its value is None, or False for a flag.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
         message = f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}"
@@ -137,7 +137,8 @@ def _build_query(
 
 def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
     """Returns the error of a query. On a terminal, the error also contains the accepted shapes."""
-    if find_console(sys.stderr) is None:  # programs request the accepted shapes with --explain
+    # this output is for people, because a program can get the accepted shapes with --explain
+    if find_console(sys.stderr) is None:
         return error
     (answer,) = infer_locally([replace(query, explain=True)])
     return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error

@@ -40,7 +40,7 @@ class LazyCommand(click.Command):
             if not self._extra:
                 raise
             command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
-        command.context_class = HelpContext  # the commands of the server do not set this class
+        command.context_class = HelpContext  # commands of the server package are created without this class
         return command
 
     def _build_substitute(self, error: click.ClickException) -> click.Command:

@@ -13,8 +13,9 @@ from typing import IO
 WINDOW_BYTES = 32 * 1024 * 1024
 """The size of the part that stays in memory."""
 
-# For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Written data stays in the system's
-# cache or in the file, so it can be read again. Systems without this advice release mapped memory by their own rules.
+# For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays in the
+# system's cache or in the file, so it can be read again. Systems without MADV_DONTNEED release mapped memory by their
+# own rules.
 _GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
 
 

@@ -15,7 +15,7 @@ from tensor_reshape.wire.arrays import Array
 DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
-# The struct has the signature, and the lengths of the name and of the extra field.
+# This struct reads the signature, the length of the name and the length of the extra field from a zip header.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy uses only these two compression methods
 _SIGNATURE = b"PK\x03\x04"

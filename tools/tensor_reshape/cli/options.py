@@ -168,7 +168,7 @@ def array_options(command: _Command) -> _Command:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it imports numpy
 
         names = ("source", "output", "data_type", "as_json", "progress")
-        # Click has already converted the option values.
+        # The option values need no check here, because click has already converted them.
         given: dict[str, Any] = {name: options.pop(name) for name in names}
         has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
         files = ArrayFiles(**given, has_timeout=has_timeout)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     _Type = click.ParamType[Any]
 else:
-    _Type = click.ParamType  # this class is generic only in newer releases of click
+    # older releases of click do not accept a type parameter of this class
+    _Type = click.ParamType
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")

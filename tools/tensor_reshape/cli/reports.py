@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _EXIT_CODES: dict[type[Exception], int] = {
     InvalidRequestError: 3,
     LimitError: 4,
-    ConnectionError: 5,  # ConnectionError is the base class of UnavailableError
-    TimeoutError: 5,  # TimeoutError is the base class of CallTimeoutError
+    ConnectionError: 5,  # this entry applies to UnavailableError, which is a subclass of ConnectionError
+    TimeoutError: 5,  # this entry applies to CallTimeoutError, which is a subclass of TimeoutError
     UnauthenticatedError: 6,
     PermissionDeniedError: 6,
 }
-# These options have another name than the field of an error.
+# The keys of this mapping are error fields, and the values are the command-line options, which have different names.
 _OPTIONS = {
     "data.dims": "--data",
     "data.strides": "--strides",
@@ -50,12 +50,14 @@ _OPTIONS = {
 _HINTS = {
     "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
     "is not trusted": "Name the file of the authority with --tls-ca",
-    "may require TLS": "Add --tls or --tls-ca",
+    "may require TLS": "Add --tls or --tls-ca, or --tls-certificate and --tls-key",
     "may require a client certificate": "Add --tls-certificate and --tls-key",
 }
-_BARE = "NoArgsIsHelpError"  # newer releases of click raise this error, and its message is the help text
+# newer releases of click raise this error if arguments are missing, and its message is the help text
+_BARE = "NoArgsIsHelpError"
 _INDENT = "  "
-_LEAST_WIDTH = 7  # this is the width of the shortest shape, because the dots around an item need six characters
+# the shape in an error is shown with at least this width, because the dots around an item need six characters
+_LEAST_WIDTH = 7
 
 
 def choose_exit_code(error: Exception) -> int:

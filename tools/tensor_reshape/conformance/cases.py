@@ -71,7 +71,7 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: P
 
 
 def _read_file(path: Path) -> Iterator[Case]:
-    if path.exists():  # a suite of a given size may have no cases for a rule
+    if path.exists():  # if the size of the suite is limited, it may have no cases for a rule
         for line in path.read_text(encoding="utf-8").splitlines():
             yield from split_line(json.loads(line))
 

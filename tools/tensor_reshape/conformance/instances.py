@@ -132,7 +132,8 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
     target = tuple(question.target or ())
     item = target[index] if index < len(target) else None
     if isinstance(item, Dim) and item.expression is None and not (length := item.bounds.meet(part)).is_empty:
-        # If a target item is a length, its value is the output dim, so the item gets the bounds of the output dim.
+        # If a target item is partially known (a length), its value is the output dim, so the item gets the bounds of
+        # the output dim.
         question = question._replace(target=_put(target, index, Dim(length)))
     return question._replace(expected=_put(expected, index, Dim(part)))
 

@@ -113,7 +113,7 @@ async def _receive_all(
 ) -> End:
     now = asyncio.get_running_loop().time
     deadline = now() + timeouts.start
-    stray_bytes = stray_lines = 0  # these counters start again after each answer
+    stray_bytes = stray_lines = 0  # the counters for output without an answer start again after each answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):

@@ -60,9 +60,9 @@ class _Collector:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
         self.stray = ""  # this is the last output line that was not an answer
-        # These cases have no reply yet, and they are in the order of the queries.
+        # These test cases have no reply yet, in the order in which their queries were sent.
         self._waiting = {case.id: None for case in cases}
-        self._has_ids: bool | None = None  # the value is None before the first answer
+        self._has_ids: bool | None = None  # this attribute is None before the first answer
 
     def receive(self, line: bytes) -> bool:
         """Takes a line. Returns whether the line is the reply to a case."""
@@ -108,7 +108,7 @@ class ProgramRunner:
         self.introduction: Json = {}
         self._command, self._seconds, self._on_reply = command, seconds, on_reply
         self._start_seconds = max(START_SECONDS, seconds)
-        self._answered: Case | None = None  # this is a case that the program has answered before
+        self._answered: Case | None = None  # this attribute contains a case that the program has answered before
         self._failures = 0  # this is the number of failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
@@ -151,7 +151,9 @@ class ProgramRunner:
 
         lines = [json.dumps(case.query).encode() for case in cases]
         outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
-        if first:  # the limit is four times the measured start time, because the machine may be busier the next time
+        # the time limit for a start is four times the measured time, because the machine may be busier at the next
+        # start
+        if first:
             self._start_seconds = self._seconds + 4 * (first[0] - start)
             self._answered = next(case for case in cases if case.id in collector.replies)
         self.introduction = collector.introduction or self.introduction

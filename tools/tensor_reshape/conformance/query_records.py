@@ -133,7 +133,7 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
-        # The object is converted to text and parsed, so that only `parse_dim` checks names.
+        # The JSON object of a dim is converted to text and parsed, so that only `parse_dim` checks names.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} must be a number, text, null, [low, high], or an object with "min", "max" and maybe "name"'
     raise _reject(field, message)

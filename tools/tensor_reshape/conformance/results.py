@@ -95,7 +95,7 @@ class Results:
 
     def write(self) -> str:
         """Returns the results as JSON, with a line for each difference."""
-        # The function `asdict` is not used, because it would copy every number of every answer.
+        # The code does not use `dataclasses.asdict`, because it would copy every number of every answer.
         names = [one.name for one in fields(self) if one.name != "differences"]
         head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]

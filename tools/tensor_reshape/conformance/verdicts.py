@@ -115,7 +115,7 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
         return AGREES
     if answer is None:
         return Judgement(Verdict.WEAKER, "its rank is unknown")
-    # If the right answer has an unknown rank, outputs with several ranks are possible.
+    # If the rank is unknown in the correct answer, outputs with several ranks are possible.
     return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
@@ -232,7 +232,7 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
-    if want is None:  # if the expected answer has a name too, both names are right
+    if want is None:  # if the expected answer also has a name for the dim, both names are accepted
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
 
 

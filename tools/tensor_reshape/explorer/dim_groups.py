@@ -1,8 +1,8 @@
 """Groups neighbouring input dims with the neighbouring output dims that the reshape makes of them.
 
-A reshape keeps the elements in row-major order. If the product of some first input dims is equal to the product of some
-first output dims, there is a boundary after these dims, which the elements of neither side cross. For example, in a
-reshape of (2, 3, 4) to (6, 4), the dims (2, 3) become (6), and (4) becomes (4).
+A reshape keeps the elements in row-major order. There is a boundary after the first m input dims and the first n output
+dims if both have the same product. The elements before a boundary stay before it. For example, in a reshape of (2, 3,
+4) to (6, 4), the dims (2, 3) become (6), and (4) becomes (4).
 
 Invariants:
 
@@ -50,8 +50,8 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
     left = [_factor(dim, ("data", index)) for index, dim in enumerate(data)]
     right = [left[index] if index in copied else _factor(dim, ("output", index)) for index, dim in enumerate(output)]
     boundaries = _find_boundaries(left, right)
-    # If an unknown dim follows the last boundary, the products that contain this dim cannot be compared. The remaining
-    # boundaries are therefore found with products that start at the ends of both shapes.
+    # If an unknown dim comes after the last boundary that was found, products with this dim cannot be compared. The
+    # remaining boundaries are therefore found with products that start at the ends of both shapes.
     before, after = boundaries[-1]
     backwards = _find_boundaries(left[before:][::-1], right[after:][::-1])
     boundaries += [(len(left) - below, len(right) - above) for below, above in reversed(backwards)]
@@ -59,7 +59,8 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
 
 
 def _factor(dim: AnyDim, token: Hashable) -> _Factor:
-    # A dim of 0 is handled like an unknown dim, because all products with a 0 are equal and mark no boundary.
+    # A dim of 0 is handled like an unknown dim. All products with a 0 are equal, so equal products do not show which
+    # dims belong together.
     if isinstance(dim, int) and dim != 0:
         return Fraction(dim), {}
     if not isinstance(dim, Dim) or dim.expression is None:
@@ -75,7 +76,7 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
 
     The products of the dims before a boundary are equal.
     """
-    # A dim of 1 does not change a product, so the same product may result from several counts of dims.
+    # A dim of 1 does not change a product, so different numbers of dims may have the same product.
     known = defaultdict[Hashable, list[int]](list)
     for count, product in enumerate(_multiply(left)[:-1], 1):
         known[product].append(count)

@@ -129,7 +129,7 @@ def _parse_operation(name: str) -> Operation:
 
 
 def _parse_shape(operation: Operation, text: str, name: str) -> tuple[AnyDim, ...] | None:
-    # As on a server, a shape whose rank no operation accepts is rejected before its items are parsed.
+    # If no operation accepts the rank of a shape, the shape is rejected before its items are parsed, as on a server.
     rank = len(split_items(text) or ())
     if rank > MAX_RANK:
         check_rank(operation, rank, _FIELDS[name], DEFAULT_LIMITS)

@@ -1,7 +1,8 @@
 """Builds the data that the page shows for a query: the answer or rejection, the drawing, and the query as code.
 
-Invariants: only the rules decide. The service answers through `ask`, as it answers every other call. The rejection of a
-query is a part of the data. The rejection of a call, for example by a busy server, is raised as an exception.
+Invariants: this module contains no reshape rules. The function `ask` gets each result from the service, like any other
+call. The rejection of a query is a part of the data. The rejection of a call, for example by a busy server, is raised
+as an exception.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +59,8 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
 
 
 def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
-    answer = ask(request)  # the rules reject a dim above 2^63 - 1, and name it
+    # if the query has a dim above 2^63 - 1, the rules reject it here with an error that names the dim
+    answer = ask(request)
     if not is_sendable:
         text = "the query contains a number above 2^63 - 1"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
@@ -85,7 +87,7 @@ def _describe_answer(answer: ShapeAnswer) -> Json:
 
 def _describe_dim(dim: AnyDim, origins: Sequence[Origin]) -> Json:
     record: Json = {"text": format_dim(dim)}
-    for origin in origins:  # the origin of this dim, unless the rank was unknown before the answer
+    for origin in origins:  # the list is empty if the rank was unknown before the answer
         record.update(kind=origin.kind.value, origin=origin.text)
     return record
 
@@ -100,7 +102,7 @@ def _describe_rejection(error: ReshapeError, text: QueryText) -> Json:
     accepted = error.metadata.get("accepted", "")
     return {
         "reason": str(error.reason),
-        # The page shows the accepted values separately.
+        # The text contains no accepted values, because the page shows them separately.
         "message": error.message.removesuffix(f"; accepted: {accepted}"),
         "accepted": accepted,
         "blamed": find_wrong_item(text, error)._asdict(),

@@ -91,7 +91,7 @@ def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: s
     imports, options = (
         ("import grpc\n\n", ", credentials=grpc.ssl_channel_credentials()") if scheme == "https" else ("", "")
     )
-    # The two shapes are positional arguments of `infer_shape`.
+    # The input shape and the requested shape are positional arguments of `infer_shape`.
     words = [value if name in {"data_shape", "shape"} else f"{name}={value}" for name, value in arguments]
     return (
         f"{imports}from tensor_reshape.client import Client\n\n"

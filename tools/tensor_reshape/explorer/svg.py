@@ -58,7 +58,8 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, which is cut if it is too long."""
-    shown = text[: LABEL_CHARACTERS + 1]  # the text is cut first, so that the loop removes only a few characters
+    # the text is first cut to about the right length, so that the loop removes only a few characters
+    shown = text[: LABEL_CHARACTERS + 1]
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"

@@ -91,7 +91,7 @@ def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> 
         tensor.shape.CopyFrom(shape)
         return
     if len(tensor.shape.dim) != len(shape.dim):
-        return  # the rank that the model declares is wrong, but the annotations do not change it
+        return  # if the model declares a wrong rank, the annotations do not change it
     for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
         if own.WhichOneof("value") is None:
             own.CopyFrom(other)

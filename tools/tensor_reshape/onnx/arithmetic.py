@@ -45,8 +45,8 @@ def add(one: AnyDim, other: AnyDim) -> AnyDim:
     left, right = _express(one), _express(other)
     if left is None or right is None:
         return one if other == 0 else other if one == 0 else None
-    # A sum of a name and a number is at least this number. The lower bound matters, because an item of a requested
-    # shape that is above 0 copies no dim.
+    # The sum of a named dim and a number is at least this number. The lower bound matters, because an item of a
+    # requested shape that is above 0 copies no dim.
     low = sum(dim for dim in (one, other) if isinstance(dim, int))
     return _name(f"{_describe(one, left)} + {_describe(other, right)}", low)
 

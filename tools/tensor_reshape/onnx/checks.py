@@ -40,7 +40,7 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each round finds at least one more dim, and needs an inference by onnx
+_MAX_ROUNDS = 8  # each round finds at least one more dim, and runs the shape inference of onnx once
 _MAX_ALL_ROUNDS = 64
 
 
@@ -147,7 +147,7 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
         last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
-        # are therefore used only after onnx has used our answer for this node.
+        # are therefore used only after onnx has received our result for this node.
         copying = {find_key(node) for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last

@@ -93,7 +93,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # Names that this class has created are accepted as well, because annotated models contain them.
+        # This class accepts names that it has created itself, because annotated models contain such names.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):

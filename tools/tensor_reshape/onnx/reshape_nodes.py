@@ -91,9 +91,9 @@ class _Scope:
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    # For a tensor, this mapping has the Reshape node whose output has the shape of the tensor.
+    # This mapping has tensors as keys. Its value is the Reshape node whose output has the same shape as the tensor.
     makers: ChainMap[str, int]
-    replaceable: frozenset[str]  # these constants are only the defaults of graph inputs
+    replaceable: frozenset[str]  # such a constant is only the default value of a graph input, so its value may change
 
     def nest(self) -> "_Scope":
         return _Scope(self.shapes.new_child(), self.values.new_child(), self.makers.new_child(), self.replaceable)
@@ -123,7 +123,7 @@ def is_reshape(node: onnx.NodeProto) -> bool:
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
     """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
-    output = next(filter(None, node.output), node.name)  # an output that is not used has no name
+    output = next(filter(None, node.output), node.name)  # an optional output that is not used has an empty name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
@@ -180,6 +180,6 @@ def _find_target(
     value, dims = operands[1]
     if value is not None and not value.is_scalar:
         return value.items
-    # The number of items of the requested shape may be known even if the items are not.
+    # Even if the items of the requested shape are unknown, their number may be known.
     size = dims[0] if dims is not None and len(dims) == 1 else None
     return (None,) * size if isinstance(size, int) and size <= MAX_RANK else None

@@ -64,7 +64,7 @@ def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
         return None
     try:
         array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # the stored constant has a wrong number of elements
+    except (TypeError, ValueError):  # this error means that the stored constant has a wrong number of elements
         return None
     return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
 
@@ -155,8 +155,8 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
         return None
     size = len(data.items)
     if step < 0 and start < -size:
-        # According to the ONNX standard, such a slice starts at the first item, but the reference evaluator of ONNX
-        # returns no items.
+        # If a slice goes backwards and starts before the first item, the ONNX standard moves its start to the first
+        # item, but the reference evaluator of ONNX returns no items.
         return None
     # Python's slices work like those of ONNX, except that a negative step needs None for an end before the first item.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])

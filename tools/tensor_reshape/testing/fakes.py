@@ -5,8 +5,8 @@ Fake clients are the SDK's clients, but this process answers their calls by the 
 Invariants:
 
 - A call has the same result or error as with a server with default limits. A fake client opens no connection.
-- A requested failure ends the next call that the SDK would send. If the SDK rejects a call locally, the requested
-  failure remains for the next call. A fake client neither retries nor waits.
+- If a test requests a failure, the next call that the SDK would send ends with this failure. If the SDK rejects a call
+  locally, the requested failure remains for the next call. A fake client neither retries nor waits.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class _FakeCalls(SyncCalls):
                 raise advise(error, call.method) from error.__cause__
 
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
-        self._endpoint.require_open()  # this check also applies to a batch without queries
+        self._endpoint.require_open()  # this check is made even if a batch has no queries
         return [one for batch in split_queries(queries) for one in self.run(build_infer_shapes(batch), context)]
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:

@@ -1,7 +1,8 @@
 """Computes in this process the responses of a server with default limits, with the same rules and the same encoders.
 
-Invariants: requests and responses are bytes, as in a server. A request that a server rejects is rejected with the same
-reason, field and values. Calls are not limited, queued or counted, so there are no concurrency limits.
+Invariants: requests and responses are bytes, as in a server. If a server would reject a request, this module rejects it
+with the same reason, field and values as the server. Calls are not limited, queued or counted, so there are no
+concurrency limits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +77,8 @@ def respond_to_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
     for message in messages:
         part = decode_stream_request(message)
         if isinstance(part, Chunk):
-            yield message  # the elements of a dense tensor do not change, so the chunk is sent back unchanged
+            # a reshape does not change the order of elements in a dense tensor, so the chunk is sent back unchanged
+            yield message
         else:
             dims = infer_shape(part.question)
             yield encode_accept(TensorView(part.data.data_type, dims, None, _NO_BYTES))

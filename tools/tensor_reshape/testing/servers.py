@@ -78,13 +78,15 @@ def _guard(pid: int) -> Iterator[None]:
     if shell is None:
         yield
         return
-    # This process has the other end of the pipe, so the shell's standard input ends when this process ends.
+    # The guard is a shell whose standard input is a pipe. This process has the other end of the pipe, so the shell's
+    # standard input ends when this process ends.
     command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - a constant command
         try:
             yield
         finally:
-            # The guard process ends before the server, because another process may later get the server's process id.
+            # The guard process is ended before the server, because it could otherwise kill another process that later
+            # gets the server's process id.
             guard.kill()
 
 
@@ -95,7 +97,7 @@ def _read_address(process: subprocess.Popen[str]) -> str:
         message = "the log of the server is not captured"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    # If the server does not start in time, it is killed, so that its log ends.
+    # If the server does not start in time, it is killed, so that the thread that reads its log ends.
     timer = Timer(_START_SECONDS, process.kill)
     timer.start()
     try:
@@ -128,7 +130,7 @@ def _discard(log: IO[str]) -> None:
         for _ in log:
             pass
     except ValueError:
-        pass  # the log was closed at the end of the `with` block
+        pass  # this error means that the log was closed at the end of the `with` block
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -71,7 +71,7 @@ class Case:
         return self.system.output[index].variables[0]
 
     def keep_ranges(self) -> Solution:
-        """Returns the ranges of the output variables as in the query. These ranges contain every instance."""
+        """Returns the ranges that the output variables have in the query. These ranges contain every instance."""
         return {key: self.system.ranges[key] for key in self.wanted}
 
 
@@ -105,7 +105,8 @@ def _solve_empty_copies(case: Case) -> Solution | None:
 
     With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. A copy makes the output dim
     0 only if the data dim at the same index is 0. For example, in [N, 3] -> [?, 5], the first output dim is 0 only if N
-    is 0. In [2, N] -> [?, 5], the first output dim cannot be 0, because the item would copy the 2.
+    is 0. In [2, N] -> [?, 5], the first output dim cannot be 0, because an item of 0 copies the first data dim, which
+    is 2.
     """
     unknown = {case.find_variable(index): index for index in case.target.may_copy}
     copies = {case.find_variable(index): source for index, source in _find_zero_copies(case)}
@@ -132,9 +133,9 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     sinks = {key for key in equation.right if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
-    # Each variable is examined separately. If the variable is not 0, another data variable and another output variable
-    # must be 0, because both products are 0. If the variable is 0, both products can be 0, because each side of the
-    # equation has a variable that can be 0.
+    # Each variable is examined separately. In this case, both volumes are 0. A variable may therefore have a value
+    # other than 0 only if another data variable and another output variable can be 0. The variable itself may be 0,
+    # because each side of the equation has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
@@ -142,8 +143,8 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
         # This flag is true if a 0 can be copied without this variable.
         copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
-        # If the variable can be neither 0 nor another value, the case has no instance. `solution` then has no range for
-        # the variable, so the function returns None.
+        # If a variable has no possible value, no instance belongs to this case. `solution` then has no range for the
+        # variable, so the function returns None.
         if zero or nonzero:
             solution[key] = Range(0 if zero else max(1, own.min), own.max if nonzero else 0)
     return solution if len(solution) == len(case.wanted) else None
@@ -172,9 +173,9 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
 
     In Reshape-1, unknown items may copy a 0, which is then removed from both sides of the equation. An example is [N,
     M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
-    equation is N * M * 6 = u * v * x. If u copies N = 0, the equation is M * 6 = v * x. If v also copies M = 0, the
-    equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations reject a -1
-    next to a copied 0, so they have no such cases.
+    equation is N * M * 6 = u * v * x. If u copies N and N is 0, the equation is M * 6 = v * x. If v also copies M and M
+    is 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
+    reject a -1 next to a copied 0, so they have no such cases.
 
     Lemma: copies-leave.
     """
@@ -189,7 +190,7 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
         ranges = list(system.ranges)
         for index in subset:
             for key in (case.find_variable(index), copies[index]):
-                if key is not None:  # if the key is None, the dim is not a single variable
+                if key is not None:  # the key of the data dim is None if the dim is not a single variable
                     ranges[key] = ZERO
         solutions.append(_solve_inferred(case.suppose(case.target.suppose_copied(subset)), inferred, ranges))
     return _join_all(solutions)
@@ -221,7 +222,7 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     """
     equation = case.equation
     # The variable of the -1 is a factor of the output twice if the expected shape gives the -1 the name of another
-    # item. The -1 is then a factor of its own divisor, so it cannot be 0.
+    # item. In that case, the -1 divides itself, so it cannot be 0.
     positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
     if (
@@ -267,7 +268,7 @@ def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _join_all(solutions: Iterable[Solution | None]) -> Solution | None:
-    """Returns the smallest ranges that contain the ranges of all solutions; None if all solutions are None.
+    """Returns the smallest ranges that contain the ranges of all cases; None if no case has a solution.
 
     Lemma: join-holds-both.
     """

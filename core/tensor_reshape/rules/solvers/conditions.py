@@ -1,14 +1,15 @@
-"""The conditions of a query: which instances are accepted.
+"""Lists the conditions that an instance of a query must satisfy to be accepted.
 
 Every accepted instance has equal volumes, so `a * L = b * R` holds, where L and R are products of variables. A -1 is a
-quotient: it exists if every other factor of its divisor is at least 1, and if the divisor divides the other side. An
-expected shape adds equalities and ranges of output dims. These demands are *facts*. `solvers.facts` brings each fact
-into its normal form, and this module lists the facts and the conditions.
+quotient. The query has such a quotient if every factor of its divisor is at least 1, and if the divisor divides the
+dividend. An expected shape adds equalities and ranges of output dims. These requirements are called *facts*.
+`solvers.facts` brings each fact into its normal form, and this module lists the facts and the conditions.
 
-Without unknown items, the conditions are exactly the accepted instances. An unknown item may be any factor of the
-output, so only the divisibility of the other factors is left.
+If the target has no unknown items, an instance is accepted exactly if it satisfies the conditions. An unknown item may
+have any value, so the equation then only requires that the product of the other items divides the volume of the data.
 
-Invariants: nothing here decides which output dims follow. A contradiction of the conditions rejects the query.
+Invariants: this module does not determine output dims. If the conditions of a query contradict each other, the query is
+rejected.
 """
 
 from collections.abc import Container, Sequence
@@ -31,8 +32,8 @@ class Conditions(NamedTuple):
 
     Attributes:
         listed: the conditions.
-        complete: whether every instance that satisfies them is accepted.
-        contradict: whether no instance satisfies them.
+        complete: whether every instance that satisfies the conditions is accepted.
+        contradict: whether no instance satisfies all conditions.
     """
 
     listed: tuple[Condition, ...]
@@ -54,10 +55,10 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
 
     Args:
         question: the query.
-        case: its target, its variables and its equation, which the expected shape may have narrowed.
+        case: the target, the variables and the equation of the query. The expected shape may have narrowed them.
     """
     target, system = case.target, case.system
-    # A copy demands a rank, which no condition expresses.
+    # A copied item requires a minimum rank of the data, and no condition can express this.
     complete = (question.data is not None or not target.copied) and Kind.UNKNOWN not in target.kinds
     if question.expected is None:
         free = {system.output[index].variable for index, kind in enumerate(target.kinds) if kind in _FREE}
@@ -67,7 +68,7 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
         _add_divisor(facts, system, target)
         _add_equation(facts, target, case.equation, free)
     else:
-        # The bounds of expected dims are demands, so they must not be in the declared ranges.
+        # The bounds of expected dims are requirements, so the declared ranges must not include these bounds.
         system = build_system(question._replace(expected=None), target)
         wants = _list_wants(question, system)
         facts = Facts(system.ranges, partial(_name_variables, system, target))
@@ -91,7 +92,7 @@ def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
 
 
 def _add_equation(facts: Facts, target: Target[AnyDim], equation: Equation, free: Container[int | None]) -> None:
-    """Demands equal volumes, or that the product of the other items divides the volume of the data."""
+    """Adds the fact that the volumes are equal, or that the product of the fixed items divides the data's volume."""
     above, below = equation.constants
     factors = tuple([key for key in equation.right if key not in free])
     left, right = Ratio(above, tuple(equation.left)), Ratio(below, factors)
@@ -102,19 +103,19 @@ def _add_equation(facts: Facts, target: Target[AnyDim], equation: Equation, free
 
 
 def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
-    """Returns the rule that demands equal volumes, and its item."""
+    """Returns the rule that requires equal volumes, and the item of the query at fault if the volumes differ."""
     return (4, "shape") if target.inferred is None else (3, f"shape[{target.inferred}]")
 
 
 class _Want(NamedTuple):
-    """An expected dim: its value, or its bounds."""
+    """The value or the bounds that the caller expects of an output dim."""
 
     exact: Ratio | None
     bounds: Interval
 
 
 def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
-    """Returns the name of each variable, which is its position if it has no symbol."""
+    """Returns the name of each variable. If a variable has no symbol, its name is its position, such as `data[0]`."""
     named = {key: symbol.name for key, symbol in system.symbols.items()}
     names = {*named.values()}
     output = [
@@ -130,14 +131,14 @@ def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
 
 
 def _declare_steps(facts: Facts, system: System) -> None:
-    """Records that every expression is an integer."""
+    """Records that the value of every expression in the query is an integer."""
     for monomial in (*system.data.values(), *system.output):
         if monomial.divisor > 1 or monomial.divisors:
             facts.declare(Ratio.of(monomial))
 
 
 def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
-    """Returns what is expected of the output dims, by index."""
+    """Returns the output dims for which the caller expects something, with the expected value or bounds, by index."""
     wants: dict[int, tuple[Monomial, _Want]] = {}
     for index, (monomial, want) in enumerate(zip(system.output, question.expected or (), strict=False)):
         if want is None:
@@ -153,7 +154,7 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
 
 
 def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
-    """Demands that no factor of the divisor of a -1 is 0."""
+    """Adds the requirement that no factor of the divisor of a -1 is 0."""
     if target.inferred is None:
         return
     for index, monomial in enumerate(system.output):
@@ -173,7 +174,7 @@ def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
 def _add_volumes(
     facts: Facts, system: System, target: Target[AnyDim], wants: dict[int, tuple[Monomial, _Want]]
 ) -> None:
-    """Demands equal volumes, or that a quotient is an integer."""
+    """Adds the fact that the volumes are equal, or that the -1 is an integer."""
     data = [monomial for index, monomial in system.data.items() if index not in target.cancelled]
     left = Ratio.multiply([*map(Ratio.of, data)])
     if system.rest is not None:
@@ -195,7 +196,7 @@ def _add_volumes(
         facts.add(DIVIDES, right, left, *_find_volume_rule(target))
     else:
         facts.add(EQUAL, left, right, *_find_volume_rule(target))
-    # The quotient is a dim of the output, which may have expected bounds.
+    # The computed -1 is an output dim, and the caller may expect bounds of this dim.
     if free == [target.inferred] and target.inferred in wants and Kind.UNKNOWN not in target.kinds:
         _add_want(facts, target.inferred, left.times(right.invert()), wants[target.inferred][1])
 
@@ -204,10 +205,10 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
     """Returns the conditions of a query with a -1 and a closed form (`solvers.single`).
 
     Args:
-        data: the input dims. Those that are not numbers are independent.
+        data: the input dims. Dims that are not numbers must be independent of each other.
         target: the target, whose items are numbers above 0, copies and a -1.
-        step: the number that must divide the product of the dims that are not copied. If it is more than 1, only one of
-            them is not a number.
+        step: the number that must divide the product of the dims that are not copied. If `step` is more than 1, exactly
+            one of these dims is not a number.
     """
     listed, copied, inferred = [], target.copied, target.inferred
     for index in () if target.cancelled else copied:
@@ -231,7 +232,7 @@ def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) ->
 
 
 def _name_single(data: Sequence[AnyDim], index: int) -> Expression:
-    """Returns an independent dim as an expression, with its position if it has no name."""
+    """Returns a dim as an expression. If the dim has no name, its position is used as its name."""
     dim = data[index]
     if isinstance(dim, Dim) and dim.expression is not None:
         return dim.expression

@@ -3,7 +3,7 @@
 Each symbol is one variable, even if the symbol occurs in several dims. Each dim without a name is also a variable.
 Every dim of data and output is written as a monomial, which is a fraction: a number times variables, divided by a
 number times variables. The equation says that the data and the output have the same volume. Both sides of the equation
-are multiplied by the divisors of all dims, which leaves an equation without divisions. In this example, both sides are
+are multiplied by the divisors of all dims, so that the equation contains no divisions. In this example, both sides are
 multiplied by 3:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
@@ -65,7 +65,7 @@ class Range(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether only the largest possible dim limits the range."""
+        """Whether the range has no upper bound other than the largest possible dim."""
         return self.max >= MAX_DIM
 
 
@@ -83,7 +83,7 @@ class Monomial(NamedTuple):
     """One dim of the data or the output, in the form `coefficient * variables / (divisor * divisors)`.
 
     Attributes:
-        dim: the dim in the form that it has in the query.
+        dim: the dim as it is written in the query.
         coefficient: the numeric factor.
         variables: the keys of the variables in the dividend. A key is repeated for each power of its variable.
         divisor: the numeric divisor.
@@ -161,7 +161,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # this mapping has the key of each variable that has a name
+    _keys: dict[str, int] = field(default_factory=dict)  # the keys of the variables that have a name
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -178,7 +178,8 @@ class System:
         Raises:
             InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
         """
-        # A dim of 0 becomes a variable with the range 0 to 0, because the solver examines which variables can be 0.
+        # A dim of 0 is not a constant but a variable with the range 0 to 0, because the solver examines which variables
+        # can be 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -187,8 +188,8 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
-        # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API
-        # specifies this rule for every expression.
+        # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API defines
+        # that a divisor in an expression is never 0.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -252,7 +253,7 @@ class System:
         known = 1
         for key in keys:
             low, high = self.ranges[key]
-            if low and low == high:  # a 0 stays a variable, as explained in `add_monomial`
+            if low and low == high:  # a 0 stays a variable, for the reason in `add_monomial`
                 known *= low
             else:
                 unknown.append(key)

@@ -42,8 +42,8 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
         raise reject_remainder(question, inferred, have, want)
     if quotient > MAX_DIM:
         raise reject_overflow(question, inferred, quotient)
-    # The output now has the same number of elements as the data (rule 4), because the divisor times the quotient is the
-    # dividend, and the data and the output both contain the cancelled dims.
+    # Rule 4 holds without a further check. The output has as many elements as the data, because the divisor times the
+    # quotient is the dividend, and the data and the output both contain the cancelled dims.
     output = list(target.dims)
     output[inferred] = quotient
     return tuple(output)

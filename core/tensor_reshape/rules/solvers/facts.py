@@ -1,19 +1,21 @@
-"""Facts about products of variables, and their normal form: conditions that do not follow from each other.
+"""Facts about products of variables. Their normal form is a list of conditions that do not follow from each other.
 
-A fact compares two ratios of products. It is brought into normal form in four steps:
+A fact compares two ratios of products. The normal form of a fact is found in four steps:
 
-1. Variables with one value become part of the numbers. A product with a factor of 0 is 0.
+1. If a variable has only one possible value, it is replaced by this number. A product with a factor of 0 is 0.
 
-2. Common factors leave both sides. If one of them may be 0, the condition applies unless it is 0.
+2. Common factors are removed from both sides. If a removed factor may be 0, the condition applies only if the factor is
+   not 0.
 
-3. A fact about one variable is solved: `256*batch = 256` is `batch = 1`, and if 2 divides 3*b, then 2 divides b.
+3. A fact about one variable is solved for this variable. For example, `256*batch = 256` becomes `batch = 1`, and if 2
+   divides 3*b, then 2 divides b.
 
-4. A fact that follows from the declared bounds and steps, or from a solved fact, is dropped.
+4. A fact is dropped if it follows from the declared bounds or integer expressions, or from a solved fact.
 
-Solved facts narrow the ranges of the variables, so the others are simplified until nothing changes.
+A solved fact narrows the range of its variable, so the steps are repeated for the other facts until no range changes.
 
-Invariants: each step keeps exactly the same instances within the declared bounds. The result depends only on the facts
-and their order.
+Invariants: within the declared bounds, the facts hold for the same instances before and after each step. The resulting
+conditions depend only on the facts and their order.
 """
 
 from collections import Counter
@@ -40,12 +42,12 @@ from tensor_reshape.rules.solvers.products import (
 )
 from tensor_reshape.rules.solvers.propagation import find_root, find_root_above
 
-_MAX_DIVISORS = 256  # a dim that divides a number with more divisors stays a divisibility
-_MAX_BITS = 64  # a larger number is not factorised
+_MAX_DIVISORS = 256  # if a number has more divisors than this, the divisors are not listed
+_MAX_BITS = 64  # if a number has more bits than this, it is not factorised
 
 
 class _Fact(NamedTuple):
-    """A relation of two products: `left` and `right` are equal, `left` divides `right`, or bounds of `left / right`."""
+    """A relation of two products: `left = right`, `left` divides `right`, or `left / right` is within `bounds`."""
 
     kind: ConditionKind
     left: Ratio
@@ -55,7 +57,7 @@ class _Fact(NamedTuple):
     item: str
 
     def has_any(self, keys: set[int]) -> bool:
-        """Whether it has one of the variables."""
+        """Whether the fact contains at least one of the variables."""
         return not (keys.isdisjoint(self.left.keys) and keys.isdisjoint(self.right.keys))
 
 
@@ -70,7 +72,7 @@ class Facts:
     """
 
     def __init__(self, ranges: Sequence[Range], find_names: Callable[[], Mapping[int, str]]) -> None:
-        """Starts without facts.
+        """Creates a collection without facts.
 
         Args:
             ranges: the declared range of each variable, by its key.
@@ -82,17 +84,19 @@ class Facts:
         self._find_names = find_names
         self._names: Mapping[int, str] = {}
         self._facts = list[_Fact]()
-        self._positive = dict[int, int]()  # the items that demand that a variable is at least 1
-        self._steps = list[tuple[int, Counter[int]]]()  # a number that divides a product, as declared
+        # for each variable that must be at least 1, the index of the item that requires this
+        self._positive = dict[int, int]()
+        # pairs of a number and a product of variables that this number divides in every instance
+        self._steps = list[tuple[int, Counter[int]]]()
 
     def declare(self, ratio: Ratio) -> None:
-        """Records that a ratio is an integer for all instances."""
+        """Records that the value of a ratio is an integer in every instance."""
         step = ratio.divisor // gcd(ratio.divisor, ratio.number)
         if not ratio.divisors and step > 1:
             self._steps.append((step, Counter(ratio.keys)))
 
     def require_positive(self, key: int, index: int) -> None:
-        """Demands that a variable is at least 1, because it is a factor of item `index` and of the divisor of a -1."""
+        """Requires that a variable is at least 1, because it is a factor of the item `index`, which divides the -1."""
         self._positive.setdefault(key, index)
 
     def add(
@@ -104,8 +108,8 @@ class Facts:
         item: str,
         bounds: Interval = ANY,
     ) -> None:
-        """Adds a fact. Facts that were added first are listed first."""
-        # Each side is multiplied by the divisors of the other side, which leaves products.
+        """Adds a fact. The conditions are listed in the order in which their facts were added."""
+        # Both sides are multiplied by the divisors of both sides, so that the fact compares products without divisors.
         upper = Ratio(left.number * right.divisor, (*left.keys, *right.divisors))
         lower = Ratio(right.number * left.divisor, (*right.keys, *left.divisors))
         self._facts.append(_Fact(kind, upper, lower, bounds, rule, item))
@@ -131,7 +135,8 @@ class Facts:
                 if all(map(is_solved, found[place])):
                     unsolved.remove(place)
                     moved.update(filter(None, map(self._narrow, found[place])))
-            # The normal form of a fact depends only on the ranges of its own variables.
+            # The normal form of a fact depends only on the ranges of its own variables, so a fact is examined again
+            # only if one of these ranges has changed.
             pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
         self._names = self._find_names()
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
@@ -141,7 +146,7 @@ class Facts:
         return self._finish(written), False
 
     def _solve_alone(self, fact: _Fact) -> tuple[tuple[Condition, ...], bool]:
-        """Returns the conditions of the only fact. Most queries have only one."""
+        """Returns the conditions of a query that has only one fact, as most queries do."""
         found = self._normalise(fact)
         if not found or _CONTRADICTION in found:
             return (), bool(found)
@@ -153,7 +158,7 @@ class Facts:
         return tuple([condition for condition in written if condition is not None])
 
     def _narrow(self, found: Found) -> int | None:
-        """Narrows the range of a solved variable. Returns its key; None if the range stays the same."""
+        """Narrows the range of a solved variable. Returns the key of the variable; None if its range stays the same."""
         key = found.sides.left[0]
         low, high = found.interval
         own = self._ranges[key]
@@ -170,7 +175,7 @@ class Facts:
         return self._bound(Sides(above, left, below, right), fact.bounds)
 
     def _fold(self, ratio: Ratio) -> tuple[int, tuple[int, ...]]:
-        """Returns the number and the variables of a product, with known variables in the number."""
+        """Returns the number and the variables of a product. Variables with one value become a part of the number."""
         number, keys = ratio.number, list[int]()
         for key in ratio.keys:
             low, high = self._ranges[key]
@@ -181,7 +186,7 @@ class Facts:
         return number, tuple(keys)
 
     def _cancel(self, sides: Sides) -> Sides:
-        """Returns products without common factors.
+        """Returns the two products without their common factors.
 
         Lemma: cancel-unless-zero.
         """
@@ -211,7 +216,7 @@ class Facts:
         return self._vanish_both(whole) if solved is None else [Found(EQUAL, solved)]
 
     def _solve_product(self, sides: Sides) -> Sides | None:
-        """Returns a product that is a number, solved for a single variable; None if it cannot be that number."""
+        """Returns the equality of a product and a number, solved if it has one variable; None if it cannot hold."""
         least, greatest = self._limit(sides.left)
         if sides.above != 1 or not least <= sides.below or not (greatest is None or sides.below <= greatest):
             return None
@@ -221,7 +226,7 @@ class Facts:
         return sides._replace(left=sides.left[:1], below=root) if root ** len(sides.left) == sides.below else None
 
     def _divide(self, whole: Sides) -> list[Found]:
-        """Returns the normal form of a divisibility: the right product divides the left one.
+        """Returns the normal form of the fact that the right product divides the left product.
 
         Lemmas: quotient-is-divisibility, step-by-the-other-constant.
         """
@@ -239,7 +244,7 @@ class Facts:
         return [Found(DIVIDES, sides._replace(above=1))] if sides.left else self._fail(sides)
 
     def _solve_multiple(self, sides: Sides) -> list[Found]:
-        """Returns the condition of a number that divides a power of one variable."""
+        """Returns the condition that a number divides a power of one variable."""
         key, power = sides.left[0], len(sides.left)
         step = _find_step(sides.below, power)
         if step is None:
@@ -255,7 +260,7 @@ class Facts:
         return [Found(DIVIDES, Sides(1, (key,), step, (), sides.shared))]
 
     def _divide_number(self, sides: Sides) -> list[Found]:
-        """Returns the condition of a product that divides a number."""
+        """Returns the condition that a product divides a number."""
         if sides.below != 1:
             return self._fail(sides)
         own = self._ranges[sides.right[0]]
@@ -270,17 +275,17 @@ class Facts:
         return [] if len(values) == own.max - own.min + 1 else [Found(DIVIDES, sides)]
 
     def _divide_product(self, sides: Sides) -> list[Found]:
-        """Returns the condition of a product that divides a product of other variables."""
+        """Returns the condition that a product divides another product with other variables."""
         low, high = self._ranges[sides.right[0]]
         if len(sides.right) == 1 and low > 0 and high - low < _MAX_DIVISORS:
-            # If every value divides the number, the product is always a multiple.
+            # If every possible value of the variable divides the number, the condition always holds.
             rests = [sides.above % (sides.below * value) for value in range(low, high + 1)]
             if not any(rests):
                 return []
         return [Found(DIVIDES, sides)]
 
     def _bound(self, whole: Sides, bounds: Interval) -> list[Found]:
-        """Returns the normal form of the bounds of a quotient, whose divisor is at least 1."""
+        """Returns the normal form of the fact that a quotient is within bounds. The divisor is at least 1."""
         if whole.above == 0:
             return [] if bounds.min == 0 else [_CONTRADICTION]
         sides, (low, high) = self._cancel(whole), bounds
@@ -322,21 +327,21 @@ class Facts:
         return [Found(EQUAL, Sides(1, zeros, 0, ()))] if zeros else [_CONTRADICTION]
 
     def _vanish_both(self, sides: Sides) -> list[Found]:
-        """Returns the conditions that both products are 0, for products that cannot be equal otherwise."""
+        """Returns the conditions that both products are 0, for products that have no other value in common."""
         (left,), (right,) = self._vanish(sides.left), self._vanish(sides.right)
         if _CONTRADICTION in (left, right):
             return [_CONTRADICTION]
-        # A factor of both sides makes both 0.
+        # If the zeros of one product are also factors of the other, one condition is sufficient.
         if set(left.sides.left) <= set(right.sides.left):
             return [left]
         return [right] if set(right.sides.left) <= set(left.sides.left) else [left, right]
 
     def _fail(self, sides: Sides) -> list[Found]:
-        """Returns the condition of a relation that holds only if a common factor is 0."""
+        """Returns the condition that a removed common factor is 0, because the relation does not hold otherwise."""
         return self._vanish(sides.shared)
 
     def _is_declared(self, number: int, keys: Counter[int]) -> bool:
-        """Whether a number divides a product because expressions of the query are integers."""
+        """Whether a number always divides a product, because the expressions in the query have integer values."""
         for step, own in self._steps if number > 1 else ():
             while own <= keys:
                 keys = keys - own
@@ -353,7 +358,7 @@ class Facts:
         return Condition(RANGE, product, min=1, rule=3, item=item)
 
     def _write(self, fact: _Fact, found: Found) -> Condition | None:
-        """Returns the condition; None if it cannot be written."""
+        """Returns the condition with the names of its dims; None if a dim has no name or a number is too large."""
         kind, (above, left, below, right, shared), (low, high) = found
         unless = self._name(1, shared) if shared else None
         if shared and unless is None:
@@ -373,7 +378,7 @@ class Facts:
     def _name(
         self, number: int, keys: Sequence[int], divisor: int = 1, divisors: Sequence[int] = ()
     ) -> Expression | None:
-        """Returns a product with the names of its variables; None if a variable has no name, or if it is too large."""
+        """Returns a product of named variables; None if a variable has no name, or if the product is too large."""
         if not self._names.keys() >= {*keys, *divisors}:
             return None
         factors, below = [self._get_symbol(key) for key in keys], [self._get_symbol(key) for key in divisors]

@@ -1,4 +1,4 @@
-"""Expressions of output dims, from solving the equation for one variable. All other variables must have names."""
+"""Finds the expression of an output dim by solving the equation for the variable of this dim."""
 
 from collections.abc import Container, Iterable
 
@@ -7,7 +7,7 @@ from tensor_reshape.rules.solvers.equations import Equation, System
 
 
 def solve_for(key: int, system: System, equation: Equation, zeros: Container[int]) -> Expression | None:
-    """Solves the equation for a variable of the right side; None if the result is not an expression of symbols.
+    """Solves the equation for a variable of the right side; None if other variables of the result have no names.
 
     Lemma: solve-for-a-name.
 
@@ -17,8 +17,8 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
         equation: the cancelled equation. The equation holds for all instances in which the cancelled factors are not 0.
         zeros: the variables that may be 0. An expression must not divide by these variables.
     """
-    # If the variable occurs twice, the solution is a square root, which is not an expression. If a cancelled factor is
-    # 0, both sides are 0, and the variable can have any value.
+    # If the variable occurs twice in the product, the solution would be a square root, which is not an expression. If a
+    # cancelled factor is 0, both sides are 0, and the variable can have any value.
     if equation.right.count(key) != 1 or any(variable in zeros for variable in equation.cancelled):
         return None
     divisors = [variable for variable in equation.right if variable != key]

@@ -1,4 +1,4 @@
-"""Products of variables in facts, and conditions on them that are not written yet."""
+"""Products of variables in facts, and conditions in which variables do not have their names yet."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ AnyFact = TypeVar("AnyFact")
 
 
 class Ratio(NamedTuple):
-    """`number * keys / (divisor * divisors)`, a product of variables, which are named by their keys."""
+    """A fraction of products: `number * keys / (divisor * divisors)`. Variables are identified by their keys."""
 
     number: int
     keys: tuple[int, ...]
@@ -24,12 +24,12 @@ class Ratio(NamedTuple):
 
     @classmethod
     def of(cls, monomial: Monomial) -> "Ratio":
-        """Returns a dim. A number 0 is a variable in a monomial."""
+        """Returns the ratio of a monomial, in which a dim of 0 is a variable."""
         return cls(monomial.coefficient, monomial.variables, monomial.divisor, monomial.divisors)
 
     @classmethod
     def multiply(cls, ratios: Iterable["Ratio"]) -> "Ratio":
-        """Returns the product of all."""
+        """Returns the product of all ratios."""
         numbers, keys, divisors, below = [1], list[int](), list[int](), [1]
         for ratio in ratios:
             numbers.append(ratio.number)
@@ -39,11 +39,11 @@ class Ratio(NamedTuple):
         return cls(prod(numbers), tuple(keys), prod(below), tuple(divisors))
 
     def times(self, other: "Ratio") -> "Ratio":
-        """Returns the product."""
+        """Returns the product of this ratio and another ratio."""
         return Ratio.multiply((self, other))
 
     def invert(self) -> "Ratio":
-        """Returns the reciprocal."""
+        """Returns the reciprocal of this ratio."""
         return Ratio(self.divisor, self.divisors, self.number, self.keys)
 
 
@@ -51,7 +51,7 @@ ONE = Ratio(1, ())
 
 
 class Sides(NamedTuple):
-    """Two products in lowest terms, and the variables that left both and may be 0."""
+    """Two products without common factors, and the removed common variables that may be 0."""
 
     above: int
     left: tuple[int, ...]
@@ -61,12 +61,12 @@ class Sides(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A condition in variables.
+    """A condition in which variables are identified by their keys and not by names.
 
     Attributes:
-        kind: its kind.
-        sides: its products.
-        bounds: the range of the left product, for a range.
+        kind: the kind of the condition.
+        sides: the two products that the condition compares.
+        bounds: the range of the left product, if the kind is RANGE.
     """
 
     kind: ConditionKind
@@ -75,19 +75,19 @@ class Found(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The values of a solved variable."""
+        """The range of the variable, if the condition is solved for one variable."""
         return self.bounds if self.kind is RANGE else Interval(self.sides.below, self.sides.below)
 
 
 def is_solved(found: Found) -> bool:
-    """Whether it is the value or the range of one variable."""
+    """Whether the condition gives the value or the range of one variable."""
     sides = found.sides
     is_single = len(sides.left) == 1 and sides.above == 1 and not sides.right and not sides.shared
     return is_single and found.kind is not DIVIDES
 
 
 def remove_keys(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
-    """Returns the variables of a product without those that leave it."""
+    """Returns the variables of a product without the common variables."""
     left, kept = Counter(common), list[int]()
     for key in keys:
         if left[key]:
@@ -98,13 +98,13 @@ def remove_keys(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
 
 
 class Implied(NamedTuple):
-    """The variables that conditions bound.
+    """The variables whose values are limited by conditions.
 
     Attributes:
         known: the variables with one value.
         lows: the lower ends of ranges of variables.
         highs: the upper ends of ranges of variables.
-        positive: the variables that a condition on a product makes at least 1.
+        positive: the variables that are at least 1 because of a condition on a product.
     """
 
     known: set[int]
@@ -113,12 +113,12 @@ class Implied(NamedTuple):
     positive: set[int]
 
     def make_positive(self, key: int) -> bool:
-        """Whether the conditions make a variable at least 1."""
+        """Whether a variable is at least 1 because of the conditions."""
         return key in self.lows or key in self.positive or key in self.known
 
 
 def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
-    """Returns the variables that conditions bound.
+    """Returns the variables whose values are limited by conditions.
 
     Args:
         listed: the conditions.
@@ -140,13 +140,14 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
 
 
 def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> Iterator[tuple[AnyFact, Found]]:
-    """Yields conditions without those that follow from another one."""
+    """Yields the conditions that do not follow from another condition."""
     known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
     seen = set[Found]()
     for fact, found in listed:
         kept = found
         if found.kind is RANGE and is_solved(found):
-            # The tightest end of each variable is listed once.
+            # For each variable, only the highest lower bound and the lowest upper bound are listed, and each of them
+            # only once.
             key, (low, high) = found.sides.left[0], found.bounds
             low = lows.pop(key) if low and lows.get(key) == low else 0
             high = highs.pop(key) if high is not None and highs.get(key) == high else None
@@ -161,7 +162,7 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
 
 
 def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
-    """Returns variables that a condition makes at least 1, because the product on its other side is declared above 0.
+    """Returns the variables that are at least 1, because a condition compares their product with a product above 0.
 
     Lemma: factors-of-elements.
     """

@@ -11,14 +11,14 @@ Invariant: no step loses a solution. The ranges therefore contain every solution
 early. They are the tightest ranges if the equation has at most MAX_SEARCHED variables and the search finishes within
 its budget.
 
-Termination: a clip visits the variables at most _CLIP_ROUNDS times, and each branch fixes one variable.
+Termination: clipping visits the variables at most _CLIP_ROUNDS times, and each branch of the search fixes one variable.
 
-Budget: a round of clipping costs two steps, plus two steps for each variable. A variable with a power costs two steps
-for each of its factors, because its numbers are longer: x^3 costs six steps. Trying a value costs one step, plus the
-steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
+Budget: a round of clipping costs two steps, plus two steps for each variable. The power of a variable costs two steps
+for each of its factors, because its numbers are longer. For example, x^3 costs six steps. Trying a value costs one
+step, plus the steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper end that could move, and does not bound other variables. If both
-sides have an open variable, the products can be equal for any values of the other variables.
+An open variable (see `solvers.equations`) has no upper bound. Its upper end cannot move, and it does not bound other
+variables. If both sides have an open variable, the products can be equal for any values of the other variables.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ search would use up the budget before it moved an end.
 
 _CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
 _DIM_BITS = 64
-_QUOTIENT = -1  # the key of a quotient, which is not a variable of the query
+_QUOTIENT = -1  # the key of a quotient, because a quotient is not a variable of the query and has no key of its own
 
 
 class Factor(NamedTuple):
@@ -70,7 +70,7 @@ class Product(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The number of steps that it costs to visit all factors once."""
+        """The number of steps of the budget that one visit of all factors costs."""
         return sum([factor.power for factor in self.factors])
 
     @property
@@ -124,15 +124,16 @@ def narrow_ranges(
         return None
     found = {key: positive[key] for key in wanted}
     left, right, constants = equation.left, equation.right, equation.constants
-    # Variables outside the equation are free, so their ranges are final.
+    # The equation does not restrict variables that it does not contain, so the ranges of these variables are final.
     if not left and not right:
         return found if constants[0] == constants[1] else None
-    # In the common case, an open variable is the product of all others. Its range follows without a search.
+    # In the common case, a variable without an upper bound is the product of all other variables, so no search is
+    # needed for its range.
     if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
         product = _multiply(constants[0], [positive[key] for key in left])
         own = positive[right[0]]
         # Both ends of the product are possible values, because all factors can be at their ends. If the lower end of
-        # the variable were higher than the lower end of the product, it could lie between two possible products.
+        # the variable's range were higher than the smallest product, that end could lie between two possible products.
         if own.min <= product.min:
             met = product.meet(own)
             if met.is_empty:
@@ -151,7 +152,8 @@ def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget:
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
-    # One check is sufficient for all ends. If there is a solution, each end can move until it meets a solution.
+    # It is sufficient to check once whether there is a solution. If so, each end of a range can move inwards until it
+    # reaches the value of a solution.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:
@@ -178,7 +180,7 @@ def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
     for own in ranges:
         low *= own.min
         if own.is_open:
-            is_open = True  # `high` is not multiplied, because UNBOUNDED has thousands of digits
+            is_open = True  # the upper ends are not multiplied, because UNBOUNDED has thousands of digits
         else:
             high *= own.max
     return Range(low, UNBOUNDED if is_open else high)
@@ -195,14 +197,15 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
     """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
-        return Range(low, high)  # if each side has one variable, clipping has found the exact ends
+        # if each side of the equation has one variable, clipping has already found the exact range of both
+        return Range(low, high)
 
     def solves(value: int) -> bool:
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
-    # An end moves by one value at a time, because there may be gaps between the values with a solution. The budget
-    # limits the number of tried values.
+    # Each end of the range moves by one value at a time, because there may be values without a solution between values
+    # with a solution. The budget limits the number of tried values.
     while not solves(low):
         low += 1
         if low > high:
@@ -224,7 +227,7 @@ def _fix(side: Product, key: int, value: int) -> Product:
 
 
 def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
-    """Returns whether the products can be equal; also True if no steps are left to find out.
+    """Returns whether the products can be equal. The result is also True if too few steps are left to find out.
 
     Lemma: two-open-ends.
     """
@@ -253,7 +256,7 @@ def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
     for value in range(factor.min, factor.max + 1):
-        if divided and divided % value:  # all variables are on one side, so each of them divides `divided`
+        if divided and divided % value:  # if the other side is only a number, each variable divides that number
             if not budget.spend(1):
                 return True
             continue
@@ -277,7 +280,7 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
     """
     for _ in range(_CLIP_ROUNDS):
         if not budget.spend(2 * (1 + left.steps + right.steps)):
-            break  # the ranges that have been clipped so far are valid
+            break  # after the budget is used up, the ranges that have been clipped so far are still valid
         before = (left, right)
         # The constants are divided by their common divisor, because each constant must then divide the variables of the
         # other side. For example, 4 * a = 6 * x becomes 2 * a = 3 * x, so a is a multiple of 3.
@@ -287,7 +290,8 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
             clipped = _clip_side(left, right)
             if clipped is None:
                 return None
-            left, right = right, clipped  # the sides swap places, and are back in their places after two turns
+            # the two sides swap places in each turn, so they are back in their original places after two turns
+            left, right = right, clipped
         if (left, right) == before:
             break
     return left, right
@@ -302,23 +306,25 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         return side if _can_reach(side.constant, other) else None
     least, (greatest, unbounded) = side.find_least(), side.find_greatest()
     floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
-    # The constant of `other` divides the product of the variables of `side`. If there is only one variable, its value
-    # is a multiple of that constant.
+    # The constants have no common divisor, so the constant of `other` divides the product of the variables of `side`.
+    # If there is only one variable, its value is a multiple of that constant.
     step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
     constant, factors, known = side.constant, [], side.known
     for factor in side.factors:
         low, high, power = factor.min, factor.max, factor.power
         is_open = high >= MAX_DIM
-        # The factor is at most the other product divided by the smallest values of all other factors.
+        # An upper bound of the factor is the largest product of the other side, divided by the smallest values of all
+        # other factors.
         if not open_ceiling:
             high = min(high, find_root(ceiling // (least // low**power), power))
-        # The factor is at least the other product divided by the largest values of all other factors, if none of these
-        # is open.
+        # A lower bound of the factor is the smallest product of the other side, divided by the largest values of all
+        # other factors, if all these values have an upper bound.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, find_root_above(-(-floor // rest), power))
         low = -(-low // step) * step
-        if high < MAX_DIM:  # an open end is not rounded down, because a lower value would be a bound
+        # if the range has no upper bound, its end is not rounded down, because a lower end would be an upper bound
+        if high < MAX_DIM:
             high -= high % step
         if high < low:
             return None
@@ -356,7 +362,7 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
 
 
 def _can_reach(value: int, side: Product) -> bool:
-    """Whether a product can have the value `value`, as far as its ranges and its constant show.
+    """Whether `value` is within the bounds of a product and is a multiple of its constant.
 
     Lemma: reach-a-number.
     """

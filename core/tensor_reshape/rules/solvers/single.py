@@ -1,9 +1,9 @@
 """The output in closed form, if the target consists of numbers above 0, copies and at most one -1.
 
 Any number of input dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of
-this kind and need no search. The -1 is a fraction. Its numerator is a number times the unknown dims that are not
-copied, and its denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the
-fraction in lowest terms has the denominator 1.
+this kind and need no search. The value of the -1 is a fraction. The numerator of the fraction is a number times the
+unknown dims that are not copied, and the denominator is a number. The closed form applies if the numerator has at most
+one unknown dim, or if the fraction in lowest terms has the denominator 1.
 
 The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all queries
 that must be rejected, are left to `solvers.cases`.
@@ -41,7 +41,8 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
         data: the input dims, which may be invalid. The closed form does not apply if a dim breaks rule 1.
         target: the target of the query.
     """
-    # A length or an unknown item would be a second unknown value in addition to the -1. A literal 0 needs a case split.
+    # A partially known item of the target would be a second unknown value, in addition to the -1. A literal 0 needs a
+    # case split.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
@@ -58,7 +59,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     copied = () if target.cancelled else target.copied
     if not _raise_copies(output, copied):
         return None
-    # Without unknown dims, or with a divisor of 1, every quotient exists.
+    # If all dims are known, or if the divisor is 1, the quotient exists without conditions.
     step = 1 if dividend == 0 or not unknown else divisor // gcd(dividend, divisor)
     return tuple(output), list_single_conditions(data, target, step) if step > 1 or copied else NO_CONDITIONS
 
@@ -148,17 +149,18 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
         return None if rest or quotient > MAX_DIM else _Quotient(quotient)
-    # If a divisor remains and two dims are unknown, the prime factors of the divisor can belong to either dim. To
-    # examine these possibilities, a search is necessary.
+    # If a divisor remains and two dims are unknown, the prime factors of the divisor can belong to either dim. Only a
+    # search can examine these possibilities.
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
     if (below != 1 and len(unknown) > 1) or below > MAX_DIM // 2:
         return None
     bounds = [find_bounds(dim) for dim in unknown]
     found = _multiply_bounds(above, bounds, below)
-    may_be_empty = 0 in [bound.min for bound in bounds]  # a list, because a generator is slower for one or two items
-    # The quotient is not a valid dim in any tensor with elements. If the tensor may be empty, the quotient is 0.
-    # Otherwise, the general solver rejects the query.
+    # the code uses a list, because a generator is slower for one or two items
+    may_be_empty = 0 in [bound.min for bound in bounds]
+    # For tensors with elements, the quotient is never a valid dim. If the tensor can be empty, only empty tensors are
+    # accepted, so the quotient is always 0. Otherwise, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)

@@ -2,8 +2,8 @@
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-If a constant divides a product of variables, the constant is a product of one divisor of each variable. For one such
-split of the constant, each variable is divided by its own part of the constant, so the bounds of the whole quotient are
+If a constant divides a product of variables, the constant is a product of one divisor of each variable. If the constant
+is split in this way, each variable is divided by its own part of the constant, so the bounds of the whole quotient are
 exact. The smallest and the largest bounds over all splits are therefore exact as well. For example, the quotient x is n
 * m / 98, and n and m are at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x
 = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
@@ -21,8 +21,8 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-# The constant is limited, because factorising thousands of digits would take milliseconds, and models have no such
-# constants.
+# A constant with more bits is left to the general search. For a number with thousands of digits, the search for small
+# prime factors would take milliseconds, and models have no such constants.
 _MAX_BITS = 64
 _MAX_DIVISORS = 64
 _FACTOR_STEPS = 40  # factorising a number of _MAX_BITS bits costs this many steps
@@ -59,7 +59,9 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    found = {1: (1, 1)}  # before the first variable, the only used divisor is 1, and the only product is 1
+    # before the first variable, no part of the constant has been used, so the only divisor is 1 and the only product is
+    # 1
+    found = {1: (1, 1)}
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
         found = _use_up(found, {divisor: (low, high) for divisor, low, high in quotients if low <= high}, some)
@@ -71,8 +73,9 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
     A pair contains the part of the constant that earlier variables have used, and the divisor that this variable uses.
 
-    Before the first variable, no part of the constant has been used. The last variable must use the whole rest of the
-    constant. Only the variables between the first and the last one need all pairs.
+    Before the first variable, no part of the constant has been used. The divisor of the last variable is the constant
+    divided by the part that the earlier variables have used. Only the variables between the first and the last one need
+    all pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]

@@ -27,9 +27,9 @@ Normally a request message arrives microseconds after the headers of its call.
 """
 
 _MAX_CALLS = 8192  # the limit includes health watches, because clients keep a watch open for each connection
-# The timeout in seconds of a call that waits for its request message while other calls wait for memory.
+# After this number of seconds, a call whose request message does not arrive is aborted if other calls wait for memory.
 _SILENT_SECONDS = 0.1
-# The timeout in seconds of a call that waits for memory, because health probes also only wait a few seconds.
+# A call waits for memory for at most this number of seconds, because health probes also only wait a few seconds.
 _WAIT_SECONDS = 5.0
 
 Respond = Callable[[bytes], bytes]

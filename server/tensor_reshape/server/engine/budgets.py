@@ -1,7 +1,8 @@
 """The memory budget of a process, which is divided into a receive pool and a processing pool.
 
-The engine holds its lock when it calls this module. The memory budget only counts bytes and does not allocate memory.
-The holdings of a call (`Lifecycle.holdings`) are the largest number of bytes that the call can have in memory.
+The engine holds its lock when it calls this module. The memory budget only counts the bytes that calls may use, and
+does not allocate memory. The holdings of a call (`Lifecycle.holdings`) are the largest number of bytes that the call
+can have in memory.
 """
 
 from tensor_reshape.server.config import COST_FACTOR, Config

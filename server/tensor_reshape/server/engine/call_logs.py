@@ -7,11 +7,12 @@ random sample.
   contains no part of a message. The request id is the only part of a call's metadata in a log line, and the module
   `call_info` checks it.
 - The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
-  this line when the error is decided, before it sends the error.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. A call that ends for one of these
-  reasons only has a line in the access log.
-- If a message exceeds the size limit, gRPC's core rejects the call. The package `grpc_core` logs such a rejection, but
-  the fallback server cannot detect it.
+  the log line of a rejected or failed call before it sends the error to the client. If a call ends without a message,
+  the server writes the line later, when it is known that the client has not disconnected.
+- If a client cancels, disconnects or reaches its deadline, the server has not failed. If a call ends for one of these
+  reasons, only the access log has a line for it.
+- If a message exceeds the size limit, gRPC's core rejects the call. The handlers then log the rejection, but the
+  fallback server cannot detect it.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
   `process.log_queue`). The number of lines in the access log is not limited, because the access log only has a sample

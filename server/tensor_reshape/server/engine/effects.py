@@ -1,6 +1,6 @@
 """Effects are data that describe actions, such as aborting a call.
 
-The engine returns effects, and `perform` calls the handlers that carry them out.
+The engine returns effects, and the function `perform` calls the handlers, which carry out the actions.
 """
 
 import logging
@@ -98,8 +98,8 @@ def perform(effects: Iterable[Effect]) -> None:
             elif life.served is not None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
-            # After an error, the affected call makes no progress, so its stall timeout will end it. The effects for
-            # other calls must still be performed.
+            # If performing an effect fails, the affected call makes no progress, so its stall timeout will end it. The
+            # remaining effects, which are for other calls, must still be performed.
             _LOGGER.exception("bug")
 
 

@@ -1,9 +1,9 @@
 """Admission control: the engine takes events of calls and returns effects as data.
 
-- The size of a message is unknown until it arrives. Before a call reads, it therefore reserves memory for the largest
-  allowed message in the receive pool. A small response uses the reservation of its request until the transport has
-  taken the response. A larger response and the transport's copy of it need memory of the processing pool. Because the
-  pools are separate, arriving messages never block the responses that would free memory.
+- The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory for the
+  largest allowed message in the receive pool. A small response uses the reservation of its request until the transport
+  has taken the response. A larger response and the transport's copy of it need memory of the processing pool. Because
+  the pools are separate, arriving messages never block the responses that would free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If the receive pool is still full, the engine aborts
   calls of the client addresses that hold the most memory.
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
@@ -14,10 +14,10 @@
 - Gates check a call before the call takes a concurrency slot (see `gates`).
 
 Each method of `Engine` handles one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
-and updates the memory that the call holds. It returns the effects for this call and for other calls that can now
-continue. The thread that reported the event performs the effects after the lock is released (`effects.perform`). While
-the engine holds its lock, the journals are the only other code that it calls. The decisions of the engine depend only
-on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
+and updates the memory that the call holds. It returns effects, which describe actions for this call and for other calls
+that can now continue. After the lock is released, the thread that reported the event carries out the actions
+(`effects.perform`). While the engine holds its lock, it calls no other code except the journals. The decisions of the
+engine depend only on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
 
 import threading
@@ -82,8 +82,8 @@ class Engine:
         self._gates = gates or Gates()
         self._observed = observed
         self._clock = clock
-        self._lock = threading.Lock()  # it guards `_lives`, `_slots`, the memory pools and all states
-        self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
+        self._lock = threading.Lock()  # this lock guards `_lives`, `_slots`, the memory pools and all states
+        self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
     @property
@@ -133,9 +133,9 @@ class Engine:
             if life.info.observers and self._observed is not None:
                 journals = (*journals, self._observed)
         with self._lock:
-            if life.state is _DONE:  # the call is already over, and FORGET reports this to the gates
+            if life.state is _DONE:  # the call has already ended, and FORGET reports this to the gates
                 return (Effect(_FORGET, life),)
-            life.journals = journals  # the journals must also record a call that is rejected below
+            life.journals = journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
             life.source = source
             life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
@@ -196,7 +196,7 @@ class Engine:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
-            # If the state is DONE, the client has disconnected, and no thread works on the call any longer.
+            # If the state is now DONE, the client has disconnected, and no thread works on the call any longer.
             return self._release(life) if life.state is _DONE else ()
 
     def begin_work(self, life: Lifecycle) -> bool:
@@ -336,7 +336,7 @@ class Engine:
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, life.max_message_bytes, life)
-        return self._grant()  # the call may get memory at once, because clients that hold no memory come first
+        return self._grant()  # the call may get memory at once, because clients without memory come first
 
     def _start_read(self, life: Lifecycle) -> Effect:
         """Records the memory that the receive pool has given to a call."""
@@ -390,7 +390,8 @@ class Engine:
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET is an effect, because the engine's lock must not be held when it frees handler and transport objects.
+        # FORGET, which frees handler and transport objects, is an effect because effects are performed without holding
+        # the engine's lock.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

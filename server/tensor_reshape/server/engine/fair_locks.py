@@ -71,7 +71,7 @@ class FairLock:
         # Each thread that waits for the fair lock blocks on a lock of its own, which is released when it is the
         # thread's turn. The deque contains these locks in the order in which the threads arrived.
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False  # whether the fair lock is held, also while it passes from one thread to the next
+        self._taken = False  # this flag stays True while the fair lock passes from one thread to the next
         # The end of the current time slice, in seconds of `time.monotonic`. Only the thread that holds the fair lock
         # uses this value.
         self._until = 0.0

@@ -14,12 +14,12 @@ The resource is divided among the addresses of clients first, and then among the
   of an address also take turns. The claims of one connection are granted in their order.
 - A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
   not delay claims of other connections.
-- If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim larger
+- If the whole pool is free, any claim is granted, even a claim larger than the pool. Otherwise, a claim that is larger
   than the pool would wait forever.
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
   and one connection, to which the connection share does not apply.
 
-The engine holds its lock when it calls this module. The engine also decides the size of the claims. To find the next
+The engine holds its lock when it calls this module. The engine also determines the size of each claim. To find the next
 claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
 """
 
@@ -75,13 +75,13 @@ class FairPool(Generic[Owner]):
         self._ceiling = limit - reserve
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
-        self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address holds
-        # This dict contains the number of bytes or slots that each connection holds. The dict is empty if the pool does
+        self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address uses
+        # This dict contains the number of bytes or slots that each connection uses. The dict is empty if the pool does
         # not limit connections.
         self._connections: dict[Source, int] = {}
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # The waiting client addresses that hold nothing, oldest first.
+        # These client addresses wait for a part of the pool and have no part of it yet. The oldest address comes first.
         self._newcomers: OrderedDict[str, None] = OrderedDict()
 
     @property
@@ -132,8 +132,8 @@ class FairPool(Generic[Owner]):
         address = source.address
         self.used += size
         # The same code is repeated for the address and for the connection. A common function would cost time, because
-        # this method runs five times for every call. An address or connection that holds nothing is removed from its
-        # dict, because a client can open any number of connections one after another.
+        # this method runs five times for every call. An address or connection without a part of the pool is removed
+        # from its dict, because a client can open any number of connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -163,8 +163,8 @@ class FairPool(Generic[Owner]):
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
-        # While client addresses that hold nothing wait, only their requests for memory are examined. Otherwise smaller
-        # requests of other addresses could overtake them again and again.
+        # If any waiting client address has no part of the pool yet, only the claims of such addresses are examined.
+        # Otherwise, smaller claims of other addresses could be granted before them again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             claim = self.waiting.find(address, self._is_within_share)
             if claim is not None and self.fits(claim.source, claim.size):

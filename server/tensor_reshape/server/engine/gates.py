@@ -6,8 +6,8 @@
   call, the method `leave` of each gate that has admitted the call is called once.
 - Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
   check calls of the reflection methods.
-- A gate runs on any thread, while no lock of this server is held. A gate must not block, because it may run on the
-  thread that receives all calls.
+- A gate may run on any thread, and the server holds no lock while the gate runs. A gate must not block, because it may
+  run on the thread that receives all calls.
 - If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).
 """
 

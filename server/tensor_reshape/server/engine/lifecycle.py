@@ -13,9 +13,9 @@ In every state except WORKING and ABANDONED, a call can be aborted, and it becom
 - This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
   lock for this, so only one thread at a time changes a state.
 - `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
-- A call ends once. Events that arrive after the end of a call is decided do not change the call. Such late events are
-  not bugs, because threads, the transport and the client do not wait for each other.
-- Handlers perform the effects of events (`ServedCall`), and only keep the state that their transport needs.
+- A call ends once. If an event arrives after the end of a call was decided, the event does not change the call. Such
+  late events are not bugs, because threads, the transport and the client do not wait for each other.
+- Handlers (`ServedCall`) carry out the effects that the engine returns, and keep only their transport's state.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
@@ -147,7 +147,7 @@ _LATE_EVENTS = (
     Event.SENT,
     Event.END,
 )
-# A call can be aborted in several states, which have these transitions in common.
+# These transitions are the same in all states in which a call can be aborted.
 _RESTING = {Event.END: State.ENDING, Event.ABORT: State.ABORTED, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -167,7 +167,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
-    # If a queued call is over before a worker thread begins, the event BEGIN_WORK does not change the state.
+    # If a queued call ends before a worker thread begins to process it, the event BEGIN_WORK does not change the state.
     State.QUEUED: {
         Event.GRANT: State.QUEUED,
         Event.BEGIN_WORK: State.WORKING,
@@ -185,7 +185,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
     },
-    # After each of the events QUEUE, RESPOND and END, the working thread no longer uses the abandoned call.
+    # With QUEUE, RESPOND or END, the thread of a call reports that it no longer works on the ABANDONED call.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
         Event.RESPOND: State.DONE,

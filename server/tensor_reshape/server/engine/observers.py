@@ -1,12 +1,12 @@
 """Observers, which receive the events of calls for metrics, access logs and traces.
 
-- Before the server makes anything else for a call, each observer chooses whether to observe this call. A call that no
-  observer chooses has no record.
+- When a call begins, each observer chooses whether to observe this call, before the server creates other objects for
+  the call. A call that no observer chooses has no record.
 - An observer receives the events of every admitted or rejected call that it has chosen, in the order of the events.
 - The order of the events is the same for every transport, except in two cases. The transports differ in the time at
   which they report that a response was sent. If a client disconnects while the server waits for a message, some
-  transports report HALF_CLOSE and END before OVER.
-- If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
+  transports report the events HALF_CLOSE and END before the event OVER.
+- If the receiving thread processes a small message itself, it reports the event ARRIVE only when the response is ready.
 - Observers get no events of health and reflection calls, because the engines for these calls have no journal.
 - Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
   block, because it may run on the thread that receives calls.
@@ -105,7 +105,7 @@ class ObserverJournal:
     def __init__(self, observers: Sequence[Observer]) -> None:
         """Lets `observers` choose the calls that they observe."""
         self._observers = tuple(observers)
-        self._moves: deque[_Move] = deque()  # the events of all calls that are not reported yet, in their order
+        self._moves: deque[_Move] = deque()  # events of all calls, in their order, that observers have not received yet
         # The thread that reports events holds this lock, and other threads never wait for it.
         self._reporting = threading.Lock()
         # The records of running calls, which only the reporting thread uses.
@@ -126,8 +126,8 @@ class ObserverJournal:
 
     def deliver(self) -> None:
         """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
-        # After this loop has released the lock, it checks again for recorded events. Another thread may have recorded
-        # an event just before, and may not have reported the event because the lock was held.
+        # After this loop has released the lock, it checks again whether another thread has recorded an event. A thread
+        # that recorded an event just before did not report the event itself if the lock was held.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
@@ -168,8 +168,8 @@ def _count(record: CallRecord, move: _Move) -> None:
     if move.event is Event.ARRIVE:
         record.request_messages += 1
         record.request_bytes += move.size
-    # The event END has the size of a unary call's response. If the client has disconnected, END leads to the state
-    # DONE, and no response is sent.
+    # For a unary call, the event END contains the size of the response. If the client has disconnected, END leads to
+    # the state DONE, and no response is sent.
     elif move.event is Event.SENT or (move.event is Event.END and move.size and move.after is State.ENDING):
         record.response_messages += 1
         record.response_bytes += move.size

@@ -83,7 +83,7 @@ class CallerQuotas:
     def leave(self, info: CallInfo) -> None:
         """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
-            # `_callers` contains the caller, because the caller of a running call is never removed.
+            # The dict `_callers` still contains this caller, because a caller with a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
 
     def _take(self, caller: _Caller) -> LimitError | None:
@@ -119,7 +119,9 @@ class CallerQuotas:
         for name, caller in [item for item, _ in zip(self._callers.items(), range(_EXAMINED_CALLERS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                self._callers.move_to_end(name)  # the next call of `_forget` will examine other callers
+                # a caller with running calls moves to the end of the dict, so that the next call of `_forget` examines
+                # other callers
+                self._callers.move_to_end(name)
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
 

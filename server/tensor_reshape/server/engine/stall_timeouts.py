@@ -5,7 +5,8 @@
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
   little memory.
 - While client addresses that hold no memory wait for memory, calls of other addresses are aborted after `SHORT_SECONDS`
-  without progress. Each address keeps one such call, because one call holds no more memory than a waiting call needs.
+  without progress. In this case, each address keeps one of its calls, because one call holds no more memory than a
+  waiting call needs.
 - The functions of this module do not change calls or read a clock. The engine calls these functions while it holds its
   lock.
 """

@@ -70,7 +70,7 @@ class Call(ABC):
     is_sending = False
     is_ended = False
     is_rejected = False
-    _due = 0  # the number of batches of operations that the core has not completed
+    _due = 0  # the number of batches of operations that gRPC's core has started but not completed
     # This flag says whether the operation that reports a disconnect was started. The core accepts this operation once
     # for each call.
     _is_watched = False
@@ -122,7 +122,8 @@ class Call(ABC):
         with self.lock:
             if not (self.is_ended or self.is_gone):
                 self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
-                self._due += 1  # counted after its start, because a failed start leaves no pending batch
+                # a batch is counted after its start, because a failed start leaves no pending batch
+                self._due += 1
 
     def send(self, message: bytes) -> None:
         """Starts to send a message. The method `on_sent` is called when the message is sent.
@@ -158,8 +159,8 @@ class Call(ABC):
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
-            # In the same batch, an operation that reports a disconnect causes no extra event. `_closed` expects this
-            # operation at the end of the batch.
+            # An operation that reports a disconnect causes no extra event if it is in the same batch as the last
+            # operations. `_closed` expects this operation at the end of the batch.
             if not self._is_watched:
                 operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
@@ -170,7 +171,7 @@ class Call(ABC):
     def cancel(self) -> None:
         """Cancels the call at once, in any state. Any thread may call this method."""
         self._call.cancel()
-        self.watch()  # starts an operation that reports the cancellation, because perhaps no operation is pending
+        self.watch()  # if no other operation is pending, this operation reports the cancellation
 
     @abstractmethod
     def begin(self) -> None:
@@ -215,7 +216,7 @@ class Call(ABC):
         The caller must hold the lock.
         """
         self._call.start_server_batch(operations, react)
-        self._due += 1  # counted after its start, because a failed start leaves no pending batch
+        self._due += 1  # a batch is counted after its start, because a failed start leaves no pending batch
 
     def _received(self, event: Any) -> bool:
         # The event of the core has `success` False only if the core rejected the message. After a reset or a
@@ -231,7 +232,8 @@ class Call(ABC):
     def _sent(self, event: Any) -> bool:
         del event
         with self.lock:
-            self.is_sending, size = False, self._sent_bytes  # from now on, other threads may send messages
+            # after the lock is released, other threads may send messages
+            self.is_sending, size = False, self._sent_bytes
         try:
             self.on_sent(size)
         except Exception as error:  # noqa: BLE001 - as above

@@ -72,7 +72,7 @@ def _make_call() -> None:
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
     try:
-        # `unwrap` removes instrumentation, because the test call must not appear in a trace.
+        # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
             response = call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)

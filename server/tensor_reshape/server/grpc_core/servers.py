@@ -44,9 +44,9 @@ Queueing a call needs one more poll, which takes a tenth of the time of a small 
 calls, because watches and idle streams stay open as long as the connections of their clients.
 """
 
-# While events are always pending, the next queued call begins after this number of events of running calls. A small
-# call has two events, so calls begin at the rate at which other calls end. If no event is pending, a queued call begins
-# at once.
+# On a busy server, events are always pending. In that case, the next queued call begins after this number of events of
+# running calls. A small call has two events, so a queued call begins each time a small call ends. If no event is
+# pending, a queued call begins at once.
 _EVENTS_PER_CALL = 2
 
 _LOGGER = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Server:
         self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
         self._is_stopping = False  # if this flag is True, the server requests no more calls
         # Only the receiving thread uses the following attributes.
-        self._calls: set[Call] = set()  # the calls that have begun and are not over
+        self._calls: set[Call] = set()  # the calls that have begun and have not ended
         self._queue: FairQueue[NewCall] = FairQueue()
         self._requested = 0  # the number of requested calls that the core has not delivered yet
         self._unqueued = 0  # the number of unqueued calls that began since the last moment without events
@@ -165,8 +165,8 @@ class Server:
     def _serve(self) -> None:
         poll = self._completions.poll
         waiting = self._queue.queues
-        # The event is not kept in a variable, because it may hold the last reference to a finished call, which must be
-        # freed at once.
+        # The event is not stored in a variable. It may have the last reference to a finished call, and this call must
+        # be freed at once.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
             self.turns += 1
         # Without this lock, `cancel_calls` could use a destroyed server, which would crash the process.
@@ -177,7 +177,7 @@ class Server:
     def _process(self, event: Any) -> bool:
         """Processes an event. Returns whether more events can follow."""
         tag = event.tag
-        # Events of running calls are checked first, because most events are of this kind.
+        # This check comes first, because most events belong to running calls.
         if type(tag) is MethodType:
             if tag(event):
                 self._calls.discard(tag.__self__)

@@ -31,7 +31,8 @@ from tensor_reshape.wire.status import Status
 
 # These names avoid the slow lookup of Enum members. Every small call uses these names.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
-_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")  # a handler that has a bug cannot send a status
+# the client gets no status, because the handler that would send the status has failed
+_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
 
 
 class ServiceCall(Call):
@@ -45,8 +46,8 @@ class ServiceCall(Call):
     # This flag says whether the client half-closed the call without a message, or disconnected. The core reports a
     # disconnect later.
     _has_closed = False
-    # This attribute contains the error of a call without a message, the field at fault and the detail for the log. The
-    # error is only logged if the client has not disconnected.
+    # If the client sends no message, this attribute contains the error, the field at fault and the detail for the log.
+    # The error is only logged if the client has not disconnected.
     _unlogged: tuple[CallResult, str, str] | None = None
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
@@ -67,7 +68,7 @@ class ServiceCall(Call):
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
-                self.watch()  # the call needs this operation to detect a disconnect
+                self.watch()  # without this operation, the call could not detect a disconnect
             self._perform(effects)
         except ReshapeError as error:
             self._reject(error)
@@ -84,11 +85,12 @@ class ServiceCall(Call):
     def start_work(self) -> None:
         """Queues the received message for a worker thread (see `ServedCall`)."""
         try:
-            # The queue of the thread pool gets the `Lifecycle` of the call, not the handler. If the call ends while it
-            # is queued, the `Lifecycle` drops the handler. So the queue never keeps messages that the memory budget no
-            # longer counts.
+            # The queue of the thread pool contains the `Lifecycle` of the call instead of its handler. If the call ends
+            # while it is queued, the `Lifecycle` drops the handler. The queue therefore never keeps the message of an
+            # ended call in memory, which the memory budget would no longer count.
             self._service.pools[self._work].submit(_work_on, self._life)
-        except RuntimeError as error:  # the thread pool has been shut down, or the system cannot start another thread
+        # this error means that the thread pool has been shut down, or that the system cannot start another thread
+        except RuntimeError as error:
             self.on_bug(error)
 
     def abort(self, rejection: LimitError, state: State) -> None:
@@ -125,14 +127,15 @@ class ServiceCall(Call):
         # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
         # cancelled, although the client has not disconnected.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
-        # The message is dropped after `release`, because after `release` no thread begins to work on the call. A thread
-        # that began to work earlier has already taken the message, and will report the end of its work.
+        # The reference to the message is deleted after `release`, because no thread begins to work on the call after
+        # `release`. A thread that began to work earlier has already taken the message, and will report the end of its
+        # work.
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
         """Ends the call after a bug (see `Call`)."""
         super().on_bug(error)
-        with suppress(Exception):  # if the bug is in the engine, the engine fails again
+        with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
             self._perform(self._engine.end(self._life, _BUG).effects)
 
     def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
@@ -205,7 +208,7 @@ class UnaryCall(ServiceCall):
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
-            self.watch()  # the call needs this operation to detect a disconnect
+            self.watch()  # without this operation, the call could not detect a disconnect
             self._perform(self._engine.request_work(self._life))
 
     def _respond_light(self, raw: bytes | None) -> bytes | None:
@@ -271,8 +274,8 @@ class StreamCall(ServiceCall):
 
     def _process(self, raw: bytes) -> None:
         try:
-            # All responses to the message may exist at once, because memory is reserved for the responses and for the
-            # data that the session collects.
+            # All responses to a message may be in memory at the same time. The reserved memory is sufficient for the
+            # responses and for the data that the session collects.
             responses = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
@@ -322,7 +325,7 @@ class WatchCall(ServiceCall):
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch that the message requests (see `Call`)."""
         self._has_closed = raw is None and not self.is_rejected
-        # The engine gets the size 0, because the handler does not keep the message of a watch.
+        # The engine gets the size 0, because the handler does not keep the request message of a health watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
             return
         try:
@@ -334,7 +337,7 @@ class WatchCall(ServiceCall):
             self._reject(error)
             return
         self._watch = watch
-        self.watch()  # the call needs this operation to detect a disconnect
+        self.watch()  # without this operation, the call could not detect a disconnect
         # This request frees the memory that was reserved for the request message.
         self._perform(self._engine.request_work(self._life, 0))
 

@@ -92,7 +92,7 @@ def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
     # The handler is async, because starlette would run a function that is not async on another thread.
     async def report_health(_request: Request) -> Response:
         serves = is_serving()
-        # The statuses have the same names as in gRPC's HealthCheckResponse.
+        # The names of the health statuses are those of gRPC's HealthCheckResponse.
         body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})
         return Response(body, 200 if serves else 503, media_type=JSON_TYPE)
 

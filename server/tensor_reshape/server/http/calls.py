@@ -63,20 +63,22 @@ class HttpCall:
             response = await self._compute(request)
             is_gone = False
             if not self._is_read:
-                response.headers["connection"] = "close"  # the client may send the rest of its message without end
+                # the server does not read the rest of the message, because a client could send an endless message
+                response.headers["connection"] = "close"
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
-            self._message = None  # the message is dropped last, because a thread that has just started needs it
+            # the reference to the message is deleted last, because a thread that has just started needs the message
+            self._message = None
 
     def start_read(self) -> None:
         """Wakes the task of the call when memory is available (see `ServedCall`)."""
         self._do(self._may_continue.set)
 
-    start_work = start_read  # the task of a call waits first for memory and then for a thread
+    start_work = start_read  # the task of a call first waits for memory, and later for a thread
 
     def start_send(self) -> None:
         """Does nothing, because the response is sent when the call ends (see `ServedCall`)."""
@@ -179,7 +181,7 @@ class HttpCall:
         failure = build_failure(error, self._info)
         ended = self._engine.end(self._life, failure.result)
         self._perform(ended.effects)
-        if ended.is_first:  # the call has not already been aborted or ended
+        if ended.is_first:  # this is false if the call has already been aborted or ended
             self._log(failure.result, failure.field, failure.detail)
         return build_rejection(failure)
 

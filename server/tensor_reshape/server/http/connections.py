@@ -2,10 +2,9 @@
 
 - A port has at most `MAX_CONNECTIONS` connections. At the limit of connections, the port closes one connection to admit
   a new connection.
-- If any connections are idle, the port closes the idle connection whose host has the most connections.
-- If all connections are busy, the port closes a busy connection of the host with the most connections. If the host with
-  the most connections has less than two connections more than the host of the new connection, the port rejects the new
-  connection instead.
+- If some connections are idle, the port closes the idle connection whose host has the most connections.
+- If all connections are busy, the port closes a busy connection of the host with the most connections. The port rejects
+  the new connection instead if its host would otherwise have at least as many connections as any other host.
 - One client host therefore cannot use up all connections.
 - The headers of a request must arrive within `HEADER_SECONDS`. For the first request of a connection, this time limit
   begins when the connection opens. For a later request, the time limit begins with the first byte of its headers.
@@ -37,7 +36,8 @@ For the first request of a connection, this time includes the TLS handshake.
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
-# Clients that do not read do not complete the TLS shutdown. By default, asyncio would wait 30 s for such a client.
+# A client that does not read does not complete the shutdown of TLS. By default, asyncio would wait 30 s for such a
+# client.
 _TLS_END_SECONDS = 1.0
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -68,7 +68,8 @@ class Connection(H11Protocol):
         self._connections = connections
         self._find_context = find_context
         self._socket: asyncio.Transport | None = None  # the transport of the TCP connection, also if TLS is used
-        self._early_data: bytes | None = b""  # the data that has arrived before uvicorn can read it, and None later
+        # this buffer contains data that arrives before uvicorn can read it, and is None later
+        self._early_data: bytes | None = b""
         self._header_timer: asyncio.TimerHandle | None = None  # the timer that runs while the server waits for headers
 
     @property
@@ -92,7 +93,7 @@ class Connection(H11Protocol):
         if self._find_context is None:
             self._begin(transport)
         else:
-            transport.pause_reading()  # `start_tls` resumes reading
+            transport.pause_reading()  # reading needs no resume here, because `start_tls` resumes it
             handshake = self.loop.create_task(self._start_tls(transport, self._find_context))
             # The set of tasks in uvicorn keeps a reference to the task, which prevents its garbage collection.
             self.tasks.add(handshake)
@@ -218,7 +219,7 @@ def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[
         return {}
     properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
     # Each entry of `subjectAltName` is a pair of a kind and a name. The variable has the type Any, because the type
-    # stubs also allow other entries.
+    # stubs of Python also allow other kinds of entries.
     names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:

@@ -3,8 +3,8 @@
 - The messages, fields and texts of the OpenAPI description come from the proto files in `protos/`. The generated
   classes of protobuf contain no comments, so the package has another generated file, which contains the API definition
   with its comments.
-- Field names in the description are in lowerCamelCase, as in protobuf's JSON. A request may also use the field names of
-  the API definition.
+- Field names in the OpenAPI description are in lowerCamelCase, as in protobuf's JSON. A request may also use the field
+  names of the API definition.
 - The OpenAPI document is the same for every client and does not change while the server runs.
 """
 

@@ -1,6 +1,6 @@
 """The HTTP gateway of a server, which serves methods and the shape explorer.
 
-The same limits apply to HTTP calls and gRPC calls together.
+HTTP calls and gRPC calls share the same limits.
 """
 
 from collections.abc import Callable

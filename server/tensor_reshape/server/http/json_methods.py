@@ -43,7 +43,9 @@ The server needs as much time for a JSON batch of this size as for the largest p
 
 _MAX_DEPTH = 32  # the JSON of a valid query has at most ten levels of nesting
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
-_USUAL_CHARACTERS = 1024  # most batch items are shorter than this, so no part of 64 KiB has to be copied for them
+# Most batch items have fewer characters than this. The scanner gets a copy of this length first, because copying 64 KiB
+# for each short item would take longer.
+_USUAL_CHARACTERS = 1024
 _OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
@@ -188,7 +190,8 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
     for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:
             value, end = _DECODER.raw_decode(text[position : position + characters])
-        except (ValueError, RecursionError) as error:  # the value may continue after this part of the text
+        # the error may only mean that the JSON value is longer than this part of the text
+        except (ValueError, RecursionError) as error:
             problem = error
         else:
             return value, position + end

@@ -2,7 +2,8 @@
 
 - While the HTTP port is open, the interpreter switches threads at shorter intervals. With Python's default switch
   interval, each iteration of the event loop would delay the thread that receives gRPC calls by up to 5 ms.
-- The main thread of the server calls `start`, `drain` and `end`. Only the event loop changes the set of connections.
+- The main thread of the server calls `start`, `drain` and `end`. Only code on the event loop changes the set of
+  connections.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class HttpPort:
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
-        # The method `start` sets the attributes `_loop` and `_thread`.
+        # The attributes `_loop` and `_thread` have no values before `start` is called.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

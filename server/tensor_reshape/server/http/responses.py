@@ -64,7 +64,8 @@ def build_rejection(failure: Failure) -> Response:
     message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
-    # For a request that is too large, the HTTP status 413 is more precise than the status of the gRPC code.
+    # A request that is too large gets the HTTP status 413, because it is more precise than the status for the gRPC
+    # code.
     code = 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
     headers = _build_headers(failure.status.trailing_metadata)
     if PUSHBACK_KEY in trailing:

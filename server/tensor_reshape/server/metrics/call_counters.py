@@ -4,8 +4,7 @@
   count is lost, and the counting needs no other lock or thread. Another lock or thread would cost more time than the
   counting.
 - `CallCounters` counts the same events that the module `observers` reports.
-- A response message of a stream is counted when it is sent. The response of a unary call is counted when it ends the
-  call.
+- A response message of a stream is counted when it is sent. The response of a unary call is counted when the call ends.
 - A call is counted with the first status that the server decides on. If the client disconnects before the server has
   decided on a status, the call is counted as cancelled.
 """
@@ -42,7 +41,8 @@ class CallCounters:
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
-        self._results: dict[Lifecycle, CallResult] = {}  # the results of running calls whose end is decided
+        # these calls still run, but their results (status codes) are already decided
+        self._results: dict[Lifecycle, CallResult] = {}
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Counts an event (see `lifecycle.Journal`)."""

@@ -64,8 +64,8 @@ class GaugeWriter:
         self._copy(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
-        # This method reads the calls without holding the engine's lock. If a call changes during the reading, the next
-        # update corrects the metrics.
+        # This method reads the list of calls without holding the engine's lock. If a call changes during the reading,
+        # the next update corrects the metrics.
         counters, holdings = self._counters, [life.holdings for life in lives]
         states = Counter(life.state.name.lower() for life in lives)
         for (state,) in counters.cells[OPEN_CALLS]:

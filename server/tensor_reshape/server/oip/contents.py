@@ -85,8 +85,8 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
-    # The serialized message ends with the floats, because it has no other fields. The floats are not converted to
-    # Python numbers, because the conversion would change the bits of some NaNs.
+    # The serialized message ends with the bytes of the floats, because it has no other fields. The floats are not
+    # converted to Python numbers, because the conversion would change the bits of some NaNs.
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
     return serialized[len(serialized) - size :]

@@ -43,7 +43,7 @@ Pieces = tuple[bytes, memoryview]
 """A response in two parts. The first part is the header, and the second part is the elements of the output."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
-_OUTPUT = "outputs[0].parameters"  # the field with the location of the only output of a model
+_OUTPUT = "outputs[0].parameters"  # this field contains the location of the only output of a model
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -186,7 +186,7 @@ class Inference:
 class InferSession:
     """One ModelStreamInfer call. Each message is a separate request, and an error is also sent as a response."""
 
-    is_between_tensors = True  # this is always True, because each message has a whole tensor
+    is_between_tensors = True  # the result is always True, because each message contains a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
         """Makes the session of a call. `inference` executes its requests, and `method` is only used in log lines."""

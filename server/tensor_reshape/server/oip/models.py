@@ -40,8 +40,8 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
-# Models are compared by identity, like operations. Each model exists only once, and its attribute `parameters` has no
-# hash.
+# Models are compared by identity, like operations. There is only one object for each model, and a hash of all its
+# attributes would fail because `parameters` is not hashable.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model, which offers an operation or shape inference to clients of the protocol.

@@ -24,8 +24,8 @@ _MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited
 MAX_FIELDS = 2048
 """The maximum number of fields of a message. A valid message has about ten fields."""
 
-# The parsed part of a message may have up to 1/64 of the size of the largest message. A message object needs up to
-# forty bytes of memory for one parsed byte, but a call has only reserved three bytes for each byte of the largest
+# The part of a message that is parsed may be up to 1/64 as large as the largest allowed message. A message object needs
+# up to 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest
 # message.
 _HEADER_SHARE = 64
 

@@ -91,8 +91,8 @@ class ResponseCache:
         self._responses: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
             MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
-        # `_guess` contains the spans of the last request, which the next request probably also has. Assigning this
-        # attribute is atomic.
+        # `_guess` contains the positions of the parts of the last request (`Spans`). In the next request, the parts are
+        # probably at the same positions. Assigning this attribute is atomic.
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:

@@ -34,7 +34,8 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
         tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
         if call.output_location.offset:
             tensor.parameters[OFFSET].int64_param = call.output_location.offset
-        return message.SerializeToString() + _RAW_TAG + b"\0"  # an empty entry of the raw contents for this output
+        # the raw contents have an empty entry for an output in shared memory
+        return message.SerializeToString() + _RAW_TAG + b"\0"
     if call.is_typed:
         fill_contents(tensor, call.source, output)
         return message.SerializeToString()

@@ -73,7 +73,8 @@ class SharedMemory:
         if self._directory is not None:
             weakref.finalize(self, os.close, self._directory)
         self._regions: dict[str, Region] = {}
-        self._lock = threading.Lock()  # with this lock, simultaneous registrations cannot exceed the limit
+        # this lock prevents simultaneous registrations from exceeding the limit of regions
+        self._lock = threading.Lock()
 
     @property
     def is_enabled(self) -> bool:

@@ -38,8 +38,8 @@ RESIDENT_SECONDS = 1.0
 FUTILE_SECONDS = 60.0
 """Seconds until the next attempt to return memory, after an attempt that has returned little memory."""
 
-# This fraction of the checks must find few memory reservations. The fraction is below 1, because small calls reserve
-# much memory for a moment.
+# At least this fraction of the recent checks must find that calls have reserved little memory. The fraction is below 1,
+# because small calls reserve much memory for a moment.
 _QUIET_SHARE = 0.75
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class MemoryReturner:
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
-        # The deque contains True for each recent check that found few memory reservations.
+        # This deque has an entry for each recent check, which is True if calls had reserved little memory.
         self._checks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))
         self._not_before = -math.inf
 
@@ -76,8 +76,8 @@ class MemoryReturner:
         """
         self._checks.append(used_bytes <= self._quiet_bytes)
         quiet = len(self._checks) == self._checks.maxlen and sum(self._checks) >= _QUIET_SHARE * len(self._checks)
-        # The last check must also have found few memory reservations. In the first second of heavy traffic, an attempt
-        # to return memory would return little, and would delay the next attempt by a minute.
+        # The last check must also have found that calls had reserved little memory. In the first second of heavy
+        # traffic, an attempt to return memory would return little, and would delay the next attempt by a minute.
         if not (quiet and self._checks[-1]) or now < self._not_before:
             return False
         before = read_resident_bytes()

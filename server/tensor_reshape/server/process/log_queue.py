@@ -53,9 +53,10 @@ class RateFilter:
         self.suppressed = 0
         self._clock = clock
         self._lock = threading.Lock()  # `logging` calls filters without holding the handler's lock
-        self._ends_at = 0.0  # `_seen` has the counts of the second that ends at this time
+        self._ends_at = 0.0  # `_seen` counts the log records of one second, which ends at this time
         self._seen: Counter[object] = Counter()
-        # The keys are the level and the name of suppressed log records. A name is the message with the status code.
+        # The keys of this dict are pairs of the level and the name of suppressed log records. The name of a log record
+        # is its message with the status code.
         self._unreported: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, record: logging.LogRecord) -> bool:

@@ -111,10 +111,11 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            del run  # without this statement, the messages of a call would stay in memory until the next call
+            # without this statement, the thread would keep the messages of an ended call in memory until its next call
+            del run
             with self._lock:
                 self._idle += 1
-        self._work.put(None)  # the value None ends the next thread
+        self._work.put(None)  # a thread that takes None from the queue ends, and passes None to the next thread
 
     def _grow(self) -> None:
         try:

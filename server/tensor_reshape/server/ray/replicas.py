@@ -95,7 +95,8 @@ class ReshapeReplica:
         session = self._streams[path].open(_reserve_nothing)
         try:
             async for request in requests:
-                # `estimate` is called first, because `receive` uses the message that `estimate` has parsed.
+                # The method `estimate` is called before `receive`, because `receive` uses the message that `estimate`
+                # has parsed.
                 is_long = session.estimate(request).takes_long
                 received = session.receive(request)
                 for raw in await asyncio.to_thread(list, received) if is_long else received:

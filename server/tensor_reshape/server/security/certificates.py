@@ -61,7 +61,8 @@ class Certificates(Reloaded[_Loaded]):
         fetched = self.value
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            # gRPC's core calls `fetch` while it holds a lock. If `fetch` returns None, the core keeps its credentials.
+            # gRPC's core calls `fetch` while it holds a lock. If `fetch` returns None, gRPC's core continues to use its
+            # current credentials.
             nonlocal fetched
             if fetched is self.value:
                 return None

@@ -27,16 +27,17 @@ _PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"  # the key of the certificate in gRPC's `auth_context`
 # In a certificate in DER, the SAN extension begins with these bytes (RFC 5280).
 _EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")
-# These are the DER tags of email addresses, hosts and URIs. The tag of IP addresses is missing, because IP addresses
-# may contain zero bytes.
+# These are the DER tags of email addresses, hosts and URIs. The tag of IP addresses is not in the list, because IP
+# addresses may contain zero bytes.
 _NAME_TAGS = (0x81, 0x82, 0x86)
 _LONG = 0x80  # the bit in DER that marks a length of several bytes
 _VISIBLE = re.compile(b"[!-~]+")
 # This dict contains the texts that a * matches in each kind of pattern.
 _ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}
-_LABEL = "[!-)+-.0-~]+"  # matches visible ASCII characters except * and /
+_LABEL = "[!-)+-.0-~]+"  # this expression matches visible ASCII characters except * and /
 _FORMS = {
-    # A pattern for URIs has no * in the scheme or the authority, because the authority vouches for the rest of the URI.
+    # A URI pattern must not have * in the scheme or the host (authority), because the owner of that host is responsible
+    # for the rest of the URI.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
     "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
@@ -80,8 +81,9 @@ def _has_nul(content: bytes, position: int) -> bool:
     The names begin after `position`.
     """
     try:
-        position, _ = _read_extent(content, position)  # this moves to the contents of the SAN extension
-        position, end = _read_extent(content, position + 1)  # this moves to the first name in the SAN extension
+        position, _ = _read_extent(content, position)  # the position is now that of the contents of the SAN extension
+        # the position is now that of the first name in the SAN extension
+        position, end = _read_extent(content, position + 1)
         while position < end:
             start, after = _read_extent(content, position + 1)
             if content[position] in _NAME_TAGS and 0 in content[start:after]:

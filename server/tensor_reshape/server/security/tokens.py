@@ -70,7 +70,8 @@ class Tokens(Reloaded[_Digests]):
             return ""
         digest = hashlib.sha256(token.encode()).digest()
         name = ""
-        for known, owner in self.value:  # the loop continues after a match, so that its duration reveals nothing
+        # the loop continues after a match, so that its duration does not reveal which token matched
+        for known, owner in self.value:
             if hmac.compare_digest(known, digest):
                 name = owner
         return f"{TOKEN_KIND}:{name}" if name else ""
@@ -126,7 +127,7 @@ def _read_hash(location: str, text: str) -> bytes:
         message = f"{location} has an invalid SHA-256 hash. A hash has 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
-        # The token may be empty because a shell variable was not set.
+        # A token can be empty, for example because a shell variable was not set.
         message = f"{location} has the SHA-256 hash of an empty token"
         raise ConfigError(message)
     return bytes.fromhex(text)

@@ -220,7 +220,8 @@ class ReshapeService:
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
-            _check_awaited(is_over)  # this check comes before decoding, so that a batch without a client costs nothing
+            # this check comes before decoding, so that no work is done for a client that has disconnected
+            _check_awaited(is_over)
             items = _share(read(report), is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
@@ -300,7 +301,7 @@ def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Re
     watched = _watch(made, is_over, turns)
     while run := list(islice(watched, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # the consumer of the last item may have held the lock for long
+            turns.give_way()  # the code that received the last item may have held the lock for a long time
             yield item
 
 

@@ -46,7 +46,8 @@ class StreamSession:
         """
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None  # the header of the current tensor, or of the last tensor
+        # the header of the current tensor, or of the previous tensor between two tensors
+        self._call: ReshapeCall | None = None
         self._output: TensorView | None = None  # the shape and data type of the output tensor, without its bytes
         self._size = 0  # the size of the tensor in bytes, according to its header
         # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
@@ -116,8 +117,8 @@ class StreamSession:
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes, "a tensor with strides")
         check_volume(data.dims, data.strides or (), "data")  # `_gather` later checks whether elements overlap
-        # The reserved memory holds the received bytes and three copies of the output. These are the output in row-major
-        # order, the response messages, and the transport's copies of these messages.
+        # The reserved memory is sufficient for the received bytes and three copies of the output. These are the output
+        # in row-major order, the response messages, and the transport's copies of these messages.
         self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()

@@ -76,4 +76,4 @@ class BoundSettings:
             least=0,
             most=MAX_TRANSPORT_SECONDS,
         ),
-    ] = 600.0  # within this time, a server that is added to a load balancer receives its share of the calls
+    ] = 600.0  # after about this time, a server that was added to a load balancer receives its share of the calls

@@ -89,7 +89,7 @@ class Setting:
         declared = self.declaration
         if declared.choices and value not in declared.choices:
             return False
-        # Every comparison with NaN is false, so rejecting values for which `value < least` is true would admit NaN.
+        # Every comparison with NaN is false, so the check is not `value < least`, which would accept NaN.
         return (declared.least is None or value >= declared.least) and (declared.most is None or value <= declared.most)
 
 

@@ -25,7 +25,7 @@ _DEFAULT = "parentbased_always_on"
 _PREFIX = "parentbased_"
 _RATES = {"always_on": 1.0, "always_off": 0.0}
 _RATIO = "traceidratio"
-# The usual form of a valid `traceparent` whose client does not sample the trace.
+# Most valid `traceparent` headers of clients that do not sample the trace match this expression.
 _UNSAMPLED = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-00")
 _PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -47,7 +47,7 @@ _GETTER = _MetadataGetter()
 
 def find_parent(metadata: Metadata) -> Context:
     """Returns the context of the client's span, which is empty if the metadata contain no valid W3C Trace Context."""
-    # The context must not come from this thread, because the thread serves calls of all clients.
+    # The parent context must not be the current context of this thread, because the thread serves calls of all clients.
     return _PROPAGATOR.extract(metadata, Context(), _GETTER)
 
 

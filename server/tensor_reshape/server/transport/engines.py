@@ -55,8 +55,8 @@ def choose_engine(requested: str, addresses: Iterable[str], variable: str | None
         return Engine(found, variable)
     obstacle = _find_obstacle(variable, is_imported=is_imported)
     if not obstacle:
-        # The variable GRPC_EXPERIMENTS is not set, so the current I/O engine is the event engine. The wanted engine
-        # differs from it, so it is the polling engine.
+        # If the variable GRPC_EXPERIMENTS is not set, the current I/O engine is the event engine. The wanted engine
+        # differs from the current one, so it is the polling engine.
         return Engine(POLLING, _NO_EVENT_ENGINE)
     if requested != AUTO:
         message = f"--io-engine {requested} is not available: {obstacle}"

@@ -50,7 +50,8 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
         if not held:
             _await_free(address)
         port = server.add_port(address, credentials)
-    except RuntimeError as error:  # grpc does not report the reason, but the address was free just before
+    # grpc does not report why it cannot bind the address, but the address was free just before
+    except RuntimeError as error:
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
@@ -159,7 +160,7 @@ def count_listeners(address: str) -> int:
     try:
         return len({socket_address for *_, socket_address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
-        return 1  # the later call of `bind` will also fail and report the reason
+        return 1  # this error is ignored, because the later call of `bind` also fails and reports the reason
 
 
 def _explain(address: str, error: OSError) -> ConfigError:

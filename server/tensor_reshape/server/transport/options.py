@@ -86,8 +86,8 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
-        ("grpc.enable_channelz", 0),  # the default is 1, and channelz costs memory and time
-        ("grpc.so_reuseport", int(shares)),  # with the default of 1, a second server could share the port
+        ("grpc.enable_channelz", 0),  # channelz is off, although it is on by default, because it costs memory and time
+        ("grpc.so_reuseport", int(shares)),  # with gRPC's default of 1, a second server could use the same port
         ("grpc.max_allowed_incoming_connections", max_connections),
         # The soft and the hard limit of metadata have the same value, because gRPC's core rejects calls between the two
         # limits at random.
@@ -108,8 +108,8 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", reply_milliseconds),
         # By default, the ping timeout is one minute, even if the keepalive timeout is longer.
         ("grpc.http2.ping_timeout_ms", reply_milliseconds),
-        # With these two options, the server detects that a client has disappeared, even if the client has no running
-        # call.
+        # With these two options, the server sends pings even if the client has no running call, so that it detects
+        # clients that have disappeared.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # Clients may also send pings. If a client sends pings too often, the connection is closed.

@@ -49,10 +49,10 @@ class WorkerProcess:
         finally:
             os.close(writer)  # the worker process has its own copy of this file descriptor
         self.pid = self._process.pid
-        # The worker stops when its standard input is closed, for example because the supervisor has ended.
+        # The worker stops when this end of its standard input is closed, for example because the supervisor has ended.
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # stdin is a pipe
-        # Writing the order does not wait for the worker, because an order has less than 1 KB for each address and a
-        # pipe holds 64 KiB.
+        # The configuration of the worker (`Order`) is written to its standard input. Writing does not wait for the
+        # worker, because the order has less than 1 KB for each address, and a pipe holds 64 KiB.
         self._send(pickle.dumps(order))
 
     def find_exit_code(self) -> int | None:

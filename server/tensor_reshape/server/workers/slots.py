@@ -80,8 +80,9 @@ class Slot:
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # the running process
         self._is_last = False  # whether this slot must not start another worker
-        self._now = 0.0  # the time of the slot, which is the sum of the seconds passed to `advance`
-        self._due = 0.0  # the time at which the slot starts the next worker, or kills the current worker
+        self._now = 0.0  # the clock of the slot, which is the sum of the seconds that were passed to `advance`
+        # when the clock of the slot reaches this time, the slot starts the next worker or kills the current one
+        self._due = 0.0
         self._started_at = 0.0
         self._early_ends = 0  # the number of workers in a row that have ended early
 
@@ -144,7 +145,7 @@ class Slot:
         self._started_at, self._due = self._now, self._now + START_SECONDS
         try:
             self._worker = self._spawn(self.order)
-        except OSError as error:  # the system has too little memory or too many processes now
+        except OSError as error:  # starting a process fails if the system has too little memory or too many processes
             self._log(logging.ERROR, "worker cannot be started", reason=str(error))
             self._back_off()
 
@@ -184,7 +185,7 @@ class Slot:
     def _kill(self, worker: WorkerProcess) -> None:
         self._log(logging.ERROR, "worker hangs")
         self.hangs += self.state is State.SERVING
-        # The time limit is infinite, because nothing else can be done after SIGKILL.
+        # After SIGKILL, the time limit is infinite, because nothing else can end the process.
         self.state, self._due = State.STOPPING, math.inf
         worker.send_signal(signal.SIGKILL)
 

@@ -27,8 +27,8 @@ from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # the interval of the supervisor's loop while workers start or stop
-_CALM_SECONDS = 0.5  # the interval of the supervisor's loop while all workers serve
+_TICK_SECONDS = 0.1  # while workers start or stop, the supervisor's loop runs at this interval in seconds
+_CALM_SECONDS = 0.5  # while all workers serve, the supervisor's loop runs at this interval in seconds
 
 
 def supervise(config: Config) -> None:
@@ -107,7 +107,7 @@ class Supervisor:
         """Supervises the workers in `slots`. Calls `announce` when all workers serve for the first time."""
         self._slots = slots
         self._announce = announce
-        self._announced = False  # whether all workers have ever served at the same time
+        self._announced = False  # whether there was a time at which all workers served
         self._stopping = False  # Whether a stop signal has arrived. A second stop signal ends running calls.
 
     def run(self) -> None:
@@ -128,14 +128,15 @@ class Supervisor:
         ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
-        # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The time of
-        # a slot therefore advances by at most twice the normal interval.
+        # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The clock of
+        # each worker slot therefore advances by at most twice the normal interval, so that these workers are not
+        # killed.
         self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            # The signal SIGCHLD only ends the wait of the loop. The system may merge several SIGCHLD signals, so the
-            # slots check all worker processes after each wait.
+            # The signal SIGCHLD only interrupts the wait of the supervisor's loop. The system may merge several SIGCHLD
+            # signals, so the slots check all worker processes after each wait.
             return
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})

@@ -39,7 +39,8 @@ def work(messages: int) -> None:
     """
     os.set_blocking(messages, False)  # a worker must never wait for the supervisor
     send = partial(_send, messages)
-    # Standard input is unbuffered and stays open, because the message HURRY may follow the order.
+    # The first message on standard input is the worker's configuration (`Order`). Standard input is unbuffered and
+    # stays open, because the supervisor may later send another message (HURRY), which ends running calls.
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:
         order: Order = pickle.load(orders)  # noqa: S301 - written by the supervisor
     configure_logs(order.config.log_format, order.config.log_level)
@@ -52,23 +53,26 @@ def work(messages: int) -> None:
 
 
 def _serve(order: Order, send: Callable[[bytes], None]) -> None:
-    # Only SIGTERM stops a worker. In contrast to a server without workers, a second signal has no effect on a worker. A
-    # service manager may send SIGTERM and SIGHUP to all processes, in addition to the SIGTERM that the supervisor
-    # sends. If the supervisor receives a second stop signal, it sends HURRY to the workers.
+    # SIGTERM stops a worker, and the worker ignores other stop signals such as SIGINT and SIGHUP. In contrast to a
+    # server without workers, a second SIGTERM has no effect on a worker. A service manager may send SIGTERM and SIGHUP
+    # to all processes, in addition to the SIGTERM that the supervisor sends. If the supervisor receives a second stop
+    # signal, it sends the message HURRY to the workers, which then end running calls.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
         runner = Runner(order.config, shares_ports=True)
         if order.counters is not None:
             runner.count_into(SharedCounters(list_methods(), order.counters))
-        import_gather()  # numpy is imported before the worker serves, so that the import does not delay calls
+        # this function imports numpy before the worker serves calls, so that the import does not delay calls
+        import_gather()
         if obstacle := find_obstacle():
             send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
         runner.start()
-        # The message HURRY never comes before a stop signal. Before such a signal, standard input therefore becomes
-        # readable only when it ends.
+        # The supervisor sends its second message (HURRY) only after a stop signal. If standard input becomes readable
+        # before such a signal, the supervisor has therefore ended.
         ready, _, _ = select.select([signals, _STDIN], [], [])
-        # After the message LEAVING, the supervisor waits for the end of the worker and no longer for heartbeats.
+        # After the worker has sent the message LEAVING, the supervisor waits for the end of the worker and no longer
+        # for heartbeats.
         send(LEAVING)
         cause = "SIGTERM" if signals in ready else "the supervisor has ended"
         stop(runner, cause, partial(_watch_supervisor, order.stop_seconds))
@@ -87,8 +91,8 @@ def _watch_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
 
 
 def _send(messages: int, message: bytes) -> None:
-    # Writing to the pipe fails if the supervisor has ended, which `_watch_supervisor` detects. Writing also fails if
-    # the supervisor is suspended and the pipe is full.
+    # Both errors are ignored. Writing to the pipe fails if the supervisor has ended, which `_watch_supervisor` detects,
+    # or if the supervisor is suspended and the pipe is full.
     with suppress(BrokenPipeError, BlockingIOError):
         os.write(messages, message)
 

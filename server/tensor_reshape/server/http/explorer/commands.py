@@ -62,7 +62,7 @@ def explore(*, port: int, opens: bool) -> None:
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    listener = _listen(port)  # new connections wait in the listener until the server runs
+    listener = _listen(port)  # until the server runs, the operating system keeps new connections waiting
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
     with suppress(KeyboardInterrupt):  # at Ctrl-C, uvicorn stops and then raises the signal again
         click.echo(link)

@@ -1,7 +1,7 @@
 """The method for queries of the shape explorer. The method takes a query string and returns the result as JSON.
 
-- The explorer method takes and returns other messages than the gRPC method InferShape, but it has the name of
-  InferShape. The permissions, metrics and limits of InferShape therefore also apply to the explorer.
+- The server treats a query of the explorer as a call of the gRPC method InferShape, although the request and the
+  response have other forms. The permissions, metrics and limits of InferShape therefore also apply to the explorer.
 - The explorer processes only one query at a time, because parsing and drawing a query and writing its result hold the
   interpreter lock. The explorer method runs on a worker thread.
 """
