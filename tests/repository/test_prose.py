@@ -34,14 +34,14 @@ MAXIMA = {
     "what as a noun": (6, 3),
     "of at the beginning": (0, 1),
     "where instead of if": (10, 1),
-    "is no": (4, 13),
+    "is no": (4, 12),
     "told": (0, 0),
     "beside": (2, 0),
     "anew, meanwhile, behind": (10, 3),
     "alone instead of only": (6, 0),
     "he": (0, 0),
     "nobody": (0, 1),
-    "colons and semicolons": (606, 227),
+    "colons and semicolons": (609, 226),
 }
 
 MAX_NAME_WORDS = 12

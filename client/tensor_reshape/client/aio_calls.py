@@ -75,7 +75,8 @@ class AioCalls:
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.close()
         if self._endpoint.is_foreign:
             # After a fork, the channel belongs to the parent process, so this process does not close it. The child
             # process has no gRPC threads that could close the channel.
@@ -97,8 +98,8 @@ class AioCalls:
     async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
-        # The number of parallel calls is limited, because messages in memory and calls on a server are expensive. Tasks
-        # are not.
+        # The number of parallel calls is limited, because each call needs memory for its messages and a share of the
+        # server's limits. The number of asyncio tasks is not limited.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
@@ -291,7 +292,8 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
     if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
-        # With interceptors, grpc.aio raises InvalidStateError instead of CancelledError.
+        # If the channel has interceptors, a cancelled call of grpc.aio raises InvalidStateError instead of
+        # CancelledError.
         return asyncio.CancelledError()
     end = await ends.get()
     if end.is_of_write:

@@ -92,7 +92,8 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: the flag is not a bool, or missing.
     """
-    # The flag is compared with `is`, because 1 and 0 are equal to True and False but are not flags.
+    # A flag such as special_zero is compared with `is`, because 1 and 0 are equal to True and False but are not
+    # accepted as flags.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -108,7 +109,8 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
     Raises:
         TypeError: the value is not an integer, or is a bool.
     """
-    is_bool = type(value).__name__ in _FLAG_TYPES  # numpy 2.1 would accept its own bool as an integer, with a warning
+    # a numpy bool is rejected here, because numpy 2.1 would accept it as an integer with a warning
+    is_bool = type(value).__name__ in _FLAG_TYPES
     if not is_bool:
         try:
             return index(value)  # type: ignore[arg-type] # raises if it is not an integer
@@ -212,7 +214,7 @@ def check_method(method: object) -> None:
 def _find_type_name(value: object) -> str | None:
     """Returns the name of an element type. The result is None if the value is not an element type."""
     if isinstance(value, str):
-        return value.removeprefix("torch.")  # the text of a torch type begins with this, for example torch.float32
+        return value.removeprefix("torch.")  # the text of a torch type begins with `torch.`, as in torch.float32
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
     # A class has `__name__`, and a dtype object of numpy has `name`. A dtype object of torch has neither attribute, but

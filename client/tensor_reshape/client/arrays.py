@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 # `MaskedArray` is imported here, because numpy would otherwise import `np.ma` during the first call. If a signal
-# handler (for Ctrl-C) raises during an import, the import lock can stay locked. Then the first call of every other
-# thread would wait forever.
+# handler (for Ctrl-C) raises during an import, the import lock can stay locked. The first call of every other thread
+# would then wait for the import lock forever.
 from numpy.ma import MaskedArray
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -39,9 +39,9 @@ class SupportsDLPack(Protocol):
         ...
 
 
-_Tensor: TypeAlias = Any  # this is the type of torch tensors, but torch may not be installed
+_Tensor: TypeAlias = Any  # this type stands for torch tensors, and is Any because torch may not be installed
 
-# This is the type of columns of PyArrow, pandas, Polars and similar libraries, but not of torch tensors.
+# This type stands for columns of PyArrow, pandas, Polars and similar libraries, but not for torch tensors.
 _Column: TypeAlias = Any
 
 AnyArray: TypeAlias = npt.ArrayLike | SupportsDLPack
@@ -158,7 +158,8 @@ def _read_foreign(array: object, field: str) -> Array:
     if _has_nulls(array):
         message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
         raise TypeError(message)
-    # Only a PyArrow array of tensors has this method, and numpy would read its items as objects.
+    # An object with the method `to_numpy_ndarray` is a PyArrow array of tensors, whose items numpy would read as Python
+    # objects.
     if hasattr(array, "to_numpy_ndarray"):
         return np.asarray(array.to_numpy_ndarray())
     read = np.asanyarray(array)

@@ -36,7 +36,7 @@ FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 # the cache has two generations of this size in bytes, and each has space for 10,000 entries
 _MAX_CACHE_BYTES = 14 << 20
 _MAX_ENTRY_BYTES = 8192
-_OBJECT_BYTES = 600  # this is the measured size of the objects of a key and its entry, without the message headers
+_OBJECT_BYTES = 600  # this is the measured size in bytes of a cache key and its entry, without the message headers
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}

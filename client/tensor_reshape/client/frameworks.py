@@ -89,8 +89,8 @@ def _find_torch(data_type: DataType) -> Framework:
 def _find_jax(data_type: DataType) -> Framework:
     # `device_put` is used instead of jax's `asarray`, because `asarray` always copies.
     put = sys.modules["jax"].device_put
-    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. The code tries the conversion instead of
-    # reading the setting, because the setting can be changed in many scopes.
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. To find out whether jax_enable_x64 is on,
+    # the code tries a conversion, because the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
         message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
         raise TypeError(message)

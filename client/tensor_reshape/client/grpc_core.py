@@ -157,9 +157,9 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
     # The core of gRPC needs the deadline in seconds since the epoch.
     deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
-    # The call has no host, no call credentials, and no registered method. A registered method had no effect when it was
-    # measured. grpcio uses the metadata argument only in errors. The metadata to send are a part of the call's
-    # operations.
+    # These three arguments mean that the call has no host, no call credentials, and no registered method. A registered
+    # method had no effect when it was measured. grpcio uses the metadata argument only in errors. The metadata to send
+    # are a part of the call's operations.
     context, batches = cygrpc.build_census_context(), ((operations, None),)
     core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()
     return status, message

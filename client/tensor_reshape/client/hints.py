@@ -11,7 +11,7 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 _UNARY_ADVICE = 'use transfer="stream", or a client with a smaller inline_max_bytes'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
-# This is the text of gRPC's core for a message that is too large.
+# If a message is too large, the error text of gRPC's core matches this expression.
 _SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 

@@ -34,7 +34,7 @@ _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}
 # A server that is shutting down reports NOT_SERVING. The round_robin policy then uses the other servers before this
 # server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
-_FOREVER_SECONDS = 10**9  # gRPC treats larger timeouts as a deadline that has passed
+_FOREVER_SECONDS = 10**9  # with a larger timeout, gRPC would treat the deadline as already passed
 # The flow control window of a stream is the number of bytes that a server may send before the client reads them. The
 # window has a fixed size, because a window that follows the bandwidth has no useful limit and does not make streams on
 # one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally fast.
@@ -54,8 +54,9 @@ _PING_AFTER_MS = 10_000
 # the ping and this timeout together are shorter than the default timeout of a call, so the call can still be sent to
 # another server.
 _PING_TIMEOUT_MS = 15_000
-# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. With the default,
-# if servers are replaced one after another, calls would fail before the client finds the new servers.
+# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are
+# replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
+# servers too late.
 _LOOKUP_INTERVAL_MS = 2_000
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 
@@ -85,7 +86,7 @@ class Endpoint:
         self._token = token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
-        self._timeout = choose_timeout(timeout)  # this timeout applies to calls without their own timeout
+        self._timeout = choose_timeout(timeout)  # this default timeout applies to calls without their own timeout
         self.is_foreign = False
         self._read_trace: Callable[[], CheckedMetadata] | None = None  # the tracing hook, or None if tracing is off
         _endpoints.add(self)
@@ -208,8 +209,8 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
         ("grpc.service_config", json.dumps(config)),
-        # The client retries a lost connection after this time, so it soon finds a server that restarts. Each failed
-        # connection attempt costs one SYN packet.
+        # The client retries a lost connection after this time, so it soon finds a server that restarts. Frequent
+        # attempts cost little, because a failed connection attempt costs one SYN packet.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 300),
         ("grpc.dns_min_time_between_resolutions_ms", _LOOKUP_INTERVAL_MS),

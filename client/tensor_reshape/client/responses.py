@@ -91,8 +91,8 @@ def decode_shapes(
         ResponseError: the number of results is wrong.
     """
     answers = batches.decode_batch_response(raw)
-    # Only the position of a result shows its query. If a result is missing, any other result could belong to a wrong
-    # query.
+    # The position of a result in the response determines its query, so after a missing result, all other results could
+    # belong to wrong queries.
     if len(answers) != len(queries):
         message = f"the server returned {len(answers)} results for {len(queries)} queries"
         raise ResponseError(message)

@@ -57,7 +57,7 @@ class RetryBudget:
 
     def __init__(self) -> None:
         """Creates a budget with all tokens."""
-        self.is_closed = False  # the flag is set once by `close` and is read without the lock
+        self.is_closed = False  # only `close` sets this flag, and other methods read it without the lock
         self._tokens = _MAX_TOKENS
         self._lock = Lock()  # guards the tokens
 
@@ -102,13 +102,14 @@ class Attempts:
         """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
         self._budget = budget  # all calls of the client share this retry budget
-        self._failures = 0  # this is the number of all failures, and the back-off grows with this number
+        self._failures = 0  # this is the number of failed attempts, and the pause before the next attempt grows with it
         # This is the number of times that a server was lost. The retry after the first loss does not use the retry
         # budget.
         self._losses = 0
         self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
-        # If the server was overloaded, this is the error of the previous attempt. The stored error is a copy without a
-        # traceback, because a traceback refers to local variables and would keep the caller's array in memory.
+        # If the previous attempt failed because the server was overloaded, this attribute contains its error. The
+        # stored error is a copy without a traceback, because a traceback refers to local variables and would keep the
+        # caller's array in memory.
         self._rejection: LimitError | None = None
 
     def record_success(self) -> None:

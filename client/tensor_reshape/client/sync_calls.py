@@ -61,7 +61,8 @@ class SyncCalls:
 
     def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        self._endpoint.close()  # closing the endpoint disables retries before the channel closes
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.close()
         # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
         # has no gRPC threads that could close the channel.
         if not self._endpoint.is_foreign:
@@ -170,8 +171,8 @@ class SyncCalls:
     def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
-        # The attempt does not wait for a connection. If no server is connected, the attempt fails at once, and
-        # `retries` plans how long to wait.
+        # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
+        # and `retries` plans how long to wait.
         transport = transport or self.transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
@@ -184,7 +185,8 @@ class SyncCalls:
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
-        # The first attempt waits for the call that has been started. Later attempts send the request again.
+        # The first attempt waits for the call that has been started. If the first attempt fails, each later attempt
+        # sends the request again.
         first = iter([started.pending.finish])
 
         def attempt() -> bytes:

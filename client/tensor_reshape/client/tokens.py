@@ -60,8 +60,8 @@ class FileToken(Token):
         with suppress(OSError, ValueError):  # while the token file is being replaced, the previous token stays valid
             version = self._find_version()
             if version != self._version:
-                # If the token file changes between the version check and the read, the stored version is too old. In
-                # that case, the next call reads the token file again.
+                # If the token file changes between the version check and the read, the stored version is too old, so
+                # the next call reads the token file again.
                 self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 

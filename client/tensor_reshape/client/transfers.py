@@ -158,8 +158,8 @@ class Delivery:
         if self._needs_copy(output):
             output = self._copy_output(output)
         if not self._is_writable:
-            # Only this array object becomes read-only. If it is a view of the caller's array, the caller's array stays
-            # writable.
+            # Only this array object becomes read-only. If this array object is a view of the caller's array, the
+            # caller's array stays writable.
             output.flags.writeable = False
         return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
 

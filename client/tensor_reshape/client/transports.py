@@ -236,7 +236,8 @@ def _reject(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    for _ in range(len(_open)):  # the number of iterations is fixed, because other threads may still open clients
+    # the number of iterations is determined in advance, because other threads may still open clients
+    for _ in range(len(_open)):
         try:
             transport = _open.pop()
         except KeyError:

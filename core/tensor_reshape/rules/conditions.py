@@ -1,7 +1,7 @@
 """Conditions: requirements that a reshape has for its inputs, in addition to the declared bounds.
 
 A condition compares products of dims. A dim without a name is called by its position, such as `data[0]` or `shape[2]`.
-If a symbol of the query has that name, the position ends with an apostrophe.
+If a symbol of the query already has that name, an apostrophe is added to the position.
 
 Invariant: an instance that the operation accepts satisfies every condition.
 """

@@ -4,8 +4,8 @@ If the volume is not divisible by the product of the other items, the error for 
 
 Invariants: each returned number divides the volume, and the quotient of the volume and this number is a valid dim. For
 any input, a call takes at most some tenths of a millisecond. To stay within that time, the search may leave large
-factors undivided, or examine only some of the divisors. In that case, the result does not claim to contain the nearest
-divisors.
+factors undivided, or examine only some of the divisors. If the search has skipped divisors, the result does not claim
+to contain the nearest divisors.
 """
 
 from bisect import bisect_right

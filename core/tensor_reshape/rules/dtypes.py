@@ -44,8 +44,8 @@ class DataType(IntEnum):
     group_items: int
     group_bytes: int
 
-    # Every member of this enum passes a number, a number of bits and a kind. The defaults are only for type checkers,
-    # which treat the lookup `DataType(number)` as a call of this method.
+    # Every member of this enum is defined with its number, its bits and its kind. The defaults are only for type
+    # checkers, which treat the lookup `DataType(number)` as a call of this method.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
         """Creates a member of the enum from a row of the table."""
         member = int.__new__(cls, number)

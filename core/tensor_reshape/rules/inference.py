@@ -7,17 +7,16 @@ solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases
 shape is part of the equation, so that an expected dim can narrow other dims.
 
 If data and target consist of numbers, the expected dims are checked first, and the rules are checked after that in
-their order. Any other query is checked in this order:
+their order. If a dim or an item is not a number, the query is checked in this order:
 
-1. Rule 1 for the data type, special_zero, the ranks, each single dim, and the number of symbols.
-2. Rule 1 for the symbols of the data, which must not contradict each other. After that, the items of the target are
-   checked from left to right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must
-   obey rule 2.
-3. Rule 3 for a -1 next to a literal 0.
-4. Rule 5 for an expected rank or dim that the output cannot have for any volume, and rule 1 for an expected symbol that
-   contradicts other symbols.
-5. Rule 1 for expressions that are not valid dims for any values of their symbols.
-6. Rules 3 to 5 for all instances. At least one instance must obey these rules.
+1. Rule 1 is checked for the data type, special_zero, the ranks, each single dim, and the number of symbols.
+2. The symbols of the data must not contradict each other (rule 1). The items of the target are checked from left to
+   right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
+3. Rule 3 is checked for a -1 next to a literal 0.
+4. The expected shape must have a rank and dims that the output can have for some volume (rule 5), and its symbols must
+   not contradict other symbols (rule 1).
+5. Each expression must be a valid dim for some values of its symbols (rule 1).
+6. At least one instance of the query must obey rules 3 to 5.
 
 A query stands for all its instances. An instance is a data shape and a target that match the query. The result contains
 the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
@@ -174,7 +173,8 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
         if question.expected is None:
-            # Nothing is known about the output, but the query is rejected if its symbols contradict each other.
+            # Nothing is known about the output of such a query, but the query is rejected if its symbols contradict
+            # each other.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
@@ -209,7 +209,7 @@ def _complete(
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
-    """Returns the target and the output dims of a known query, by exact arithmetic."""
+    """Returns the target and the output dims of a known query, which are computed by exact arithmetic."""
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)
@@ -266,7 +266,7 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """
     if len(expected) != len(output):
         raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first output dim of each name; equal names must have equal values
+    named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
@@ -284,16 +284,16 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     if solution is None:
         raise _reject(question, case)
     zeros = _find_zeros(case, solution)
-    # The solver bounds variables. If the data gives bounds for a whole expression, these apply as well.
+    # The solver bounds only variables. If the data gives bounds for a whole expression, these apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:  # the dim is a number
+        if not monomial.variables and not monomial.divisors:  # the dim is a number, which needs no bounds
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
-        if met.is_empty:  # the bounds from the equation contradict the bounds from the data
+        if met.is_empty:  # in this case, the bounds from the equation contradict the bounds from the data
             raise _reject(question, case)
         dims.append(make_dim(met, expression))
     conditions = list_conditions(question, case)

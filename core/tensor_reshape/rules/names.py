@@ -96,7 +96,7 @@ def read_product(text: str) -> Product | None:
 
 
 def write_name(name: str) -> str:
-    """Returns the text of a dim with this name."""
+    """Returns the text of a dim whose name is `name`."""
     return _write(name)[0]
 
 
@@ -193,7 +193,7 @@ def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
             return Product(int(piece)) if piece.isdecimal() else None
         return None if kind == "sign" else Product(factors=(piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
-        return _read_formula(text, tokens)  # the formula is a function call, such as `floor(height)`
+        return _read_formula(text, tokens)  # a function call such as `floor(height)` is also a formula
     if not _is_enclosed(tokens):
         return None
     return _read_product(text, tokens[1:-1]) or _read_formula(text, tokens[1:-1])

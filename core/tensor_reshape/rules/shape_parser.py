@@ -91,8 +91,8 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
     if len(whole.text) < 2 or _CLOSING.get(opening) != closing:  # noqa: PLR2004 - a pair of brackets
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
-    # Parentheses may also belong to a single dim, as in `(N*M)` and `(A*B)/(C*D)`. Parentheses that enclose a whole
-    # shape contain a comma, or no text.
+    # Parentheses may also belong to a single dim, as in `(N*M)` and `(A*B)/(C*D)`. If parentheses enclose a whole
+    # shape, they contain a comma, or no text.
     depths = [depth for _, depth in _find_depths(inner.text)]
     is_shape = "," in inner.text and min(depths) >= 0
     return inner if opening == "[" or not inner.text or is_shape else whole

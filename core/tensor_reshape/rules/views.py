@@ -253,7 +253,7 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
     for dim in reversed(output):
         if dim != 1 and rest == 1 and runs:
             _, rest, step = runs.pop()
-        found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 does not matter
+        found.append(min(step, MAX_DIM) if dim == 1 else step)  # the stride of a dim of 1 has no effect
         if not isinstance(dim, int):  # only the outermost dim can be unknown, and it spans all remaining elements
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
@@ -275,7 +275,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
     """
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
-        if dim == 1:  # the stride of a dim of 1 does not matter
+        if dim == 1:  # a dim of 1 is skipped, because its stride does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
         if runs and runs[-1].step == least * stride:  # all inner dims of the run are known, so `least` is exact

@@ -59,7 +59,7 @@ def view_array(array: Array, field: str) -> TensorView:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)  # this line copies only big-endian arrays
+    array = array.astype(DTYPES[data_type], copy=False)  # `astype` copies the array only if it is big-endian
     if data_type.is_packed:
         packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)

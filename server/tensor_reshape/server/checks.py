@@ -22,7 +22,8 @@ from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
-_SPARE_ADDRESS = "127.0.0.1:0"  # a unix socket would leave its file in the file system
+# the checked server gets this address, because a unix socket would leave its file in the file system
+_SPARE_ADDRESS = "127.0.0.1:0"
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:

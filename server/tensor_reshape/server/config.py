@@ -44,8 +44,8 @@ CORE means gRPC's core, and PUBLIC means grpcio's public API.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 
-# The host of an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port, because int()
-# also accepts other Unicode digits.
+# In a listening address, an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port,
+# because int() also accepts other Unicode digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
@@ -220,8 +220,8 @@ def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> t
         message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, available)
-    # The maximum message size is lowered only if the system has little memory. If the system has enough memory, too
-    # many workers for the memory budget are an error in the configuration, which `Config` reports.
+    # The maximum message size is lowered only if the system has little memory. If the system has enough memory but
+    # there are too many workers for the memory budget, `Config` reports an error.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)

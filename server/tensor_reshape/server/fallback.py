@@ -126,7 +126,7 @@ class FallbackCall:
         changed = threading.Event()
         with closing(method.open(raw)) as watch:
             watch.begin(changed.set, self._source)
-            # This request releases the memory that was reserved for the request message.
+            # A request for 0 bytes releases the memory that was reserved for the request message.
             self._perform(self._engine.request_work(self.life, 0))
             self.wait()
             if not self._engine.begin_work(self.life):
@@ -144,7 +144,7 @@ class FallbackCall:
                         break
                     else:
                         changed.wait()
-            finally:  # grpcio closes this generator if the client disconnects
+            finally:  # this block also runs if the client disconnects, because grpcio then closes the generator
                 self._perform(self._engine.end(self.life, OK).effects)
 
     def report_message(self, raw: bytes) -> None:
@@ -270,7 +270,7 @@ class FallbackServer(grpc.GenericRpcHandler):
 
     def cancel_calls(self) -> None:
         """Cancels the running calls."""
-        self._server.stop(0)  # `stop(None)` would instead wait without a time limit
+        self._server.stop(0)  # a grace period of 0 is passed, because `stop(None)` would wait without a time limit
 
     def wait(self, seconds: float) -> bool:
         """Waits up to `seconds` for all calls of a stopping server to end. Returns whether all calls have ended."""

@@ -63,10 +63,11 @@ from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.server.watchers import Watchers
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that reflection describes
+_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that server reflection describes to clients
 _POLL_SECONDS = 0.02
 _BEAT_SECONDS = 0.5  # the interval of heartbeats in seconds
-_REPORT_SECONDS = 1.0  # the interval of checks of the receiving thread, and of log lines about lost records
+# in this interval in seconds, the server checks the receiving thread and logs how many log records were lost
+_REPORT_SECONDS = 1.0
 _NUMPY_SECONDS = 1.0  # numpy is imported this number of seconds after the start, so that the server starts sooner
 
 
@@ -201,7 +202,7 @@ class Runner:
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            # calls are cancelled again and again, because further calls may have started in the meantime
+            # open calls are ended in each iteration, because further calls may have started in the meantime
             self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()

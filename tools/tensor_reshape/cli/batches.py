@@ -66,7 +66,8 @@ class _Batch:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        # This list has the results of all earlier lines, because `data_from` may refer to any of them.
+        # This list contains the results of all earlier lines, because the field `data_from` of a line may refer to any
+        # earlier line.
         self._answers: list[Answer] = []
         # These lines are sent in the next call. If a line is invalid, its `query` field contains an error instead of a
         # query.

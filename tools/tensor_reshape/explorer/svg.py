@@ -17,8 +17,8 @@ LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
-# These colours have a contrast of at least 3:1 on a white and on a black page, which WCAG requires for graphics. Texts
-# have currentColor.
+# On a white and on a black page, these colours have a contrast of at least 3:1, which the accessibility guideline WCAG
+# requires for graphics. Texts have currentColor.
 _STROKES = {
     "plain": "currentColor",
     "copied": "#2f7fd0",

@@ -91,7 +91,8 @@ class _Scope:
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    # This mapping has tensors as keys. Its value is the Reshape node whose output has the same shape as the tensor.
+    # If a tensor has the same shape as the output of a Reshape node, this mapping contains the node by the tensor's
+    # name.
     makers: ChainMap[str, int]
     replaceable: frozenset[str]  # such a constant is only the default value of a graph input, so its value may change
 

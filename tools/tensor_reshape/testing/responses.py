@@ -62,7 +62,7 @@ def respond(path: str, request: bytes) -> bytes:
         ServiceError: the request is for the health of an unknown service.
     """
     if len(request) > MAX_MESSAGE_BYTES:
-        # This is the text of gRPC's core for a message that is too large.
+        # If a message is too large, gRPC's core reports this error text.
         text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _METHODS[path](request)

@@ -40,7 +40,7 @@ _MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for t
 
 
 class Case:
-    """A query with one interpretation of the items of its target.
+    """A query in which each unknown item has one meaning, which may be a length, a copy or the -1.
 
     Attributes:
         system: the variables and the monomials of the query.
@@ -63,7 +63,7 @@ class Case:
         self.remainder = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
-        """Returns the same case with another interpretation of the target."""
+        """Returns the same case with another target, in which unknown items have another meaning."""
         return Case(self.system, target, self.budget)
 
     def find_variable(self, index: int) -> int:
@@ -237,8 +237,8 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
         if key in positive:
             solution[key] = ranges[key].meet(POSITIVE)
         else:
-            # If only one data variable can be 0, this variable is 0. Otherwise, any of these variables may be 0, so
-            # they keep their ranges.
+            # If only one data variable can be 0, this variable is 0. If several data variables can be 0, any of them
+            # may be 0, so they keep their ranges.
             solution[key] = ZERO if sources == {key} else ranges[key]
     return solution
 

@@ -83,7 +83,7 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
 
 
 def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
-    """Whether the volumes are always equal, or can always be made equal by free items."""
+    """Whether the volumes are equal in every instance, or can always be made equal by the unknown items and the -1."""
     above, below = remainder.constants
     is_quotient_whole = below == 1 and bool(free)
     return all(key in free for key in remainder.right) and (

@@ -169,7 +169,7 @@ class System:
         return len(self.ranges) - 1
 
     def add_monomial(self, dim: AnyDim, path: str) -> Monomial:
-        """Returns a dim as a monomial, and narrows the ranges of the dim's symbols to the bounds in the dim.
+        """Returns a dim as a monomial, and narrows the ranges of its symbols to the bounds that the dim declares.
 
         Args:
             dim: a number, or a partially known dim.
@@ -339,7 +339,7 @@ def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
         item = None  # the -1 in the requested shape becomes a new variable without bounds
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
-    if index not in system.data:  # the data has an unknown rank
+    if index not in system.data:  # this data dim is not known yet, because the data has an unknown rank
         system.data[index] = system.add_monomial(None, f"data.dims[{index}]")
     return system.data[index]
 

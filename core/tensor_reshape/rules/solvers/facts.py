@@ -96,7 +96,7 @@ class Facts:
             self._steps.append((step, Counter(ratio.keys)))
 
     def require_positive(self, key: int, index: int) -> None:
-        """Requires that a variable is at least 1, because it is a factor of the item `index`, which divides the -1."""
+        """Requires that a variable is at least 1, because it is a factor of item `index`, which divides the -1."""
         self._positive.setdefault(key, index)
 
     def add(

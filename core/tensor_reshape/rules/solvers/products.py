@@ -104,7 +104,8 @@ class Implied(NamedTuple):
         known: the variables with one value.
         lows: the lower ends of ranges of variables.
         highs: the upper ends of ranges of variables.
-        positive: the variables that are at least 1 because of a condition on a product.
+        positive: the variables that must be at least 1, because a condition compares their product with a product above
+            0.
     """
 
     known: set[int]

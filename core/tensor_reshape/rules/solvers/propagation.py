@@ -42,7 +42,7 @@ _QUOTIENT = -1  # the key of a quotient, because a quotient is not a variable of
 
 
 class Factor(NamedTuple):
-    """A power of one variable: the key of the variable, the ends of its range, and the power."""
+    """A power of one variable, with the key and the range of the variable."""
 
     key: int
     min: int
@@ -56,7 +56,7 @@ class Factor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """One side of the equation.
+    """One side of the equation, which is a product of variables and a constant.
 
     Attributes:
         constant: the numeric factor.
@@ -109,7 +109,7 @@ class Product(NamedTuple):
 def narrow_ranges(
     ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
-    """Returns the ranges of the wanted variables over all solutions, or None if there is no solution.
+    """Returns the ranges of the values that some variables have in all solutions, or None if there is no solution.
 
     Lemma: nonempty-dims.
 
@@ -146,14 +146,14 @@ def narrow_ranges(
 
 
 def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget: StepBudget) -> dict[int, Range] | None:
-    """Narrows the ranges in `found` to the solutions of two clipped sides."""
+    """Narrows the ranges in `found` to the values that have a solution. Both sides have been clipped."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
-    # It is sufficient to check once whether there is a solution. If so, each end of a range can move inwards until it
-    # reaches the value of a solution.
+    # It is sufficient to check once whether there is a solution. If there is a solution, each end of a range can move
+    # inwards until it reaches the value of a solution.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:

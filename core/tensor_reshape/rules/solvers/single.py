@@ -41,15 +41,15 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
         data: the input dims, which may be invalid. The closed form does not apply if a dim breaks rule 1.
         target: the target of the query.
     """
-    # A partially known item of the target would be a second unknown value, in addition to the -1. A literal 0 needs a
-    # case split.
+    # A partially known item of the target would be a second unknown value, in addition to the -1. A literal 0 also has
+    # no closed form, because the general solver must examine several cases.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
     divisor = target.product
     if target.inferred is None:
         # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If
-        # these products differ, the volumes are equal only if a copied dim is 0, which needs a case split.
+        # these products differ, the volumes are equal only if a copied dim is 0, which the general solver examines.
         return None if unknown or dividend != divisor else (tuple(target.dims), NO_CONDITIONS)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
@@ -108,7 +108,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
         return high is not None or low > 0
     symbol = expression.symbol
     # If a symbol occurs twice, the fraction contains a square. If a symbol and its dim have different bounds, the
-    # bounds must be intersected. Both are left to the general solver.
+    # bounds must be intersected. Queries with one of these two problems are left to the general solver.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)

@@ -22,7 +22,7 @@ from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
 # A constant with more bits is left to the general search. For a number with thousands of digits, the search for small
-# prime factors would take milliseconds, and models have no such constants.
+# prime factors can take tens of milliseconds, and models have no such constants.
 _MAX_BITS = 64
 _MAX_DIVISORS = 64
 _FACTOR_STEPS = 40  # factorising a number of _MAX_BITS bits costs this many steps

@@ -86,7 +86,8 @@ class Health:
     def __init__(self) -> None:
         """Starts with the status SERVING, because the server will start soon."""
         self.is_over = False
-        self._status = _Response.SERVING  # the status needs no lock, because an assignment is atomic
+        # the attribute with the status needs no lock, because its assignment is atomic
+        self._status = _Response.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
         self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
@@ -94,7 +95,8 @@ class Health:
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
         """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
         responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
-        if hasattr(health_pb2, "HealthListRequest"):  # older versions of grpcio-health-checking lack the List method
+        # in older versions of grpcio-health-checking, the health service has no List method
+        if hasattr(health_pb2, "HealthListRequest"):
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
         watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
         return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))

@@ -51,7 +51,7 @@ def build_service(
         pools: the threads for stream messages that exceed a third of the reserved memory. Such messages exceed the
             limit for health and reflection messages, so the threads reject them.
     """
-    # With this memory budget, the receive pool has memory for MAX_SILENT messages of the largest size.
+    # The memory budget is chosen so that the receive pool has memory for MAX_SILENT messages of the largest size.
     budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),

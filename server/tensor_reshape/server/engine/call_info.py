@@ -94,8 +94,8 @@ class CallInfo:
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # The new trailing metadata consists of the old trailing metadata and the request id. Two threads that run this
-        # code at the same time assign equal values, so the request id is added only once.
+        # The new trailing metadata consists of the old trailing metadata and the request id. If two threads run this
+        # code at the same time, both assign the same value, so the request id is added only once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))

@@ -99,7 +99,7 @@ def perform(effects: Iterable[Effect]) -> None:
                 getattr(life.served, kind.method)(*arguments)
         except Exception:
             # If performing an effect fails, the affected call makes no progress, so its stall timeout will end it. The
-            # remaining effects, which are for other calls, must still be performed.
+            # remaining effects, which are actions for other calls, must still be performed.
             _LOGGER.exception("bug")
 
 

@@ -36,7 +36,7 @@ from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
 
-# These names avoid the lookup of Enum members, which would double the cost of each event of a small call.
+# These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
@@ -270,7 +270,7 @@ class Engine:
             has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client has already disconnected
+                return EndDecision(is_first=False, effects=self._release(life))  # the client had disconnected before
             if before is not _WORKING:
                 return EndDecision(is_first=has_moved, effects=())
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
@@ -369,7 +369,7 @@ class Engine:
 
     def _grant(self) -> Effects:
         """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
-        if not any(self._waiting):  # usually no call waits for memory, and this code runs twice for every call
+        if not any(self._waiting):  # this check saves time, because usually no call waits for memory
             return ()
         effects: list[Effect] = []
         while claim := self._working.grant():
@@ -390,8 +390,8 @@ class Engine:
             self._slots.change(life.source, -1)
         self._withdraw(life)
         self._budget.return_all(life)
-        # FORGET, which frees handler and transport objects, is an effect because effects are performed without holding
-        # the engine's lock.
+        # FORGET frees handler and transport objects. It is an effect, because the engine's lock must not be held
+        # meantime.
         return (Effect(_FORGET, life), *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

@@ -37,7 +37,8 @@ class _FastSwitches:
         """Starts without users."""
         self._lock = threading.Lock()  # this lock guards `_users` and `_interval`
         self._users = 0
-        self._interval = 0.0  # the original switch interval, which is restored when the last user ends
+        # the original switch interval of the interpreter, which is restored when the last user ends
+        self._interval = 0.0
 
     def begin(self) -> None:
         """Adds a user. The user of the short switch interval must call `end` later."""

@@ -119,8 +119,8 @@ class FairPool(Generic[Owner]):
         """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
         if self.waiting.queues and self.is_waited_for:
             return False
-        # In the usual case, most of the pool is free, and this check is sufficient. It saves time, because this method
-        # runs twice for every call.
+        # Usually most of the pool is free, and then this first check is sufficient to grant a claim. It saves time,
+        # because this method runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -131,8 +131,8 @@ class FairPool(Generic[Owner]):
         """Records that a connection holds `size` more bytes or slots, or fewer if `size` is negative."""
         address = source.address
         self.used += size
-        # The same code is repeated for the address and for the connection. A common function would cost time, because
-        # this method runs five times for every call. An address or connection without a part of the pool is removed
+        # The same code is repeated for the address and for the connection, because a common function would cost time.
+        # This method runs five times for every call. An address or connection without a part of the pool is removed
         # from its dict, because a client can open any number of connections one after another.
         has = self._addresses.get(address, 0) + size
         if has:

@@ -126,8 +126,8 @@ class ObserverJournal:
 
     def deliver(self) -> None:
         """Reports the recorded events. If another thread is reporting, that thread also reports the new events."""
-        # After this loop has released the lock, it checks again whether another thread has recorded an event. A thread
-        # that recorded an event just before did not report the event itself if the lock was held.
+        # After this loop has released the lock, it checks again whether another thread has recorded an event. If
+        # another thread recorded an event while this loop held the lock, that thread did not report the event.
         while self._moves and self._reporting.acquire(blocking=False):
             try:
                 while self._moves:
@@ -141,7 +141,8 @@ class ObserverJournal:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # a bug of an observer must not affect the call
+                # the exception is only logged, because a bug of an observer must not affect the call
+                _LOGGER.exception("bug")
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)

@@ -31,8 +31,8 @@ BURST_SECONDS = 1.0
 MAX_CALLERS = 8192
 """The maximum number of remembered callers without a running call."""
 
-# When a new caller is added, this number of old callers is examined and perhaps removed. The number is more than one,
-# so that old callers can be removed faster than new callers are added.
+# When a new caller is added, this number of old callers is examined and perhaps removed. More than one old caller is
+# examined for each new caller, so that old callers can be removed faster than new callers are added.
 _EXAMINED_CALLERS = 2
 _UNIX = "unix"  # the name of the single caller for all clients of unix sockets
 

@@ -71,8 +71,8 @@ class Call(ABC):
     is_ended = False
     is_rejected = False
     _due = 0  # the number of batches of operations that gRPC's core has started but not completed
-    # This flag says whether the operation that reports a disconnect was started. The core accepts this operation once
-    # for each call.
+    # This flag says whether the operation that reports a disconnect was started. gRPC's core accepts the operation that
+    # reports a disconnect only once for each call.
     _is_watched = False
     _has_sent_metadata = False  # whether the initial metadata has been sent
     _sent_bytes = 0  # the size of the message that the core is sending
@@ -219,7 +219,7 @@ class Call(ABC):
         self._due += 1  # a batch is counted after its start, because a failed start leaves no pending batch
 
     def _received(self, event: Any) -> bool:
-        # The event of the core has `success` False only if the core rejected the message. After a reset or a
+        # The attribute `success` of an event is False only if gRPC's core rejected the message. After a reset or a
         # disconnect, `success` is True.
         self.is_rejected = not event.success
         try:

@@ -65,8 +65,8 @@ def _make_call() -> None:
                 over.set()
 
     server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
-    # On Linux the test call uses an abstract unix socket. Such a socket has no file and no port that could be confused
-    # with those of the server.
+    # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
+    # confused with those of the server.
     target = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"

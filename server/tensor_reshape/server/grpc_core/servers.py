@@ -44,8 +44,8 @@ Queueing a call needs one more poll, which takes a tenth of the time of a small 
 calls, because watches and idle streams stay open as long as the connections of their clients.
 """
 
-# On a busy server, events are always pending. In that case, the next queued call begins after this number of events of
-# running calls. A small call has two events, so a queued call begins each time a small call ends. If no event is
+# On a busy server, events are always pending. In that case, the next queued call begins after _EVENTS_PER_CALL events
+# of running calls. A small call has two events, so a queued call begins each time a small call ends. If no event is
 # pending, a queued call begins at once.
 _EVENTS_PER_CALL = 2
 
@@ -104,9 +104,9 @@ class Server:
         self._calls: set[Call] = set()  # the calls that have begun and have not ended
         self._queue: FairQueue[NewCall] = FairQueue()
         self._requested = 0  # the number of requested calls that the core has not delivered yet
-        self._unqueued = 0  # the number of unqueued calls that began since the last moment without events
+        self._unqueued = 0  # the number of calls that began without being queued, since there was last no pending event
         self._events = 0  # the number of events of running calls since a queued call last began
-        self._is_shut = False  # whether the core has confirmed the shutdown of the server
+        self._is_shut = False  # whether gRPC's core has confirmed the shutdown of the server
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
         """Binds an address and returns its port.

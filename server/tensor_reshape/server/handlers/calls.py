@@ -29,7 +29,8 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod, Wa
 from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
-# These names avoid the slow lookup of Enum members. Every small call uses these names.
+# These global names are used instead of the members of the Enum, because looking up a member is slow. Every small call
+# uses these global names.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 # the client gets no status, because the handler that would send the status has failed
 _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
@@ -43,8 +44,8 @@ class ServiceCall(Call):
     # The status of a successful call with trailing metadata, or None without trailing metadata.
     _good: Status | None = None
     _message: bytes | None = None  # the received message while it waits for a worker thread
-    # This flag says whether the client half-closed the call without a message, or disconnected. The core reports a
-    # disconnect later.
+    # This flag says whether the client half-closed the call without a message, or disconnected. gRPC's core reports a
+    # disconnect only after this flag is set.
     _has_closed = False
     # If the client sends no message, this attribute contains the error, the field at fault and the detail for the log.
     # The error is only logged if the client has not disconnected.
@@ -128,8 +129,8 @@ class ServiceCall(Call):
         # cancelled, although the client has not disconnected.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
         # The reference to the message is deleted after `release`, because no thread begins to work on the call after
-        # `release`. A thread that began to work earlier has already taken the message, and will report the end of its
-        # work.
+        # `release`. A thread that began to work on the call earlier already has the message, and will report the end of
+        # its work.
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
@@ -200,8 +201,8 @@ class UnaryCall(ServiceCall):
         if size is not None and response is not None:
             if self._life.info is not None:
                 record_response(self._life.info, response)
-            # The event is reported to the engine before the response is sent. If the call was aborted in the meantime,
-            # the client gets an error, and the response is not sent.
+            # The event is reported to the engine before the response is sent. If the call was aborted before this
+            # event, the client gets an error, and the response is not sent.
             effects = self._engine.respond_at_once(self._life, size, len(response))
             if effects is not None:
                 self._perform(effects)
@@ -338,7 +339,7 @@ class WatchCall(ServiceCall):
             return
         self._watch = watch
         self.watch()  # without this operation, the call could not detect a disconnect
-        # This request frees the memory that was reserved for the request message.
+        # A request for 0 bytes frees the memory that was reserved for the request message.
         self._perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:

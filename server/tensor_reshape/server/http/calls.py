@@ -139,8 +139,8 @@ class HttpCall:
         Stops waiting for the result if the client disconnects.
         """
         await self._may_continue.wait()
-        # The message is not passed to the thread pool. The queue of the pool would keep the message after the client
-        # has disconnected, and the memory budget would not count the message.
+        # The request message is not an argument of the function that the thread pool runs. The queue of the pool would
+        # keep the message after the client has disconnected, and the memory budget would not count the message.
         self._message = message
         working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
         gone = self._loop.create_task(await_disconnect(request))

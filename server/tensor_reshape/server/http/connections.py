@@ -67,7 +67,8 @@ class Connection(H11Protocol):
         self.certificate: Mapping[str, Sequence[bytes]] = {}
         self._connections = connections
         self._find_context = find_context
-        self._socket: asyncio.Transport | None = None  # the transport of the TCP connection, also if TLS is used
+        # even if TLS is used, this is the transport of the TCP connection
+        self._socket: asyncio.Transport | None = None
         # this buffer contains data that arrives before uvicorn can read it, and is None later
         self._early_data: bytes | None = b""
         self._header_timer: asyncio.TimerHandle | None = None  # the timer that runs while the server waits for headers
@@ -82,7 +83,7 @@ class Connection(H11Protocol):
         self._socket = transport
         try:
             self.name = name_peer(transport.get_extra_info("socket"))
-        except OSError:  # the client has already disconnected
+        except OSError:  # this error means that the client has already disconnected
             transport.abort()
             return
         self.host = find_address(self.name)
@@ -119,7 +120,8 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # With these limits, `flow.drain` waits until the operating system has accepted the whole response.
+        # With these limits of 1 and 0 bytes, `flow.drain` waits until the operating system has accepted the whole
+        # response.
         transport.set_write_buffer_limits(1, 0)
         self.certificate = read_certificate(transport)
         early, self._early_data = self._early_data, None
@@ -138,7 +140,8 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         del exc
         if self._early_data is None:
-            # The argument is not `exc`, because uvicorn would leave its idle timer running after an exception.
+            # uvicorn gets None instead of the exception, because it would leave its idle timer running after an
+            # exception.
             super().connection_lost(None)
         self._remove()
 

@@ -23,8 +23,8 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, Method
 OPENAPI_PATH, HEALTH_PATH = "/openapi.json", "/healthz"
 
 Schema: TypeAlias = dict[str, Any]
-# A value of this type is a Descriptor or an EnumDescriptor. The type is Any, because the type stubs have several
-# classes for each of them.
+# A value of this type is a `Descriptor` or an `EnumDescriptor` of protobuf. The type is Any, because the type stubs
+# have several classes for each of them.
 _Described: TypeAlias = Any
 
 _PACKAGE = INFER_SHAPE.request.DESCRIPTOR.file.package
@@ -140,8 +140,8 @@ def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
         if location.leading_comments:
             element: Any = file
             names = [file.package]
-            # The path of a location is a sequence of pairs. Each pair has the number of a repeated field and an index
-            # into this field.
+            # In protobuf's source information, the path of a location is a sequence of pairs of numbers. Each pair has
+            # the number of a repeated field and an index into this field.
             for number, index in zip(location.path[::2], location.path[1::2], strict=False):
                 element = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)[index]
                 names.append(element.name)

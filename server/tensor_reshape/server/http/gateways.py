@@ -62,7 +62,7 @@ class Gateway:
             build_health_route(is_serving),
             *build_explorer_routes(serve, reshapes, config.listen),
         ]
-        # The route of the OpenAPI description does not authenticate clients.
+        # The server does not authenticate clients that request the OpenAPI description.
         if config.reflects and not config.authenticates:
             routes.append(build_openapi_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()

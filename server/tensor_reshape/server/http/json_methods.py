@@ -43,8 +43,8 @@ The server needs as much time for a JSON batch of this size as for the largest p
 
 _MAX_DEPTH = 32  # the JSON of a valid query has at most ten levels of nesting
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
-# Most batch items have fewer characters than this. The scanner gets a copy of this length first, because copying 64 KiB
-# for each short item would take longer.
+# Most batch items have fewer characters than this. The JSON scanner first gets a copy of this length, because copying
+# 64 KiB for each short item would take longer.
 _USUAL_CHARACTERS = 1024
 _OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _ITEMS = "items"
@@ -158,7 +158,8 @@ def _read_short(text: str) -> list[Any]:
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
-        read_message(reshape_pb2.BatchInferShapeRequest, document)  # protobuf raises an error that describes the fault
+        # this call of protobuf raises an error that describes the fault
+        read_message(reshape_pb2.BatchInferShapeRequest, document)
     return items or []
 
 

@@ -70,10 +70,11 @@ class HttpPort:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # uvicorn's own log records may contain text of clients, and `apps` already logs bugs
+            # uvicorn does not log, because its log records may contain text of clients, and `apps` already logs bugs
+            log_level="critical",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any client can send the headers of a proxy
+            proxy_headers=False,  # uvicorn must not trust the headers of a proxy, because any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
             h11_max_incomplete_event_size=MAX_METADATA_BYTES,

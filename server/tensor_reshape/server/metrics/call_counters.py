@@ -17,7 +17,8 @@ from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, R
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
-# These names avoid the slow lookup of Enum members. Every call uses these names several times.
+# These global names are used instead of the members of the Enum, because looking up a member is slow. Every call uses
+# these global names several times.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 

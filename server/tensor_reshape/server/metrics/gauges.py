@@ -25,7 +25,7 @@ from tensor_reshape.server.service.header_cache import Lookups
 UPDATE_SECONDS = 1.0
 """Seconds between two updates of the gauges. Prometheus scrapes the metrics less often."""
 
-_COPIED = (LOOKUPS, LOST_RECORDS)  # the counters whose values are copied from other modules
+_COPIED = (LOOKUPS, LOST_RECORDS)  # these counters get their values from other modules, which count the events
 
 
 class GaugeWriter:
@@ -64,8 +64,8 @@ class GaugeWriter:
         self._copy(LOST_RECORDS, dropped=dropped, suppressed=suppressed)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
-        # This method reads the list of calls without holding the engine's lock. If a call changes during the reading,
-        # the next update corrects the metrics.
+        # This method reads the list of calls without holding the engine's lock. If a call changes while the calls are
+        # read, the next update corrects the metrics.
         counters, holdings = self._counters, [life.holdings for life in lives]
         states = Counter(life.state.name.lower() for life in lives)
         for (state,) in counters.cells[OPEN_CALLS]:

@@ -109,7 +109,8 @@ class Inference:
         try:
             request = parse_split(raw, split)
         except ReshapeError:
-            return False  # the response will be this error, and sending an error takes little time
+            # no thread is needed, because the response will be this error, and sending an error takes little time
+            return False
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
 
     def _parse(self, raw: bytes) -> Request:
@@ -237,7 +238,8 @@ def _split_light(raw: bytes) -> Split | None:
     """Returns the split message, or None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    # The message exceeds the limits of this function, and a worker thread will check the limits of the server.
+    # The header of the message is too long for this thread, so a worker thread will parse it and check the server's
+    # limits.
     except LimitError:
         return None
 

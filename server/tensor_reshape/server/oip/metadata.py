@@ -107,7 +107,7 @@ def _describe_count(name: str, count: Count) -> Fields:
             "success": success,
             "fail": {"count": count.failures, "ns": count.failure_ns},
             # The whole processing time of a request is reported as `compute_infer`. The time that a request waits
-            # before its processing is not recorded.
+            # before it is processed is not recorded.
             "compute_infer": success,
         },
     }

@@ -40,8 +40,8 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
-# Models are compared by identity, like operations. There is only one object for each model, and a hash of all its
-# attributes would fail because `parameters` is not hashable.
+# Like operations, models are compared by identity and not by their attributes. There is only one object for each model,
+# and a hash of all its attributes would fail because `parameters` is not hashable.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model, which offers an operation or shape inference to clients of the protocol.
@@ -96,8 +96,9 @@ def _build_reshape(operation: Operation) -> Model:
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        # The requested shape may have the data types of the operation's shape tensor, and always I32 and I64. An
-        # operation without a shape tensor therefore also accepts the requested shape as an input.
+        # For each operation, the requested shape may have the data type I32, I64 or any type that the operation allows
+        # for its shape tensor. An operation without a shape tensor therefore also accepts the requested shape as an
+        # input.
         target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,

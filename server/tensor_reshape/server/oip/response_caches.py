@@ -92,7 +92,7 @@ class ResponseCache:
             MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
         # `_guess` contains the positions of the parts of the last request (`Spans`). In the next request, the parts are
-        # probably at the same positions. Assigning this attribute is atomic.
+        # probably at the same positions. The attribute `_guess` needs no lock, because its assignment is atomic.
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:

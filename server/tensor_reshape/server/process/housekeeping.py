@@ -38,8 +38,8 @@ RESIDENT_SECONDS = 1.0
 FUTILE_SECONDS = 60.0
 """Seconds until the next attempt to return memory, after an attempt that has returned little memory."""
 
-# At least this fraction of the recent checks must find that calls have reserved little memory. The fraction is below 1,
-# because small calls reserve much memory for a moment.
+# At least this fraction of the recent checks must find that calls have reserved little memory. This fraction is below
+# 1, because even small calls reserve much memory for a moment.
 _QUIET_SHARE = 0.75
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)

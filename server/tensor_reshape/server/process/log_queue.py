@@ -96,7 +96,7 @@ class QueuedHandler(QueueHandler):
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
-        self._dropped = self._reported = 0  # the handler's lock guards `_dropped`
+        self._dropped = self._reported = 0  # the counter `_dropped` is guarded by the handler's lock
         self._writer = _Writer(self._lines, descriptor)
         self._writer.start()
 

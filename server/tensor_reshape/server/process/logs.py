@@ -53,7 +53,7 @@ def configure_logs(log_format: str, level: str) -> None:
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    logging.raiseExceptions = False  # prevents `logging` from writing its own formatting errors to stderr
+    logging.raiseExceptions = False  # this setting prevents `logging` from writing its own formatting errors to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)

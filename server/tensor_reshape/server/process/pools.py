@@ -51,7 +51,8 @@ class Pool(Executor):
         except RuntimeError as error:
             message = "the system cannot start a thread: raise the limits of memory and of processes for the server"
             raise ConfigError(message) from error
-        atexit.register(self.shutdown)  # daemon threads must have ended when the interpreter exits
+        # at exit, the threads are ended, because daemon threads must not run while the interpreter shuts down
+        atexit.register(self.shutdown)
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
         """Queues a call of a function for a thread of the pool, and returns a future with its result.
@@ -120,7 +121,7 @@ class Pool(Executor):
     def _grow(self) -> None:
         try:
             self._start()
-        except RuntimeError:  # the system cannot start a thread now, but perhaps later
+        except RuntimeError:  # this error means that the system cannot start a thread now, but it may succeed later
             with self._lock:
                 self._count -= 1
                 self._idle -= 1

@@ -44,7 +44,7 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
     """
     limit = math.inf
     for file in _find_limit_files(groups, mount):
-        # The limit may be "max" instead of a number, and some cgroups do not have the file.
+        # The file of a memory limit may contain "max" instead of a number, and some cgroups do not have the file.
         with suppress(OSError, ValueError):
             limit = min(limit, int(file.read_text()))
     return limit

@@ -249,7 +249,8 @@ class ReshapeService:
         items = batches.decode_batch_request(request)
         if len(items) > _LIGHT_BATCH_ITEMS:
             return None
-        with suppress(Exception):  # after a bug, `infer_batch` repeats the work and reports the bug
+        # no error is reported here, because `infer_batch` repeats the work and reports the bug
+        with suppress(Exception):
             results = answer_light_batch(batches.decode_batch_items(items), self._limits)
             return None if results is None else batches.encode_batch_response(results, self._limits.max_output_bytes)
         return None

@@ -117,8 +117,8 @@ class StreamSession:
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes, "a tensor with strides")
         check_volume(data.dims, data.strides or (), "data")  # `_gather` later checks whether elements overlap
-        # The reserved memory is sufficient for the received bytes and three copies of the output. These are the output
-        # in row-major order, the response messages, and the transport's copies of these messages.
+        # The reserved memory is sufficient for the received bytes and three copies of the output. The three copies are
+        # the output in row-major order, the response messages, and the transport's copies of these messages.
         self._hold(size + 3 * output)
         if size:
             self.collected = bytearray()

@@ -18,8 +18,8 @@ from tensor_reshape.server.config import ConfigError
 
 AUTO, EVENT, POLLING = "auto", "event", "polling"
 # The minus sign turns this gRPC experiment off, so that the polling engine reads the listeners and their connections.
-# The setting was tested with the releases in `runtime.experiments`. The test tests/e2e/test_engines.py checks which
-# engine a running server uses.
+# This setting was tested with the releases of grpcio that `runtime.experiments` lists. The test
+# tests/e2e/test_engines.py checks which engine a running server uses.
 _NO_EVENT_ENGINE = "-event_engine_listener"
 
 

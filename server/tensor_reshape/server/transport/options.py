@@ -39,12 +39,12 @@ _REPLY_INTERVALS = 5.0
 # count of early pings.
 _PING_STRIKES = 2
 # The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
-# gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. So the window
-# only matters between two messages. In a measurement, windows of two or four times this size did not make streams of 16
-# and 128 MiB faster if the client reads on the calling thread (0.9 to 1.0 times as fast), and hardly faster otherwise
-# (1.05 times). Each stream of a connection has its own window, and the server's memory budget does not include the
-# memory for windows. In a test, 16 connections that each filled the windows of 120 streams raised the memory of a
-# server from 60 MiB to 280-300 MiB.
+# gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
+# control window therefore only matters between two messages. In a measurement, windows of two or four times this size
+# did not make streams of 16 and 128 MiB faster if the client reads on the calling thread (0.9 to 1.0 times as fast),
+# and hardly faster otherwise (1.05 times). Each stream of a connection has its own window, and the server's memory
+# budget does not include the memory for windows. In a test, 16 connections that each filled the windows of 120 streams
+# raised the memory of a server from 60 MiB to 280-300 MiB.
 _WINDOW_BYTES = 128 * 1024
 # These numbers limit the calls that wait in gRPC's core, in addition to the calls that the server has requested
 # (`grpc_core.servers`). If more than 8192 calls wait, gRPC's core cancels new calls at random. If more than 16384 calls
