@@ -26,6 +26,11 @@ def test_token_without_tls_error_names_the_options_to_add(tmp_path: Path):
     assert reject("example.org:1", token_file=file, allow_plaintext_token=True).startswith("--token-file requires TLS")
     assert "--allow-plaintext-token" in reject(token_file=file)
     open_client("127.0.0.1:1", {**PLAIN, "token_file": file, "allow_plaintext_token": True}, timeout=3).close()
+    file.write_text("")
+    assert (
+        reject(token_file=file, allow_plaintext_token=True)
+        == f"--token-file {file}: not a valid token: the file is empty"
+    )
     file.write_text("two words")
     assert reject(token_file=file, allow_plaintext_token=True).startswith(f"--token-file {file}: not a valid token")
 

@@ -16,7 +16,7 @@ def test_message_too_large_error_has_both_sizes_and_a_remedy():
     advised = advise(TOO_LARGE, RESHAPE)
     assert str(advised) == (
         'the message has 1 MiB, but its receiver allows 4 KiB: use transfer="stream", '
-        "or a client with a smaller inline_max_bytes"
+        'or transfer="auto" and a client whose inline_max_bytes is below this limit'
     )
     assert isinstance(advised, LimitError)
     assert (advised.reason, advised.field) == (TOO_LARGE.reason, TOO_LARGE.field)

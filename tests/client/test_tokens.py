@@ -80,6 +80,13 @@ def test_missing_token_file_raises_an_error(tmp_path: Path):
         Client(HERE, token_file=tmp_path / "missing", **PLAIN)
 
 
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_error_for_an_empty_token_file_says_that_it_is_empty(text: str, tmp_path: Path):
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(ValueError, match="not a valid token: the file is empty"):
+        Client(HERE, token_file=tmp_path / "token", **PLAIN)
+
+
 def test_token_is_not_shown_by_repr_or_str(tmp_path: Path):
     (tmp_path / "token").write_text(SECRET)
     authorization = authorize(HERE, None, SECRET, None, allow_plaintext=True)

@@ -41,7 +41,7 @@ MAXIMA = {
     "alone instead of only": (6, 0),
     "he": (0, 0),
     "nobody": (0, 1),
-    "colons and semicolons": (609, 226),
+    "colons and semicolons": (608, 226),
 }
 
 MAX_NAME_WORDS = 12

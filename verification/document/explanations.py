@@ -184,8 +184,11 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "A batch has more than 4 MiB or 65,536 items, or exceeds its budget of computation steps.", "Split the batch."
     ),
     Reason.MESSAGE_TOO_LARGE: Explanation(
-        "The message exceeds `--max-message-bytes`. gRPC rejects it without details, and the SDK adds the reason.",
-        'Use `transfer="stream"`, or raise `--max-message-bytes`.',
+        "The message exceeds `--max-message-bytes`. gRPC rejects it without details, and the SDK adds the reason. For a"
+        " reshape, the SDK's message has the sizes, for example `the message has 200 MiB, but its receiver allows 16.06"
+        " MiB`.",
+        'Use `transfer="stream"`, or `transfer="auto"` and a client whose `inline_max_bytes` is below this limit. Or'
+        " raise `--max-message-bytes`.",
     ),
     Reason.TENSOR_TOO_LARGE: Explanation(
         "The tensor of a stream exceeds 1 TiB, or has strides and exceeds `--max-message-bytes`.",

@@ -8,7 +8,9 @@ from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 
 # The SDK can send smaller messages only for the reshape methods.
-_UNARY_ADVICE = 'use transfer="stream", or a client with a smaller inline_max_bytes'
+# The advice fits both modes that send one message. With "auto", a smaller inline_max_bytes helps. With "inline", "auto"
+# helps.
+_UNARY_ADVICE = 'use transfer="stream", or transfer="auto" and a client whose inline_max_bytes is below this limit'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
 # If a message is too large, the error text of gRPC's core matches this expression.

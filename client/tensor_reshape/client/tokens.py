@@ -67,7 +67,11 @@ class FileToken(Token):
 
     def _read(self) -> str:
         # Invalid bytes in the token file are replaced, because the text of a decoding error would contain the token.
-        return self._path.read_text("ascii", "replace")
+        text = self._path.read_text("ascii", "replace")
+        if not text.strip():  # the file may be empty because a shell variable was not set
+            message = "not a valid token: the file is empty"
+            raise ValueError(message)
+        return text
 
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced.
