@@ -33,15 +33,15 @@ MAXIMA = {
     "a clause that begins with who": (0, 0),
     "what as a noun": (6, 3),
     "of at the beginning": (0, 1),
-    "where instead of if": (11, 1),
-    "is no": (5, 12),
+    "where instead of if": (10, 1),
+    "is no": (4, 12),
     "told": (0, 0),
     "beside": (2, 0),
-    "anew, meanwhile, behind": (13, 3),
+    "anew, meanwhile, behind": (10, 3),
     "alone instead of only": (6, 0),
     "he": (0, 0),
     "nobody": (0, 1),
-    "colons and semicolons": (640, 226),
+    "colons and semicolons": (608, 226),
 }
 
 MAX_NAME_WORDS = 12

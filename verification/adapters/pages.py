@@ -29,48 +29,50 @@ of each library:
 _METHOD = """\
 
 To get these results, the [conformance suite](how-to/conformance.md) was run with each library in its own environment.
-No library has all three operations. Queries that a library does not support are not counted. The section of each
-library has the versions and dates. To test a library again, run `scripts/verify adapters NAME`
-(`conformance/adapters/README.md`). To test your own code, see [Test your own implementation](how-to/conformance.md).
+No library supports all three operations (StaticReshape, DynamicReshape and Reshape-1). Queries that a library does not
+support are not counted. The section of each library has the tested versions and the date. To test a library again, run
+`scripts/verify adapters NAME` (`conformance/adapters/README.md`). To test your own code, see
+[Test your own implementation](how-to/conformance.md).
 
 ## How to read the tables
 
-- **Correct answers** has the number of correct answers and the number of supported queries, over all tested interfaces
-  of the library.
-- **Matters** is the worst effect of a deviation. From the worst, the effects are: wrong memory (the library reads or
-  writes bytes outside the tensor), a crash, a wrong shape, a missing error, a needless rejection, and a weaker answer
-  (correct, but wider than possible).
-- **Another definition** is not a defect. The library documents another behaviour, or no specification decides which
-  behaviour is right.
-- **Example** is the smallest query that shows the deviation. `?` is an unknown dimension, `2..4` is a dimension from 2
-  to 4, and `[...]` is a shape of unknown rank. The list after each table names the case of the example and the rule
-  that decides it.
+- The column **correct answers** has the number of correct answers and the number of supported queries, over all tested
+  interfaces of the library.
+- The column **matters** has the worst effect of a deviation. From the worst, the effects are: wrong memory (the library
+  reads or writes bytes outside the tensor), a crash, a wrong shape, a missing error, a needless rejection, and a weaker
+  answer (correct, but wider than necessary).
+- A deviation with the effect **another definition** is not a defect. The library documents different behaviour, or no
+  specification decides which behaviour is right.
+- The column **example** has the smallest query that shows the deviation. `?` is an unknown dimension, `2..4` is a
+  dimension from 2 to 4, and `[...]` is a shape of unknown rank. The list after each table names the case of the suite
+  that has this query, and the rule that decides the correct answer.
 """
 
 _MATRIX = """\
 ## Correct answers for each rule
 
-A cell has the number of correct answers and the number of queries that the library supports. If it supports no query of
-a rule, the cell has a `-`. Do not compare rows of different sizes, because `core` has a few cases of each boundary, and
-the other sizes have many similar cases. The [rules](how-to/conformance.md) are those of the suite.
+Each cell of this table has the number of correct answers and the number of queries that the library supports. If the
+library supports no query of a rule, the cell has a `-`. Do not compare rows with different sizes of the suite, because
+`core` has a few cases for each limit of a rule, and the other sizes have many similar cases. The page
+[Test your own implementation](how-to/conformance.md) explains the rules.
 """
 
 _VERDICTS = """\
 
 ## Number of answers for each verdict
 
-A **weaker** answer is correct but wider than possible. A **tighter** answer is narrower than that of the suite, and no
-concrete case contradicts it.
+A **weaker** answer is correct but wider than necessary. A **tighter** answer is narrower than the suite's answer, and
+no values of the unknown dimensions contradict it.
 """
 
 _REPORTS = """\
 
 ## Reports
 
-Each defect has a report for the developers of the library. A report describes what happens. It has the smallest program
-that shows the defect, and the sentence of the documentation that expects another result. Each program was run, and it
-printed the output in the report. Before you publish a
-report about wrong memory, send it to the private channel that the library's security policy names.
+Each defect has a report for the developers of the library. A report describes what happens. It contains the smallest
+program that shows the defect, and the sentence of the documentation that requires a different result. Each program was
+run, and it printed the output in the report. Before you publish a report about wrong memory, send the report to the
+private channel that the library's security policy names.
 """
 
 _UNEXPLAINED = "Not explained"
@@ -182,7 +184,7 @@ def _build_section(library: Library, asked: Sequence[LibraryResults]) -> Iterato
         results, asked_for = one.results, one.implementation.asked
         versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
         sizes = ", ".join(f"`{size}`" for size in results.sizes)
-        tested = f"Tested on {results.date} with {versions} and the cases of {sizes}."
+        tested = f"It was tested on {results.date} with {versions} and the cases of the sizes {sizes}."
         yield f"- `{results.implementation}`: {asked_for} {tested}"
     yield from ("", library.lacks, "")
     differences = [difference for one in of_library for difference in list_differences(one.results)]
@@ -190,7 +192,7 @@ def _build_section(library: Library, asked: Sequence[LibraryResults]) -> Iterato
         yield from ("Every answer is correct.", "")
         return
     explained = explain(library, differences)
-    yield "| deviation | matters | rules | implementations | example | its answer | correct answer |"
+    yield "| deviation | matters | rules | implementations | example | answer of the library | correct answer |"
     yield "|---|---|---|---|---|---|---|"
     for deviation, found in explained.items():
         yield _build_row(deviation, found)
@@ -222,7 +224,7 @@ def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> s
     smallest = find_example(deviation, found)
     report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
     why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
-    return f"- **{why}{report} Example `{smallest.case}`: {smallest.because}"
+    return f"- **{why}{report} The case `{smallest.case}` tests this rule: {smallest.because}"
 
 
 def find_example(deviation: Deviation | None, found: Sequence[Difference]) -> Difference:
