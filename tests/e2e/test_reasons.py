@@ -55,7 +55,7 @@ MESSAGES = {
     ),
     Reason.SYMBOL_CONFLICT: "N has no possible value: its bounds in the query give 5 to 3",
     Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 needs the output of an earlier one",
-    Reason.BATCH_DEPENDENCY_FAILED: "item 0, whose output is the data, was rejected",
+    Reason.BATCH_DEPENDENCY_FAILED: "the data is the output of item 0, and item 0 was rejected",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
         "Request for unknown model: 'resnet' is not found; this server has static_reshape, dynamic_reshape, "

@@ -39,7 +39,7 @@ def test_rejected_batch_items_do_not_affect_other_items():
     assert list(answer_batch([unread])) == [unread]
 
 
-def test_light_batch_has_the_results_of_a_batch():
+def test_answer_light_batch_returns_the_same_results_as_answer_batch():
     n = name_dim("N")
     unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
     items: list[BatchItem | ReshapeError] = [
@@ -53,7 +53,7 @@ def test_light_batch_has_the_results_of_a_batch():
     assert [show(each) for each in light] == answer(*items)
 
 
-def test_batch_with_a_search_a_reference_or_an_explanation_is_not_light():
+def test_answer_light_batch_returns_none_for_searches_references_and_explanations():
     plain = make_item([6], [6])
     assert answer_light_batch([plain._replace(request=plain.request._replace(explain=True))]) is None
     assert answer_light_batch([make_item([6], [6]), make_item(None, [-1], 0)]) is None

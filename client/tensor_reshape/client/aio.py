@@ -48,7 +48,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
-    errors as those of `Client`.
+    errors as the methods of `Client`.
 
     Raises:
         RuntimeError: no event loop is running.

@@ -52,7 +52,7 @@ class ClientContext:
 
     Attributes:
         deadline: the time at which the call must have ended.
-        metadata: metadata of this call only, in addition to that of the client.
+        metadata: metadata of this call only, in addition to the metadata of the client.
     """
 
     __slots__ = ("deadline", "metadata")

@@ -27,8 +27,8 @@ def use_fast_polling() -> bool:
     """Imports grpc in such a way that small calls of this process take less time.
 
     Call this function before any other module imports grpc. After this call, the thread that waits for a response reads
-    it from the connection, so no thread of grpcio has to wake it. The setting applies to all gRPC clients of the
-    process, but not to its child processes.
+    the response from the connection, so no thread of grpcio has to wake the waiting thread. The setting applies to all
+    gRPC clients of the process, but not to its child processes.
 
     Returns:
         True if the function has imported grpc with this setting. False if the environment already has

@@ -187,7 +187,7 @@ class ChannelSettings(NamedTuple):
     """The settings that the caller has chosen for channels.
 
     Attributes:
-        options: channel arguments, which override those of this module.
+        options: channel arguments, which override the channel arguments of this module.
         compression: compression of requests. None means no compression.
         interceptors: interceptors of grpc or grpc.aio.
     """

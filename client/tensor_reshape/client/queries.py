@@ -70,8 +70,8 @@ class ShapeOptions(TypedDict, total=False):
 
     Attributes:
         operation: "static_reshape" (default), "dynamic_reshape" or "reshape".
-        expected_shape: the output shape that you rely on. It may be partially known, and the inference uses it as
-            additional information.
+        expected_shape: the output shape that you rely on. The expected shape may be partially known, and the
+            inference uses the expected shape as additional information.
         data_type: the type of the data, if it should be checked.
         explain: whether a result names the origin of each dimension, and an error suggests values that would be
             accepted.

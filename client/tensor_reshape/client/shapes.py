@@ -39,7 +39,8 @@ class InferredShape(Sequence[AnyDim]):
 
         Args:
             answer: the answer.
-            declare: returns the declared bounds of the query's dims. Default: only those of the conditions.
+            declare: returns the declared bounds of the query's dims. By default, only dims in
+                the conditions have declared bounds.
         """
         self.dims: tuple[AnyDim, ...] | None = answer.dims
         self.conditions: tuple[Condition, ...] = answer.conditions

@@ -124,8 +124,8 @@ class Client(BaseClient[SyncCalls, Interceptor]):
                 dimension of size 0.
             expected_shape: the output shape that you rely on, with None for a dimension of any size.
             timeout: seconds. By default, the timeout of the client applies.
-            **how: `like` is an array or the namespace of the framework for the output. The other options are those of
-                `Transfer`.
+            **how: `like` is an array or the namespace of the framework for the output. `Transfer` describes
+                the other options.
 
         Returns:
             The elements in row-major order with the new shape and the type of the array. The output is read-only by

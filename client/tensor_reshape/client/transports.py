@@ -95,7 +95,7 @@ class Transport:
     def exchange(
         self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
     ) -> Generator[bytes, None, None]:
-        """Makes a stream call. Yields the received messages, and sends those of `transfer` at the same time.
+        """Makes a stream call. Yields the received messages, and sends the messages of `transfer` at the same time.
 
         Closing the generator cancels the call if it is still running.
 

@@ -148,14 +148,14 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         )
     output = outputs[data_from]
     if output is None:
-        message = f"item {data_from}, whose output is the data, was rejected"
+        message = f"the data is the output of item {data_from}, and item {data_from} was rejected"
         raise InvalidRequestError.of(
             Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
         )
     # In a message, a reference to the output of an earlier item takes only a few bytes. If such a reference cost no
     # steps, thousands of short items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
-        message = f"item {data_from}, whose output is the data, has too many unknown dims to be used by so many items"
+        message = f"too many items use the output of item {data_from}, which has many unknown dims"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
     # If the batch item gives a data type, it is used instead of the type of the earlier output, because the caller
     # expects a check of it.

@@ -46,8 +46,8 @@ def check_layout(
         return
     check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
-    # The number of bytes is checked before overlaps, so that the received bytes limit the number of positions that the
-    # overlap check examines.
+    # The size is checked before overlaps. After the size check, the tensor has at most as many positions as received
+    # bytes. The overlap check therefore examines a limited number of positions.
     axes = _find_overlapping_axes(dims, strides)
     if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)

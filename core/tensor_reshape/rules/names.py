@@ -118,7 +118,7 @@ def _write(name: str) -> tuple[str, bool]:
 
 @lru_cache(1024)
 def _write_formula(name: str) -> tuple[str, bool]:
-    """Returns the result of `_write` for a name that is not a word and that is not too long."""
+    """Returns the result of `_write` for a name of permitted length that is not a single word."""
     flat = _flatten(name)
     is_call = flat == _GROUP_READ and _WORD.match(name) is not None
     if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):

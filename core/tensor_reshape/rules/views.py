@@ -278,7 +278,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
         if dim == 1:  # a dim of 1 is skipped, because its stride does not matter
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
-        if runs and runs[-1].step == least * stride:  # all inner dims of the run are known, so `least` is exact
+        if runs and runs[-1].step == least * stride:  # inner dims of a `_Run` are known, so `least` is exact
             outer = runs.pop()
             least, size = outer.least * least, None if outer.size is None else outer.size * least
         runs.append(_Run(least, size, stride))

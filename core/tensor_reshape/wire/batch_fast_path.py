@@ -240,7 +240,7 @@ _INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 # choose keys with equal hashes.
 @lru_cache(None)
 def _encode_prefix(operation: Operation, special_zero: bool, data_type: DataType | None) -> tuple[bytes, bytes]:  # noqa: FBT001 - a key
-    """Returns the encoded fields before `data` in a query, and the encoded fields before `shape` in `data`."""
+    """Returns the encoded operation and `special_zero` of a query, and the encoded type of its data."""
     question = reshape_pb2.InferShapeRequest(operation=OPERATION_METHODS[operation].number, special_zero=special_zero)
     spec = tensor_pb2.TensorSpec()
     if data_type is not None:

@@ -227,7 +227,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         else:
             others += 1
             if others > max_items:
-                text = f"the message has more than {max_items} fields that are not items"
+                text = f"the message has more than {max_items} fields other than `items`"
                 raise LimitError.of(Reason.BATCH_TOO_LARGE, text, limit=max_items)
     return items
 

@@ -93,7 +93,7 @@ def test_supervisor_exits_if_a_worker_exits_during_start():
         supervisor.run()
 
 
-def test_worker_start_error_ends_the_supervisor_without_serving_workers():
+def test_supervisor_raises_the_start_error_when_no_worker_serves():
     slot = make_slot(BEAT, JUNK)
     with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
         supervisor.run()

@@ -276,7 +276,7 @@ def _complete(names: Iterable[object], incomplete: str) -> "list[CompletionItem]
 
 
 def _record(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-    """Returns the text of an option, and stores it for error messages that show it."""
+    """Returns the text of an option, and stores the text for error messages."""
     if ctx is not None and param is not None and isinstance(ctx.obj, dict):
         ctx.obj[str(param.name)] = str(value)
     return str(value)

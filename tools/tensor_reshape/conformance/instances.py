@@ -65,7 +65,7 @@ class _Search:
     """The state of a search for instances.
 
     Attributes:
-        hints: values that the search tries in addition to those near the bounds, in ascending order.
+        hints: values that the search tries in addition to values near the bounds, in ascending order.
         left: the number of queries that the search may still try.
     """
 

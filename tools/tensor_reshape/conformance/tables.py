@@ -27,7 +27,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
     def write(self) -> str:
-        """Returns the table as plain text, with the first column aligned to the left and the others to the right."""
+        """Returns the table as plain text, with the first column aligned left and all other columns aligned right."""
         columns = list(zip(self.header, *self.rows, strict=True))
         widths = [max(map(len, column)) for column in columns]
         return "\n".join(_write_row(row, widths) for row in (self.header, *self.rows))

@@ -73,7 +73,7 @@ class _Box(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row of boxes. The attribute `field` is the name of the row in a rejection."""
+    """A row of boxes. An error refers to this row by the request field `field`."""
 
     name: str
     field: str

@@ -1,7 +1,7 @@
 """Writes a query as code that users can copy: Python, a command, and JSON for the HTTP port.
 
 Invariants: a snippet runs without changes and sends exactly the given query. In a snippet, any text from the query is
-one Python literal or one word of a shell, and consists of printable characters.
+one Python literal or one argument of a shell command, and consists of printable characters.
 """
 
 import re

@@ -66,7 +66,7 @@ class _Round(NamedTuple):
         ]
 
     def _find_data(self, node: ReshapeNode) -> Sequence[AnyDim]:
-        """Returns the dims of the data, including those of the earlier node that has the data as its output."""
+        """Returns the dims of the data. If an earlier node outputs the data, the dims of this output are included."""
         linked = None if node.data_from is None else self.answers[node.data_from]
         dims = None if linked is None or isinstance(linked, ReshapeError) else linked.dims
         return [*(node.data or ()), *(dims or ())]

@@ -83,7 +83,7 @@ def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = f
 
 
 def _shrink(demands: tuple[Demand, ...], positive: AbstractSet[str]) -> tuple[Demand, ...]:
-    """Returns the demands without those that the contradiction does not need."""
+    """Returns only the demands that the contradiction needs."""
     if len(demands) > _MAX_CORE:
         return demands
     kept = list(demands)

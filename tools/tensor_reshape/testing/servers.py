@@ -72,7 +72,8 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
 def _guard(pid: int) -> Iterator[None]:
     """Starts a shell that ends the server if this process is killed during the block.
 
-    The kernel's PR_SET_PDEATHSIG is not used, because it would end the server with the thread that started it.
+    The kernel's PR_SET_PDEATHSIG is not used, because it would end the server when the thread that started the server
+    ends.
     """
     shell = shutil.which("sh")
     if shell is None:
@@ -91,7 +92,7 @@ def _guard(pid: int) -> Iterator[None]:
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
-    """Reads the server's address from its log. A thread then reads and discards the rest of the server's log."""
+    """Reads the server's address from its log. A thread then reads and discards all later lines."""
     log = process.stderr
     if log is None:
         message = "the log of the server is not captured"

@@ -216,7 +216,7 @@ class Facts:
         return self._vanish_both(whole) if solved is None else [Found(EQUAL, solved)]
 
     def _solve_product(self, sides: Sides) -> Sides | None:
-        """Returns the equality of a product and a number, solved if it has one variable; None if it cannot hold."""
+        """Returns the equality of a product and a number, solved for a single variable; None if it is never true."""
         least, greatest = self._limit(sides.left)
         if sides.above != 1 or not least <= sides.below or not (greatest is None or sides.below <= greatest):
             return None

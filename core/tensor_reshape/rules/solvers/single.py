@@ -86,7 +86,7 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
 
 
 def _are_independent(data: Sequence[AnyDim]) -> bool:
-    """Whether every dim is valid, in its simplest form, and independent of the others."""
+    """Whether every dim is valid, in its simplest form, and independent of the other dims."""
     names = list[str]()
     for dim in data:
         if isinstance(dim, int):
@@ -107,8 +107,9 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     if expression is None:
         return high is not None or low > 0
     symbol = expression.symbol
-    # If a symbol occurs twice, the fraction contains a square. If a symbol and its dim have different bounds, the
-    # bounds must be intersected. Queries with one of these two problems are left to the general solver.
+    # If a symbol occurs in two dims, the number of elements contains the square of the symbol. If a symbol and its dim
+    # have different bounds, the bounds must be intersected. Queries with one of these two problems are left to the
+    # general solver.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)

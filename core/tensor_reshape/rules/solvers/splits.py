@@ -9,8 +9,8 @@ exact. The smallest and the largest bounds over all splits are therefore exact a
 = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
 
 Invariants: only `solvers.propagation` uses this module. The splits of a constant are not listed one by one. If several
-splits have used the same part of the constant for the first variables, only the smallest and the largest product of
-these splits are kept. The number of steps is computed before the splits are examined, so a query that would need too
+splits have the same product of divisors for the first variables, only the smallest and the largest product of quotients
+of these splits are kept. The number of steps is computed before the splits are examined, so a query that would need too
 many steps costs almost no steps and is left to the general search.
 """
 
@@ -31,10 +31,10 @@ _TESTS_A_STEP = 16  # testing this many pairs of divisors costs one step
 _MAX_STEPS = 1000  # the limit is low, because the solver needs the other steps of the budget
 
 _Ends: TypeAlias = dict[int, tuple[int, int]]
-"""A mapping from a divisor of the constant to the smallest and the largest product for this divisor."""
+"""A mapping from a product of divisors to the smallest and the largest product of quotients."""
 
 _Pairs: TypeAlias = Sequence[tuple[int, int]]
-"""Pairs of a part of the constant that has been used, and a divisor of the rest of the constant."""
+"""Pairs of the product of the divisors of earlier variables, and the divisor of a variable."""
 
 
 def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -> Range | None:
@@ -59,8 +59,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
     pairs = _list_pairs(divisors, constant, len(ranges), budget)
     if pairs is None:
         return None
-    # before the first variable, no part of the constant has been used, so the only divisor is 1 and the only product is
-    # 1
+    # without any variables, the product of the divisors is 1, and the product of the quotients is 1
     found = {1: (1, 1)}
     for own, some in zip(ranges, pairs, strict=True):
         quotients = [(divisor, -(-own.min // divisor), own.max // divisor) for divisor in divisors]
@@ -71,11 +70,12 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
     """Returns a list of pairs for each variable of the product.
 
-    A pair contains the part of the constant that earlier variables have used, and the divisor that this variable uses.
+    A split gives each variable one divisor, and the product of these divisors is `constant`. A pair of a variable
+    contains the product of the divisors of all earlier variables, and the divisor of this variable.
 
-    Before the first variable, no part of the constant has been used. The divisor of the last variable is the constant
-    divided by the part that the earlier variables have used. Only the variables between the first and the last one need
-    all pairs.
+    For the first variable, the product of the earlier divisors is 1. For the last variable, the divisor is `constant`
+    divided by the product of the earlier divisors. Only the variables between the first and the last one need all
+    pairs.
     """
     first = [(1, divisor) for divisor in divisors]
     last = [(constant // divisor, divisor) for divisor in divisors]
@@ -91,7 +91,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the smallest and the largest product after one more variable, for each used part of the constant."""
+    """Returns the ends of the products with one more variable, for each product of divisors."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:

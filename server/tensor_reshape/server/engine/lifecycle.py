@@ -373,7 +373,7 @@ class Lifecycle:
 
     @property
     def ignores_rejections(self) -> bool:
-        """Whether the client has not received earlier responses, so that an error would not reach the client."""
+        """Whether an error would not reach the client, because of unsent responses or the end of the call."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:

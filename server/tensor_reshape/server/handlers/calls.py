@@ -41,7 +41,7 @@ class ServiceCall(Call):
 
     # The default values are class attributes, because most calls never set these attributes.
     _work = _TENSORS  # the kind of work that the received message needs
-    # The status of a successful call with trailing metadata, or None without trailing metadata.
+    # The status of a successful call if the call has trailing metadata, and None otherwise.
     _good: Status | None = None
     _message: bytes | None = None  # the received message while it waits for a worker thread
     # This flag says whether the client half-closed the call without a message, or disconnected. gRPC's core reports a

@@ -41,7 +41,7 @@ class HttpCall:
     """
 
     def __init__(self, service: Service, method: Method, request: Request) -> None:
-        """Creates a call, which `serve` then starts. The thread pools of `service` must be those of the HTTP port."""
+        """Creates a call, which `serve` then starts. `service` must use the thread pools of the HTTP port."""
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
         self._method = method
         self._connection = connection = find_connection(request)

@@ -45,7 +45,7 @@ def decode_datatype(name: str, field: str) -> DataType:
 
 
 def clip_name(name: str) -> str:
-    """Returns a name from a client, shortened so that an error message with it is not cut off."""
+    """Returns a name from a client, shortened so that it fits into an error message."""
     return clip_text(name, _SHOWN_CHARACTERS)
 
 

@@ -16,7 +16,7 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory) -> MethodTable:
-    """Returns all methods of the service except those that `build_probes` returns.
+    """Returns all methods of the service except the methods that `build_probes` returns.
 
     Args:
         service: the service that executes the requests.
