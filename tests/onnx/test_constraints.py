@@ -1,7 +1,9 @@
 """The solver for the conditions of several nodes."""
 
 from itertools import product
+from math import isqrt
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +45,11 @@ def test_value_of_one_name_solves_a_product():
 
 def test_square_of_a_name_is_solved():
     assert list_values(equate("aa", 4)) == {"a": 2}
+
+
+@pytest.mark.parametrize(("names", "value"), [("a", 2**54 + 2), ("aa", (2**40 + 1) ** 2), ("aa", 2**1240)])
+def test_large_value_of_a_name_is_exact(names: str, value: int):
+    assert list_values(equate(names, value)) == {"a": value if names == "a" else isqrt(value)}
 
 
 def test_divisors_of_a_name_are_combined():

@@ -6,6 +6,7 @@ from onnx import parser
 
 from tensor_reshape.client import ReshapeError
 from tensor_reshape.onnx import ProfileError, check_profile
+from tensor_reshape.rules.limits import MAX_DIM
 
 
 def parse(target: str, inputs: str, output: str = "float[] y") -> onnx.ModelProto:
@@ -71,6 +72,9 @@ def test_profile_gives_a_rank_to_an_input_without_a_shape():
         ({"x": (1, 3, 4, 4)}, "dim 1 of x is 3; the model declares 16"),
         ({"x": (1, 16, 4, 4), "k": (2, 4)}, "dim 0 of k is 2; the profile already has batch = 1"),
         ({"k": (2, 5)}, "dim 1 of k is 5; the model declares 2*batch = 4"),
+        ({"x": (-1, 16, 4, 4)}, f"dim 0 of x is -1; a size must be an integer from 0 to {MAX_DIM}"),
+        ({"x": (2**63, 16, 4, 4)}, f"dim 0 of x is {2**63}; a size must be an integer from 0 to {MAX_DIM}"),
+        ({"x": (MAX_DIM, 16, 4, 4)}, f"2*batch is {2 * MAX_DIM}; a size must be an integer from 0 to {MAX_DIM}"),
     ],
 )
 def test_profile_that_does_not_fit_the_model_is_rejected(shapes: dict[str, tuple[int, ...]], message: str):

@@ -56,6 +56,7 @@ def test_answer_light_batch_returns_the_same_results_as_answer_batch():
 def test_answer_light_batch_returns_none_for_searches_references_and_explanations():
     plain = make_item([6], [6])
     assert answer_light_batch([plain._replace(request=plain.request._replace(explain=True))]) is None
+    assert answer_light_batch([plain._replace(request=plain.request._replace(strides=[1]))]) is None
     assert answer_light_batch([make_item([6], [6]), make_item(None, [-1], 0)]) is None
     assert answer_light_batch([make_item([6], [None, 2])]) is None
 

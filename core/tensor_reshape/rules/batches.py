@@ -76,14 +76,14 @@ def answer_light_batch(
 ) -> list[ShapeAnswer | ReshapeError] | None:
     """Returns the results of `answer_batch`, or None if that may take long.
 
-    An item takes long if it needs a search, an explanation or the output of an earlier item.
+    An item takes long if it needs a search, an explanation or the output of an earlier item, or if it has strides.
     """
     results: list[ShapeAnswer | ReshapeError] = []
     for item in items:
         if isinstance(item, ReshapeError):
             results.append(item)
             continue
-        if item.data_from is not None or item.request.explain:
+        if item.data_from is not None or item.request.explain or item.request.strides is not None:
             return None
         try:
             begun = begin_answer(item.request, limits)

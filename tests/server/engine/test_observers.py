@@ -8,7 +8,7 @@ import pytest
 
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
@@ -128,6 +128,30 @@ def test_call_observer_exception_is_logged_and_isolated(recorder: Recorder, capl
     assert len(recorder.events) == 6
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)] * 6
     assert watched.engine.is_idle
+
+
+class BrokenAtBegin(Recorder):
+    """An observer with a bug before the first event."""
+
+    def begin(self, info: CallInfo) -> None:
+        raise RuntimeError(info)
+
+
+class BrokenChoice(Recorder):
+    """An observer with a bug in its choice of calls."""
+
+    def chooses(self, metadata: Metadata) -> bool:
+        raise RuntimeError(metadata)
+
+
+@pytest.mark.parametrize("observer", [BrokenAtBegin(), BrokenChoice()], ids=lambda one: type(one).__name__)
+def test_call_observer_exception_before_the_first_event_is_isolated(
+    observer: Recorder, recorder: Recorder, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.ERROR):
+        Watched(observer, recorder).call().arrive(10).end(5).leave()
+    assert len(recorder.events) == 6
+    assert [record.message for record in caplog.records] == ["bug"]
 
 
 class Meddler(Recorder):

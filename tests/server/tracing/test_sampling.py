@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from tensor_reshape.server.tracing.sampling import CallSampling
 
@@ -40,6 +41,14 @@ def build(sampler: str | None, argument: str = "") -> CallSampling:
 def test_calls_are_chosen_as_the_sampler_says(sampler: str | None, argument: str, chosen: set[str]):
     sampling = build(sampler, argument)
     assert {name for name, metadata in CALLS.items() if sampling.chooses(metadata)} == chosen
+
+
+def test_ratio_without_parents_chooses_the_traces_of_opentelemetry():
+    sampling, expected = build("traceidratio", "0.25"), TraceIdRatioBased(0.25)
+    random.seed(7)
+    for trace in (random.getrandbits(128) for _ in range(200)):
+        metadata = [("traceparent", f"00-{trace:032x}-b7ad6b7169203331-01")]
+        assert sampling.chooses(metadata) == expected.should_sample(None, trace, "").decision.is_sampled()
 
 
 @pytest.mark.parametrize("name", ["no trace", "an invalid trace"])

@@ -235,5 +235,8 @@ def _require(is_true: bool) -> None:  # noqa: FBT001 - like an assertion
 
 def _find_root(value: int, power: int) -> int | None:
     """Returns the number whose power is `value`, or None if no integer has this power."""
-    guess = round(value ** (1 / power))
-    return next((root for root in (guess - 1, guess, guess + 1) if root**power == value), None)
+    low, high = 0, 2 ** (value.bit_length() // power + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**power <= value else (low, middle - 1)
+    return low if low**power == value else None

@@ -14,6 +14,7 @@ from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.onnx.models import ModelError
 from tensor_reshape.onnx.reshape_nodes import list_shapes
 from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
+from tensor_reshape.rules.limits import MAX_DIM
 
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """The shape of each input, by the name of the input."""
@@ -31,8 +32,11 @@ def bind_shapes(model: onnx.ModelProto, shapes: Shapes, params: DimParams) -> on
     """Returns a copy of a model with the input shapes of a profile.
 
     Raises:
-        ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
+        ProfileError: an input does not exist, a rank is wrong, or a size is invalid or contradicts the model.
     """
+    for name, shape in shapes.items():
+        for place, size in enumerate(shape):
+            _check_range(f"dim {place} of {name}", size)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inputs = {given.name: given.type for given in copy.graph.input}
@@ -62,6 +66,12 @@ class _Size(NamedTuple):
     field: str
     dim: AnyDim
     value: int
+
+
+def _check_range(field: str, size: int) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAX_DIM:
+        message = f"{field} is {size!r}; a size must be an integer from 0 to {MAX_DIM}"
+        raise ProfileError(message)
 
 
 def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
@@ -96,6 +106,7 @@ def _replace_names(model: onnx.ModelProto, sizes: Mapping[str, int], params: Dim
             for written, dim in zip(shape.dim, params.read_declared(shape), strict=True):
                 value = _evaluate(dim, sizes)
                 if isinstance(value, int):
+                    _check_range(format_dim(dim), value)
                     written.dim_value = value
 
 

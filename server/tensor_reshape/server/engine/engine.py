@@ -31,7 +31,7 @@ from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, K
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
-from tensor_reshape.server.engine.observers import ObserverJournal
+from tensor_reshape.server.engine.observers import ObserverJournal, begin_observation
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
 from tensor_reshape.server.engine.statuses import OK
@@ -112,8 +112,7 @@ class Engine:
         if observers or self._gates:
             life.info = info = find_info()
             info.observers = observers
-            for observer in observers:
-                observer.begin(info)
+            begin_observation(info)
 
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.

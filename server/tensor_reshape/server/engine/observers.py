@@ -96,6 +96,23 @@ class _Move(NamedTuple):
     at: float
 
 
+def begin_observation(info: CallInfo) -> None:
+    """Tells the observers that have chosen a call about its beginning."""
+    for observer in info.observers:
+        try:
+            observer.begin(info)
+        except Exception:
+            _LOGGER.exception("bug")
+
+
+def _chooses(observer: Observer, metadata: Metadata) -> bool:
+    try:
+        return observer.chooses(metadata)
+    except Exception:
+        _LOGGER.exception("bug")
+        return False
+
+
 class ObserverJournal:
     """A `lifecycle.Journal` that records events under the engine's lock and later reports them to observers.
 
@@ -113,7 +130,7 @@ class ObserverJournal:
 
     def choose(self, metadata: Metadata) -> tuple[Observer, ...]:
         """Returns the observers that choose a new call."""
-        return tuple([one for one in self._observers if one.chooses(metadata)])
+        return tuple([one for one in self._observers if _chooses(one, metadata)])
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         """Records an event.
@@ -148,7 +165,7 @@ class ObserverJournal:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            # Observed calls always have a `CallInfo` (see `Engine.needs_info`).
+            # Observed calls always have a `CallInfo` (see `Engine.prepare`).
             info = move.life.info or CallInfo(method, ())
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record

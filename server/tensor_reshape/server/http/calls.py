@@ -62,9 +62,8 @@ class HttpCall:
         try:
             response = await self._compute(request)
             is_gone = False
-            if not self._is_read:
-                # the server does not read the rest of the message, because a client could send an endless message
-                response.headers["connection"] = "close"
+            if self._rejected.done() and not self._is_read:
+                response.headers["connection"] = "close"  # a client that has stalled will not send its message
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:

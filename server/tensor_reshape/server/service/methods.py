@@ -54,7 +54,7 @@ Decoding such a message takes longer, because the message is read field by field
 
 _LIGHT_BATCH_BYTES = 1024
 _LIGHT_BATCH_ITEMS = 16
-"""The limits of a batch that the receiving thread executes. Its longest work takes about half a millisecond."""
+"""The limits of a batch that the receiving thread executes. The most expensive batch takes about 2 ms."""
 
 _RUN_ITEMS = 256
 """The number of batch items that are processed together. All these items are decoded, then solved, and then encoded."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Sampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Sampler, TraceIdRatioBased
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -64,24 +64,30 @@ class CallSampling:
         rate = _find_rate(name.removeprefix(_PREFIX), environ.get("OTEL_TRACES_SAMPLER_ARG", ""))
         self._asks_parent = name.startswith(_PREFIX)
         self._rate = 1.0 if rate is None else rate
+        # This sampler chooses the same traces as the samplers of other servers with the same rate.
+        self._ratio = TraceIdRatioBased(self._rate) if name == _RATIO else None
         self.sampler: Sampler | None = None
         if rate is not None:
             self.sampler = DEFAULT_ON if self._asks_parent else ALWAYS_ON
 
     def chooses(self, metadata: Metadata) -> bool:
         """Whether a new call gets a span."""
-        if self._asks_parent:
+        if self._asks_parent or self._ratio is not None:
             for name, value in metadata:
                 if name == _PARENT_KEY:
                     return self._follow(str(value), metadata)
         return random.random() < self._rate  # noqa: S311 - a sample, not a secret
 
     def _follow(self, traceparent: str, metadata: Metadata) -> bool:
-        """Whether the client samples its trace. Without a valid trace, the rate decides."""
-        if _UNSAMPLED.fullmatch(traceparent):  # this check is much faster than OpenTelemetry's
+        """Whether a call whose client has a trace gets a span. If the trace is invalid, the rate decides."""
+        if self._asks_parent and _UNSAMPLED.fullmatch(traceparent):  # this check is much faster than OpenTelemetry's
             return False
         parent = get_current_span(find_parent(metadata)).get_span_context()
-        return parent.trace_flags.sampled if parent.is_valid else random.random() < self._rate  # noqa: S311 - as above
+        if not parent.is_valid:
+            return random.random() < self._rate  # noqa: S311 - as above
+        if self._ratio is None:
+            return parent.trace_flags.sampled
+        return self._ratio.should_sample(None, parent.trace_id, "").decision.is_sampled()
 
 
 def _find_rate(sampler: str, argument: str) -> float | None:
