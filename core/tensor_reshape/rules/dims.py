@@ -78,7 +78,7 @@ class Symbol(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """A symbolic expression of a dim: `coefficient * factors / (divisor * divisors)`, without a remainder.
+    """An expression equal to `coefficient * product(factors) / (divisor * product(divisors))`, without a remainder.
 
     Attributes:
         coefficient: the numeric factor, at least 1.

@@ -31,8 +31,8 @@ class NearDivisors(NamedTuple):
     """Some divisors of a volume, which are close to a given number.
 
     Attributes:
-        values: the largest divisor below the given number and the smallest divisor above it, in ascending order. If one
-            of the two divisors does not exist, it is left out.
+        values: the largest divisor below the given number and the smallest divisor above it, in ascending order. A
+            divisor that does not exist is left out.
         are_nearest: whether the volume certainly has no divisors that are closer to the number.
     """
 

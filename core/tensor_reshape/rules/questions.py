@@ -83,8 +83,8 @@ class ShapeRequest(NamedTuple):
         question: the query.
         explain: whether a result contains the origins of its dims, and an error contains the values that would be
             accepted.
-        strides: the strides of the data in elements. If they are given, the result says whether the output can be a
-            view.
+        strides: the strides of the data in elements. If the strides are given, the result says whether the output can
+            be a view.
     """
 
     question: AnyQuestion

@@ -44,10 +44,11 @@ def keep_freed_memory() -> bool:
 def release_freed_memory() -> bool:
     """After `keep_freed_memory`, returns unused memory to the system; False if the C library cannot do so.
 
-    `malloc_trim` returns the free memory at the end of the main arena. At the end of each other arena, it keeps up to
-    64 MiB. glibc returns that memory if a thread of the arena frees a large block while the thresholds are low. This
-    function therefore lowers the thresholds and frees a block in each arena. glibc assigns new threads to the arenas in
-    turn. The function starts more threads than there are arenas, because other threads may start at the same time.
+    `malloc_trim` returns the free memory at the end of the main arena. In every other arena, it keeps up to 64 MiB of
+    free memory at the end. glibc returns this memory if a thread of the arena frees a large block while the thresholds
+    are low. This function therefore lowers the thresholds and frees a block in each arena. glibc assigns new threads to
+    the arenas in turn. The function starts more threads than there are arenas, because other threads may start at the
+    same time.
     """
     try:
         library = ctypes.CDLL(None)

@@ -172,7 +172,7 @@ def _encode_condition(condition: Condition) -> bytes:
 
 
 def _identify_condition(condition: Condition) -> str:
-    """Returns a unique text for a condition. The length of each text that is not a number precedes it."""
+    """Returns a unique text for a condition. The length of a text precedes each text that is not a number."""
     kind, left, right, low, high, unless_zero, rule, item = condition
     pieces = [f"{kind.value},{low},{high},{rule},{len(item)}:{item}"]
     for product in (left, right, unless_zero):
@@ -211,8 +211,8 @@ def _encode_other(dim: AnyDim) -> bytes:
 def _identify_dim(dim: AnyDim) -> str:
     """Returns a unique text for a dim.
 
-    A name may contain any character. To keep the text unique, a name is at the end of the text, or its length precedes
-    it.
+    A name may contain any character. To keep the text unique, a name is at the end of the text, or the length of the
+    name precedes the name.
     """
     if dim is None or isinstance(dim, int):
         return str(dim)

@@ -55,7 +55,8 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
 
     Args:
         question: the query.
-        case: the target, the variables and the equation of the query. The expected shape may have narrowed them.
+        case: the target, the variables and the equation of the query. The expected shape may have narrowed
+            the variables.
     """
     target, system = case.target, case.system
     # A copied item requires a minimum rank of the data, and no condition can express this.

@@ -184,7 +184,7 @@ class Engine:
         return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
-        """Queues the received message until there is memory for it. A worker thread then calls `begin_work`.
+        """Queues the received message until memory for the message is free. A worker thread then calls `begin_work`.
 
         Args:
             life: the call.

@@ -219,7 +219,7 @@ class CallResult(NamedTuple):
 
     Attributes:
         code: the name of the gRPC status code, for example "OK" for success.
-        reason: the name of the `rules.errors.Reason` of a rejection. It is empty if the call was not rejected.
+        reason: the name of the `rules.errors.Reason` of a rejection; empty if the call was not rejected.
     """
 
     code: str

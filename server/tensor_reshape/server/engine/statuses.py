@@ -33,7 +33,7 @@ class Failure(NamedTuple):
         status: the status for the client.
         result: the result for observers.
         field: the name of the field at fault. The name is empty if the error concerns no field.
-        detail: the message of an error about the load of the server, for the log. It is empty for other errors.
+        detail: the message of an error about the load of the server, for the log; empty for other errors.
     """
 
     status: Status

@@ -113,7 +113,7 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 
     Args:
         arguments: settings of the server with the names of `Config`. Only the setting `max_message_bytes` is accepted.
-            It limits the size of responses, and Ray Serve limits the size of requests.
+            This setting limits the size of responses, and Ray Serve limits the size of requests.
 
     Raises:
         ValueError: the arguments contain another setting, which would have no effect in a replica.

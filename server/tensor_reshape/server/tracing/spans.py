@@ -45,7 +45,7 @@ class SpanObserver(Observer):
         """Creates an observer of the calls that `sampling` chooses.
 
         Args:
-            tracer: the tracer of the spans. It must queue its spans, because `observe` must not block.
+            tracer: the tracer of the spans. The tracer must queue its spans, because `observe` must not block.
             sampling: chooses the calls, before the sampler of the tracer decides.
         """
         self._tracer = tracer
