@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from tensor_reshape.onnx.constraints import Demand, find_contradiction, solve
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dims import Interval, Symbol, make_expression
+from tensor_reshape.rules.dims import Expression, Interval, Symbol, make_expression
 
 SYMBOLS = {name: Symbol(name, Interval(0, 6)) for name in "abc"}
 
 
-def multiply(number: int, names: str = ""):
+def multiply(number: int, names: str = "") -> Expression:
     return make_expression(number, [SYMBOLS[name] for name in names])
 
 
@@ -91,21 +91,30 @@ def test_condition_for_tensors_with_elements_waits_for_positive_names():
     assert list_values(condition, equate("b", 0)) == {"b": 0}
 
 
-PRODUCTS = st.builds(multiply, st.integers(0, 6).filter(bool), st.text("abc", max_size=2).map("".join))
+def relate(kind: ConditionKind, left: Expression, right: Expression, zero: Expression | None) -> Condition:
+    return Condition(kind, left, right, unless_zero=zero)
+
+
+def bound(product: Expression, low: int, high: int) -> Condition:
+    return Condition(ConditionKind.RANGE, product, None, low, high)
+
+
+# Hypothesis would fill the optional fields of a NamedTuple with any value, so the strategies build them by functions.
+PRODUCTS = st.builds(multiply, st.integers(1, 6), st.text("abc", max_size=2))
 CONDITIONS = st.one_of(
     st.builds(
-        Condition,
+        relate,
         st.sampled_from([ConditionKind.EQUAL, ConditionKind.DIVIDES]),
         PRODUCTS,
         st.one_of(PRODUCTS, st.just(multiply(0))),
-        unless_zero=st.one_of(st.none(), st.sampled_from("abc").map(lambda name: multiply(1, name))),
+        st.one_of(st.none(), st.sampled_from("abc").map(lambda name: multiply(1, name))),
     ),
-    st.builds(Condition, st.just(ConditionKind.RANGE), PRODUCTS, st.none(), st.integers(0, 3), st.integers(3, 9)),
+    st.builds(bound, PRODUCTS, st.integers(0, 3), st.integers(3, 9)),
 )
 
 
 @given(conditions=st.lists(CONDITIONS, min_size=1, max_size=4))
-@examples(50)
+@examples(200)
 def test_solution_is_sound_for_enumerated_values(conditions: list[Condition]):
     names = sorted({name for condition in conditions for name in condition.symbols})
     instances = (dict(zip(names, values, strict=True)) for values in product(range(7), repeat=len(names)))
