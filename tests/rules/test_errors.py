@@ -57,16 +57,12 @@ REASONS, OF_NO_FIELD, OF_ANOTHER_CONTRACT = (
     set(text.split()) for text in (_REASONS, _OF_NO_FIELD, _OF_ANOTHER_CONTRACT)
 )
 
-# Words in parentheses that are not reasons.
-OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
-
 
 def read_documented_reasons() -> set[str]:
     text = "".join(path.read_text() for path in sorted(PROTOS.glob("*.proto")))
-    groups = re.findall(
-        r"\(((?:[A-Z]+_[A-Z_]+|STALLED)(?:[, /]*[A-Z]+_[A-Z_]+)*)[) ]", re.sub(r"\s*\n\s*// ?", " ", text)
-    )
-    return {reason for group in groups for reason in re.findall(r"[A-Z_]+", group)} - OTHER_WORDS
+    reason = r"(?:[A-Z]+_[A-Z_]+|STALLED)"
+    groups = re.findall(rf"\breasons? ({reason}(?:(?:,| or| and|, or) {reason})*)", re.sub(r"\s*\n\s*//\s*", " ", text))
+    return {found for group in groups for found in re.findall(reason, group)}
 
 
 def test_error_reasons_are_never_renamed_or_removed():
@@ -89,9 +85,9 @@ def test_error_reasons_have_valid_status_codes_and_rules():
 
 def test_retryable_error_reasons_match_the_proto_comment():
     text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
-    (named,) = re.findall(r"if you may retry \(([A-Z_, ]+)\)", text)
+    (named,) = re.findall(r"if the reason is ([A-Z_, or]+), you may retry", text)
     retryable = {reason for reason in Reason if reason.is_retryable}
-    assert retryable == set(named.split(", "))
+    assert retryable == set(re.findall("[A-Z_]+", named))
     assert {reason.code_name for reason in retryable} == {LimitError.code_name}
 
 
