@@ -35,8 +35,8 @@ def bind_shapes(model: onnx.ModelProto, shapes: Shapes, params: DimParams) -> on
         ProfileError: an input does not exist, a rank is wrong, or a size is invalid or contradicts the model.
     """
     for name, shape in shapes.items():
-        for place, size in enumerate(shape):
-            _check_range(f"dim {place} of {name}", size)
+        for place, value in enumerate(shape):
+            _check_range(f"dim {place} of {name}", value)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inputs = {given.name: given.type for given in copy.graph.input}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Sampler, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Decision, Sampler, TraceIdRatioBased
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -87,7 +87,7 @@ class CallSampling:
             return random.random() < self._rate  # noqa: S311 - as above
         if self._ratio is None:
             return parent.trace_flags.sampled
-        return self._ratio.should_sample(None, parent.trace_id, "").decision.is_sampled()
+        return self._ratio.should_sample(None, parent.trace_id, "").decision is not Decision.DROP
 
 
 def _find_rate(sampler: str, argument: str) -> float | None:
