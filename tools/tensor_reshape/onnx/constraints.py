@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, Expression, Interval
+from tensor_reshape.rules.roots import find_exact_root
 
 _MAX_SETS = 20_000
 """The largest number of node sets that the search for a smallest set tries."""
@@ -195,7 +196,7 @@ class _Solver:
             if len(names) > 1:
                 self._narrow(name, Interval(1, value))
                 continue
-            root = _find_root(value, power)
+            root = find_exact_root(value, power)
             _require(root is not None)
             self._narrow(name, Interval(root or 0, root))
 
@@ -231,12 +232,3 @@ class _Solver:
 def _require(is_true: bool) -> None:  # noqa: FBT001 - like an assertion
     if not is_true:
         raise _Contradiction
-
-
-def _find_root(value: int, power: int) -> int | None:
-    """Returns the number whose power is `value`, or None if no integer has this power."""
-    low, high = 0, 2 ** (value.bit_length() // power + 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if middle**power <= value else (low, middle - 1)
-    return low if low**power == value else None

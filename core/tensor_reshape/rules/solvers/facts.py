@@ -27,6 +27,7 @@ from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol, make_expression, make_legal_expression
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.roots import find_root, find_root_above
 from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.products import (
     DIVIDES,
@@ -40,7 +41,6 @@ from tensor_reshape.rules.solvers.products import (
     is_solved,
     remove_keys,
 )
-from tensor_reshape.rules.solvers.propagation import find_root, find_root_above
 
 _MAX_DIVISORS = 256  # if a number has more divisors than this, the divisors are not listed
 _MAX_BITS = 64  # if a number has more bits than this, it is not factorised

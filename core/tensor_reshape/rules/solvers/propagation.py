@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.roots import find_root, find_root_above
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
@@ -37,7 +38,6 @@ search would use up the budget before it moved an end.
 """
 
 _CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
-_DIM_BITS = 64
 _QUOTIENT = -1  # the key of a quotient, because a quotient is not a variable of the query and has no key of its own
 
 
@@ -368,28 +368,3 @@ def _can_reach(value: int, side: Product) -> bool:
     """
     greatest, unbounded = side.find_greatest()
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
-
-
-def find_root(value: int, power: int) -> int:
-    """Returns the largest integer whose power is at most `value`. If `power` is above 1, the result is at most 2^64.
-
-    Lemma: root-steps.
-    """
-    if power == 1 or value == 0:
-        return value
-    # Floats would be inexact above 2^53. Newton's method would take longer than a step for numbers of thousands of
-    # digits, so the result is limited to a value above every dim.
-    if value.bit_length() > _DIM_BITS * power:
-        return 1 << _DIM_BITS
-    root = 1 << -(-value.bit_length() // power)  # Newton's method starts above the root
-    while True:
-        lower = ((power - 1) * root + value // root ** (power - 1)) // power
-        if lower >= root:
-            return root
-        root = lower
-
-
-def find_root_above(value: int, power: int) -> int:
-    """Returns the smallest integer whose power is at least `value`."""
-    root = find_root(value, power)
-    return root if root**power >= value else root + 1
