@@ -7,12 +7,13 @@ Invariant: an instance that the operation accepts satisfies every condition.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, write_expression
 from tensor_reshape.rules.names import write_factor, write_name
 
 _POSITION = re.compile(r"(?:data|shape)\[[0-9]+\]'*")
@@ -89,7 +90,7 @@ class Condition(NamedTuple):
         """Yields the symbols in the condition. A symbol may occur several times."""
         for product in (self.left, self.right, self.unless_zero):
             if product is not None:
-                yield from (*product.factors, *product.divisors)
+                yield from product.symbols
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """Whether the given values of the dims satisfy the condition. Each dim of the condition must have a value."""
@@ -107,13 +108,11 @@ class Condition(NamedTuple):
 
 def write_product(product: Expression) -> str:
     """Returns a product as text. Positions such as `data[0]` are written without quotes."""
-    if product.symbol is not None:
-        name = product.symbol.name
-        return name if _POSITION.fullmatch(name) else write_name(name)
-    above, below = _write_side(product.coefficient, product.factors), _write_side(product.divisor, product.divisors)
-    if below == ["1"]:
-        return "*".join(above)
-    return f"{'*'.join(above)}/{below[0]}" if len(below) == 1 else f"{'*'.join(above)}/({'*'.join(below)})"
+    return write_expression(product, partial(_write, write_name), partial(_write, write_factor))
+
+
+def _write(write: Callable[[str], str], name: str) -> str:
+    return name if _POSITION.fullmatch(name) else write(name)
 
 
 def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> str:
@@ -128,17 +127,6 @@ def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> s
     while name in names:
         name += "'"
     return name
-
-
-def _write_side(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
-    powers: dict[str, int] = {}
-    for symbol in symbols:
-        powers[symbol.name] = powers.get(symbol.name, 0) + 1
-    parts = list[str]()
-    for name, power in powers.items():
-        text = name if _POSITION.fullmatch(name) else write_factor(name)
-        parts.append(text if power == 1 else f"{text}^{power}")
-    return [str(number), *parts] if number != 1 or not parts else parts
 
 
 def _write_range(text: str, low: int | None, high: int | None) -> str:
@@ -176,6 +164,6 @@ def list_declared(
 def _declare_symbols(dim: AnyDim, declared: dict[str, Interval]) -> None:
     expression = dim.expression if isinstance(dim, Dim) else None
     if expression is not None and isinstance(dim, Dim):
-        for symbol in (*expression.factors, *expression.divisors):
+        for symbol in expression.symbols:
             own = symbol.bounds if expression.symbol is None else symbol.bounds.meet(dim.bounds)
             declared[symbol.name] = declared.get(symbol.name, own).meet(own)

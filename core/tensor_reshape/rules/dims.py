@@ -4,7 +4,7 @@ In Python, a dim is an `int`, a `Dim`, or None if nothing is known.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
@@ -97,12 +97,12 @@ class Expression(NamedTuple):
 
     def __str__(self) -> str:
         """Returns the expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
-        if self.symbol is not None:
-            return write_name(self.symbol.name)
-        above, below = _list_parts(self.coefficient, self.factors), _list_parts(self.divisor, self.divisors)
-        if below == ["1"]:
-            return "*".join(above)
-        return f"{'*'.join(above)}/{below[0]}" if len(below) == 1 else f"{'*'.join(above)}/({'*'.join(below)})"
+        return write_expression(self)
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """All factors and divisors. A symbol may occur several times."""
+        return (*self.factors, *self.divisors)
 
     @property
     def symbol(self) -> Symbol | None:
@@ -310,7 +310,7 @@ def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:
 
 
 def _check_expression(expression: Expression, path: str, index: int) -> None:
-    symbols = (*expression.factors, *expression.divisors)
+    symbols = expression.symbols
     if len(symbols) > MAX_FACTORS or not symbols:
         raise reject_factors(len(symbols), path, index)
     if not all(is_name(symbol.name) for symbol in symbols):
@@ -335,8 +335,27 @@ def _find_order(symbol: Symbol) -> str:
     return symbol.name
 
 
-def _list_parts(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
+def write_expression(
+    expression: Expression, write_single: Callable[[str], str] = write_name, write: Callable[[str], str] = write_factor
+) -> str:
+    """Returns an expression as text.
+
+    Args:
+        expression: the expression.
+        write_single: writes the name of an expression that consists of a single symbol.
+        write: writes the name of a factor.
+    """
+    if expression.symbol is not None:
+        return write_single(expression.symbol.name)
+    above = _list_parts(expression.coefficient, expression.factors, write)
+    below = _list_parts(expression.divisor, expression.divisors, write)
+    if below == ["1"]:
+        return "*".join(above)
+    return f"{'*'.join(above)}/{below[0]}" if len(below) == 1 else f"{'*'.join(above)}/({'*'.join(below)})"
+
+
+def _list_parts(number: int, symbols: tuple[Symbol, ...], write: Callable[[str], str]) -> list[str]:
     """Returns the factors of a product as texts. The list is never empty, because an empty product is written as 1."""
     powers = Counter(symbol.name for symbol in symbols)
-    parts = [write_factor(name) if power == 1 else f"{write_factor(name)}^{power}" for name, power in powers.items()]
+    parts = [write(name) if power == 1 else f"{write(name)}^{power}" for name, power in powers.items()]
     return [str(number), *parts] if number != 1 or not parts else parts

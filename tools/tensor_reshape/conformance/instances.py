@@ -214,7 +214,7 @@ def _find_names(question: AnyQuestion) -> dict[str, Interval]:
     names = dict[str, Interval]()
     for dim in _list_dims(question):
         if isinstance(dim, Dim) and dim.expression is not None:
-            for symbol in (*dim.expression.factors, *dim.expression.divisors):
+            for symbol in dim.expression.symbols:
                 names[symbol.name] = names.get(symbol.name, symbol.bounds).meet(symbol.bounds)
     return names
 

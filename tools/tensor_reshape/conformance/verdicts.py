@@ -216,7 +216,7 @@ def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:
     """
     if not isinstance(dim, Dim) or dim.expression is None:
         return None
-    names = {symbol.name for symbol in (*dim.expression.factors, *dim.expression.divisors)}
+    names = {symbol.name for symbol in dim.expression.symbols}
     return dim.expression if names <= known else None
 
 

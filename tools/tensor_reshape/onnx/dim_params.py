@@ -58,8 +58,7 @@ class DimParams:
         """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""
         if not isinstance(dim, Dim) or dim.expression is None:
             return not isinstance(dim, int)
-        symbols = (*dim.expression.factors, *dim.expression.divisors)
-        return any(self._params_by_name.get(symbol.name) not in self._params for symbol in symbols)
+        return any(self._params_by_name.get(symbol.name) not in self._params for symbol in dim.expression.symbols)
 
     def write_shape(self, dims: Sequence[AnyDim]) -> onnx.TensorShapeProto:
         """Returns dims in the form of an ONNX model, which cannot express intervals."""
@@ -79,8 +78,7 @@ class DimParams:
         """
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
-        symbols = (*expression.factors, *expression.divisors)
-        is_own = all(self._params_by_name.get(symbol.name, symbol.name) == symbol.name for symbol in symbols)
+        is_own = all(self._params_by_name.get(symbol.name, symbol.name) == symbol.name for symbol in expression.symbols)
         return str(expression) if is_own else ""
 
     def _read_dim(self, dim: onnx.TensorShapeProto.Dimension) -> AnyDim:

@@ -139,7 +139,7 @@ def _evaluate(dim: AnyDim, sizes: Mapping[str, int]) -> AnyDim:
     expression = dim.expression if isinstance(dim, Dim) else None
     if expression is None:
         return dim
-    if not all(symbol.name in sizes for symbol in (*expression.factors, *expression.divisors)):
+    if not all(symbol.name in sizes for symbol in expression.symbols):
         return dim
     above = expression.coefficient * prod(sizes[symbol.name] for symbol in expression.factors)
     below = expression.divisor * prod(sizes[symbol.name] for symbol in expression.divisors)

@@ -114,7 +114,7 @@ def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
     """Yields the names in dims, which may repeat."""
     for dim in dims:
         if isinstance(dim, Dim) and dim.expression is not None:
-            yield from (symbol.name for symbol in (*dim.expression.factors, *dim.expression.divisors))
+            yield from (symbol.name for symbol in dim.expression.symbols)
 
 
 def find_requirements(
