@@ -18,7 +18,7 @@ def describe_answer(answer: ShapeAnswer) -> Json:
     """Returns the result of a query as a JSON object."""
     record: Json = {"shape": describe_dims(answer.dims)}
     if answer.conditions:
-        record["conditions"] = list(map(_describe_condition, answer.conditions))
+        record["conditions"] = list(map(describe_condition, answer.conditions))
     if not answer.conditions_complete:
         record["conditions_complete"] = False
     if answer.origins:
@@ -45,7 +45,8 @@ def describe_dim(dim: AnyDim) -> int | Json | None:
     return bounds if dim.expression is None else {**bounds, "name": str(dim.expression)}
 
 
-def _describe_condition(condition: Condition) -> Json:
+def describe_condition(condition: Condition) -> Json:
+    """Returns a condition as a JSON object."""
     right, unless_zero = condition.right, condition.unless_zero
     record: Json = {"text": str(condition), "kind": condition.kind.value, "left": write_product(condition.left)}
     values = {

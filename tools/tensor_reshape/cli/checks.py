@@ -116,41 +116,27 @@ class _Tested(NamedTuple):
             return "rejected"
         return "undecided" if self.report.undecided else "accepted"
 
-    @property
-    def bad(self) -> "list[Finding]":
-        """The findings of the nodes that reject the shapes."""
-        return [finding for finding in self.report.findings if not finding.is_good]
-
     def format(self) -> Iterator[str]:
         """Yields the line of the profile, and a line for each node that rejects it."""
         shapes = " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in self.shapes.items())
         nodes = ", ".join(finding.node.label for finding in self.report.undecided)
         yield f"profile {shapes}: {self.result}{f', because of unknown dims: {nodes}' * (self.result == 'undecided')}"
-        for finding in self.bad:
-            yield f"  {finding}"
-            yield from (f"  {text}" for text in finding.disagreements)
-        yield from (f"  {condition} (node {self._name(node)})" for condition, node in self.report.contradiction)
-        yield from (f"  {note}" for note in self.report.notes)
-
-    def _name(self, node: int) -> str:
-        return self.report.findings[node].node.label
+        bad = [text for one in self.report.findings if not one.is_good for text in (str(one), *one.disagreements)]
+        yield from (f"  {text}" for text in (*bad, *_list_contradiction(self.report), *self.report.notes))
 
     def to_json(self) -> "Json":
         """Returns the profile and its result in the form of JSON."""
-        places = {id(finding): place for place, finding in enumerate(self.report.findings)}
         contradicting = {node for _, node in self.report.contradiction}
-        record = self.report.to_json()["nodes"]
+        nodes = [*enumerate(zip(self.report.findings, self.report.to_json()["nodes"], strict=True))]
         return {
             "inputs": {name: list(shape) for name, shape in self.shapes.items()},
             "result": self.result,
             "rejecting": [
-                {
-                    "node": place,
-                    **{key: record[place][key] for key in ("error", "disagreements") if key in record[place]},
-                }
-                for place in sorted({*(places[id(finding)] for finding in self.bad), *contradicting})
+                {"node": place, **{key: record[key] for key in ("error", "disagreements") if key in record}}
+                for place, (finding, record) in nodes
+                if not finding.is_good or place in contradicting
             ],
-            "undecided": [places[id(finding)] for finding in self.report.undecided],
+            "undecided": [place for place, (finding, _) in nodes if finding.is_undecided],
             "notes": list(self.report.notes),
         }
 
@@ -215,14 +201,16 @@ def _format_report(found: "ModelReport", *, explain: bool) -> Iterator[str]:
         if explain or requirement.verdict.value != "ok"
     )
     if found.contradiction:
-        demands = ", ".join(
-            f"{condition} (node {found.findings[node].node.label})" for condition, node in found.contradiction
-        )
-        yield f"This model accepts no input with elements: {demands}"
+        yield f"This model accepts no input with elements: {', '.join(_list_contradiction(found))}"
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.to_json()["counts"].items() if count)
     nodes, verdict = len(found.findings), found.verdict.value
     text = f"{nodes} Reshape {'node' if nodes == 1 else 'nodes'}{': ' if counts else ''}{counts}"
     yield text if verdict in {"ok", "rejected"} else f"{text}; verdict: {verdict}"
+
+
+def _list_contradiction(report: "ModelReport") -> list[str]:
+    """Returns each condition of a contradiction with the name of its node."""
+    return [f"{condition} (node {report.findings[node].node.label})" for condition, node in report.contradiction]
 
 
 def _list_details(finding: "Finding", *, explain: bool) -> Iterator[str]:

@@ -7,11 +7,11 @@ from enum import Enum
 
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.constraints import Demand
-from tensor_reshape.onnx.requirements import ModelVerdict, Requirement, describe_condition
+from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.json_format import Json, describe_dims
+from tensor_reshape.rules.json_format import Json, describe_condition, describe_dims
 
 
 class Verdict(Enum):
@@ -78,6 +78,12 @@ class Finding:
     def is_good(self) -> bool:
         """Whether the node is not rejected, and no shape contradicts the inferred shape."""
         return self.verdict not in {Verdict.REJECTED, Verdict.DISAGREES}
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the node accepts some inputs but may reject others."""
+        answer = self.answer
+        return not isinstance(answer, ReshapeError) and bool(answer.conditions or not answer.conditions_complete)
 
     def __str__(self) -> str:
         """The finding in one line, such as `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
@@ -156,12 +162,7 @@ class ModelReport:
     @property
     def undecided(self) -> tuple[Finding, ...]:
         """The findings of nodes that accept some inputs but may reject others."""
-        return tuple(
-            finding
-            for finding in self.findings
-            if not isinstance(finding.answer, ReshapeError)
-            and (finding.answer.conditions or not finding.answer.conditions_complete)
-        )
+        return tuple(finding for finding in self.findings if finding.is_undecided)
 
     def to_json(self) -> Json:
         """Returns the report in the form of JSON."""

@@ -17,8 +17,7 @@ from typing import NamedTuple
 from tensor_reshape.onnx.constraints import Demand, find_contradiction, solve
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Symbol, make_expression
-from tensor_reshape.rules.json_format import Json, describe_answer
-from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.rules.json_format import Json, describe_condition
 
 _SHOWN_NODES = 3
 
@@ -102,12 +101,6 @@ class NodeConditions(NamedTuple):
     graph: str
     names: AbstractSet[str]
     conditions: tuple[Condition, ...]
-
-
-def describe_condition(condition: Condition) -> Json:
-    """Returns a condition as JSON, in the form of `infer --json`."""
-    record: Json = describe_answer(ShapeAnswer((), (condition,)))["conditions"][0]
-    return record
 
 
 def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
