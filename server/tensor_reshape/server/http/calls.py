@@ -51,7 +51,7 @@ class HttpCall:
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
-        self._is_read = False  # whether the whole request message has arrived
+        self._has_stalled = False  # whether the call was aborted while its message was arriving
         self._message: bytes | None = None  # the request message while the call waits for a thread
         self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
@@ -62,8 +62,8 @@ class HttpCall:
         try:
             response = await self._compute(request)
             is_gone = False
-            if self._rejected.done() and not self._is_read:
-                response.headers["connection"] = "close"  # a client that has stalled will not send its message
+            if self._has_stalled:
+                response.headers["connection"] = "close"  # the client will not send the rest of its message
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
         except ClientDisconnect:
@@ -84,7 +84,7 @@ class HttpCall:
 
     def abort(self, rejection: LimitError, state: State) -> None:
         """Ends the call with an error (see `ServedCall`)."""
-        del state
+        self._has_stalled = state is State.RECEIVING
         self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
         self._do(lambda: self._reject(rejection))
 
@@ -106,7 +106,6 @@ class HttpCall:
             await self._unless_rejected(self._may_continue.wait())
             self._may_continue.clear()
             message = await self._unless_rejected(read_message(request))
-            self._is_read = True
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
             response = self._conclude(lambda: self._method.respond_light(message))
