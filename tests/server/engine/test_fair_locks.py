@@ -10,7 +10,7 @@ import pytest
 
 from tensor_reshape.server.engine import fair_locks
 from tensor_reshape.server.engine.fair_locks import SWITCH_SECONDS, FairLock
-from waiting_threads import await_waiting
+from waits import await_waiting
 
 TIMEOUT = 20.0
 

@@ -5,8 +5,7 @@ import socket
 import ssl
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
@@ -22,9 +21,9 @@ from tensor_reshape.server.http import connections, ports
 from tensor_reshape.server.http.connections import FindContext
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.responses import build_response
+from waits import WAIT_SECONDS, await_that
 
 ANY = "127.0.0.1:0"
-WAIT_SECONDS = 60.0
 LARGE_BYTES = 64 << 20
 
 
@@ -77,13 +76,6 @@ def connect_busy(port: HttpPort, app: Waiting) -> Iterator[socket.socket]:
 def ask_now(connection: socket.socket) -> tuple[int, bytes]:
     connection.sendall(write_request(b"", path="/now", method="GET"))
     return read_answer(connection)
-
-
-def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
-from waiting_threads import await_waiting
+from waits import await_that, await_waiting
 
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
 KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
@@ -45,9 +45,7 @@ class RecordedLock(FairLock):
 
     def give_way(self) -> None:
         self.names.append(threading.current_thread().name)
-        pause = threading.Event()
-        while len(self._waiting) < sum(thread.is_alive() for thread in self.threads) - 1:
-            pause.wait(0.001)
+        await_that(lambda: len(self._waiting) >= sum(thread.is_alive() for thread in self.threads) - 1)
         super().give_way()
 
 

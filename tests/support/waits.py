@@ -1,0 +1,22 @@
+"""Waits for conditions that no event announces."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from tensor_reshape.server.engine.fair_locks import FairLock
+
+WAIT_SECONDS = 60.0
+
+
+def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Waits until a condition is true. Fails after `seconds`."""
+    pause, deadline = threading.Event(), time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        pause.wait(0.001)
+
+
+def await_waiting(lock: FairLock, count: int) -> None:
+    """Waits until `count` threads wait for the lock."""
+    await_that(lambda: len(lock._waiting) >= count)
