@@ -3,7 +3,7 @@
 `Client` blocks and `AsyncClient` is for asyncio. Both have the same methods. All exceptions derive from
 `TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected the request.
 Both give the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the
-call. `ServiceError` and its subclasses mean that there is no response.
+call. If a call raises a `ServiceError` or a subclass, the client received no response.
 
 Importing this package and calling `infer_locally` need only the standard library. Other names, such as the clients,
 import gRPC and numpy on first use.

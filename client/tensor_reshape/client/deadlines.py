@@ -13,7 +13,7 @@ class Deadline:
     """The time at which a call must have ended, including its retries and the pauses between them."""
 
     def __init__(self, seconds: float | None) -> None:
-        """Starts the clock. If `seconds` is None, there is no deadline."""
+        """Starts the clock. With `seconds` of None, the call may take any time."""
         # The clock is monotonic, so a change of the system time has no effect.
         self._end = None if seconds is None else time.monotonic() + seconds
 

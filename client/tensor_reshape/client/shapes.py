@@ -142,9 +142,9 @@ class InferredShape(Sequence[AnyDim]):
     def to_json(self) -> Json:
         """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
-        A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None if there
-        is no upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "view" follow
-        if there are any, and "conditions_complete" if it is false.
+        A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None without
+        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "view" follow if
+        there are any, and "conditions_complete" if it is false.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}

@@ -1,6 +1,6 @@
 """Reads the current OpenTelemetry span as W3C Trace Context.
 
-A call belongs to the trace of its caller. If there is no current span, the call sends no trace.
+A call belongs to the trace of its caller. Without a current span, the call sends no trace.
 """
 
 from collections.abc import Callable

@@ -109,7 +109,7 @@ class Product(NamedTuple):
 def narrow_ranges(
     ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
-    """Returns the ranges of the values that some variables have in all solutions, or None if there is no solution.
+    """Returns the ranges of the values that some variables have in all solutions, or None without a solution.
 
     Lemma: nonempty-dims.
 

@@ -33,7 +33,9 @@ _NONE = Interval(1, 0)
 
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[AnyDim, ...], Conditions] | None:
-    """Returns the output dims and the conditions; None if there is no closed form, or if the query must be rejected.
+    """Returns the output dims and the conditions.
+
+    The result is None if the query has no closed form or must be rejected.
 
     Lemma: cancelled-volumes.
 
