@@ -56,5 +56,7 @@ class Attack(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        crowd = f" On {self.connections} connections at the same time." if self.connections > 1 else ""
-        return f"{(self.run.__doc__ or '').strip()}{crowd}"
+        sentence = " ".join((self.run.__doc__ or "").split())
+        if self.connections == 1:
+            return sentence
+        return f"On each of {self.connections} connections, {sentence[0].lower()}{sentence[1:]}"

@@ -211,13 +211,13 @@ def _flood(address: str, frames: bytes, first: bytes = b"") -> None:
 
 
 def window_updates(address: str) -> None:
-    """WINDOW_UPDATE frames of one byte, for the connection and for a stream."""
+    """WINDOW_UPDATE frames that add one byte to the window of the connection and of a stream."""
     updates = frame(Kind.WINDOW_UPDATE, 0, 0, b"\0\0\0\1") + frame(Kind.WINDOW_UPDATE, 0, 1, b"\0\0\0\1")
     _flood(address, updates * _MANY, frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STREAM)))
 
 
 def control_frames(address: str) -> None:
-    """PING frames on one connection, and SETTINGS frames on another one that does not read, in turns."""
+    """In turns, PING frames on one connection and SETTINGS frames on a connection that the client does not read."""
     pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
     settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
     with _open(address) as reader, _open(address, reads=False) as deaf:
@@ -266,7 +266,7 @@ def many_headers(address: str) -> None:
 
 
 def header_bombs(address: str) -> None:
-    """One header of 4,000 bytes in the HPACK table, which each call references 16,000 times. The calls are reset."""
+    """One header of 4,000 bytes in the HPACK table, which each call references 16,000 times."""
     _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 16000)
 
 
@@ -276,7 +276,9 @@ def early_header_bombs(address: str) -> None:
 
 
 def early_small_bombs(address: str) -> None:
-    """One header without a value, which each call references 400,000 times before the settings are acknowledged."""
+    """One header without a value, which each call references 400,000 times before the client acknowledges
+    the HTTP/2 settings.
+    """
     _send_bombs(address, b"\0", 400_000, acknowledges=False)
 
 
@@ -305,7 +307,7 @@ def _send_calls(connection: Connection, block: bytes, first: int) -> None:
 
 
 def zero_windows(address: str) -> None:
-    """Requests of a few bytes whose responses have 16 MiB and are never read."""
+    """Requests of a few bytes with responses of 16 MiB, which the client never reads."""
     request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are the same byte
     with _open(address, initial_window=0) as connection:
         for _ in range(_STREAMS):
