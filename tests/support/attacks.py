@@ -276,9 +276,7 @@ def early_header_bombs(address: str) -> None:
 
 
 def early_small_bombs(address: str) -> None:
-    """One header without a value, which each call references 400,000 times before the client acknowledges
-    the HTTP/2 settings.
-    """
+    """One empty header, which each call references 400,000 times before the client acknowledges the settings."""
     _send_bombs(address, b"\0", 400_000, acknowledges=False)
 
 
