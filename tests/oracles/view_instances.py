@@ -33,6 +33,27 @@ def _contradict(view: View, data: Dims, strides: Sequence[int], output: Dims) ->
     return ""
 
 
+def check_overlap(found: Found, strides: Sequence[int]) -> str:
+    """Returns the first accepted instance whose elements do not overlap; empty if there is none.
+
+    Other strides that are wrong for every data shape are correctly rejected, too.
+    """
+    if any(not 0 <= stride <= MAX_DIM for stride in strides):
+        return ""
+    cases = [case.data for case in found.accepted if prod(case.data) <= _MAX_VOLUME]
+    wrong = (data for data in cases if len(data) == len(strides) and not have_overlap(data, strides))
+    return next((f"{strides} are rejected, but no elements of {data} overlap" for data in wrong), "")
+
+
+def have_overlap(data: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements have the same position, although no stride between them is 0; False for large data."""
+    if prod(data) > _MAX_VOLUME:
+        return False
+    axes = [(dim, stride) for dim, stride in zip(data, strides, strict=True) if stride]
+    places = list_addresses([dim for dim, _ in axes], [stride for _, stride in axes])
+    return 0 not in data and len(set(places)) < len(places)
+
+
 def is_decided(view: View, data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> bool:
     """Whether a known query has an answer, or the strides of its output exceed the maximum of the API."""
     if view.possibility is not ViewPossibility.UNKNOWN or prod(data) > _MAX_VOLUME:

@@ -3,11 +3,14 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.inference import answer_question
-from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeRequest
 
 
@@ -92,6 +95,34 @@ def test_divisors_suggested_by_an_error_are_accepted():
         near = [int(word) for word in re.findall(r"\d+", accepted.partition("nearest")[2])]
         assert near
         assert {explain([24], [-1, value])[0].kind for value in near} == {Kind.INFERRED}
+
+
+@examples(300)
+@given(
+    st.sampled_from(list(OPERATIONS.values())),
+    st.lists(st.sampled_from([0, 1, 2, 3, 8, 2**62]), max_size=4),
+    st.lists(st.sampled_from([0, 1, 2, 3, 5, 8]), max_size=4),
+    st.booleans(),
+)
+def test_lengths_suggested_by_a_volume_mismatch_are_accepted(
+    operation: Operation, data: list[int], target: list[int], special_zero: bool
+):
+    question = Question(operation=operation, data=data, target=target, special_zero=special_zero)
+    try:
+        answer_question(ShapeRequest(question, explain=True))
+    except InvalidRequestError as error:
+        found = re.search(r"is \d+: (?:(\d+), or )?-1,? for shape\[(\d+)\]", error.metadata["accepted"])
+        if error.reason != "VOLUME_MISMATCH" or found is None:
+            return
+        for value in {found[1] or "-1", "-1"}:
+            index = int(found[2])
+            followed = question._replace(target=[*target[:index], int(value), *target[index + 1 :]])
+            assert answer_question(ShapeRequest(followed)).dims is not None
+
+
+def test_hint_for_a_minus_one_beside_a_zero_depends_on_the_elements_of_the_data():
+    for data, accepted in {(0, 3): "a length in place of the -1", (2, 3): "divides 6, without a 0"}.items():
+        assert accepted in reject([*data], [0, -1], special_zero=False).metadata["accepted"]
 
 
 def test_explanation_text_length_is_limited_for_long_queries():

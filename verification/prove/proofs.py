@@ -22,7 +22,7 @@ from tests.oracles.shape_instances import (
     find_accepted,
     is_exact,
 )
-from tests.oracles.view_instances import check_view, is_decided
+from tests.oracles.view_instances import check_overlap, check_view, have_overlap, is_decided
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
 from verification.tasks import Tally, Task
@@ -45,6 +45,9 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
     found = find_accepted(request.question, random)
     try:
         answer = infer(request)
+        if answer is None and request.strides is not None and infer(request._replace(strides=None)) is not None:
+            problem = check_overlap(found, request.strides)
+            return ["unsound" if problem else "rejected strides"], found, problem
     except Exception as error:  # noqa: BLE001, every exception is reported
         return ["crashed"], found, repr(error)
     outcome, problem = _judge(request, answer, found)
@@ -90,6 +93,8 @@ def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found)
         return "the view is missing"
     if are_known(data) and are_known(answer.dims) and not is_decided(answer.view, data, strides, answer.dims):
         return "the answer omits a known view"
+    if are_known(data) and have_overlap(data, strides):
+        return "the strides overlap"
     return check_view(found, answer.view, strides)
 
 

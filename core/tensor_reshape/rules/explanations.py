@@ -18,6 +18,7 @@ from tensor_reshape.rules.errors import (
     clip_text,
     format_value,
 )
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
@@ -143,9 +144,19 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     volume = prod(question.data)
     for index, item in enumerate(items):
         others = prod(other for place, other in enumerate(items) if place != index)
-        if item != 0 and others and volume % others == 0:
-            return f"{text}: {format_value(volume // others)}, or -1, for shape[{index}]"
+        if item == 0 or others == 0 or volume % others or volume // others > MAX_DIM:
+            continue
+        # If special_zero is true, an item of 0 would copy a data dim, and this dim may have another value.
+        if volume == 0 and question.special_zero:
+            return f"{text}: -1 for shape[{index}]"
+        return f"{text}: {format_value(volume // others)}, or -1, for shape[{index}]"
     return text
+
+
+def _accept_zero_volume(question: AnyQuestion, _error: ReshapeError) -> str:
+    if question.data is not None and 0 in question.data:
+        return "other items without a 0, or a length in place of the -1"
+    return f"other items whose product divides {format_product(question.data or ())}, without a 0"
 
 
 def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:
@@ -178,9 +189,11 @@ _ACCEPTED: dict[Reason, _Describe] = {
     Reason.INVALID_TARGET_VALUE: _say("a value from -1 to 2^63 - 1"),
     Reason.COPY_INDEX_OUT_OF_RANGE: _accept_copy,
     Reason.MULTIPLE_MINUS_ONE: _say("one -1, and lengths for the others"),
-    Reason.MINUS_ONE_WITH_ZERO_VOLUME: _say("other items without a 0, or a length in place of the -1"),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: _accept_zero_volume,
     Reason.NOT_DIVISIBLE: _accept_division,
-    Reason.DIM_OVERFLOW: _say("other items of a greater product: a dim is at most 2^63 - 1"),
+    Reason.DIM_OVERFLOW: _say(
+        "other items with a greater product that divides the number of elements: a dim is at most 2^63 - 1"
+    ),
     Reason.VOLUME_MISMATCH: _accept_volume,
     Reason.EXPECTED_SHAPE_MISMATCH: _accept_expected,
 }

@@ -18,7 +18,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
-from tensor_reshape.rules.layouts import check_strides
+from tensor_reshape.rules.layouts import check_positions, check_strides
 from tensor_reshape.rules.limits import MAX_DIM
 
 
@@ -96,9 +96,12 @@ def infer_view(
         copied: the indices of the output dims that are copied.
 
     Raises:
-        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
+        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DIM_OUT_OF_RANGE or STRIDES_OVERLAP.
     """
     check_strides(strides if data is None else data, strides, "data")
+    if data is not None:
+        # Every instance has the elements of the instance whose dims are the smallest.
+        check_positions([find_bounds(dim).min for dim in data], strides, "data")
     if data is None or output is None:
         return _UNKNOWN
     # A copied output dim is equal to the data dim that it copies. The output dim is used instead of the data dim,
