@@ -34,7 +34,7 @@ REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     ({**SIX, "data": [1] * 70_000}, "RANK_UNSUPPORTED", "data.dims"),
     ({**BUFFER, "bytes": "00"}, "DATA_SIZE_MISMATCH", "data.data"),
     ({**BUFFER, "data": ["N", 3]}, "FIELD_MISSING", "data"),
-    ({**BUFFER, "strides": [1, 1]}, "DATA_SIZE_MISMATCH", "data.data"),
+    ({**BUFFER, "strides": [4, 1]}, "DATA_SIZE_MISMATCH", "data.data"),
     ({**BUFFER, "strides": [2, 1], "bytes": "0000" * 5}, "STRIDES_OVERLAP", "data.strides"),
     ({**BUFFER, "operation": "static_reshape"}, "DATA_TYPE_UNSUPPORTED", "data.data_type"),
 ]

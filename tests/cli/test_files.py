@@ -107,7 +107,7 @@ def test_dims_option_is_accepted_only_with_packed_data_types(file: Path):
         outcome = run_command("reshape", file, *options, *PLAIN, *NOBODY)
         assert (outcome.code, "below one byte" in outcome.errors[-1]) == (2, True), options
     outcome = run_command("reshape", file, "--data-type", "nf4", *PLAIN, *NOBODY)
-    assert (outcome.code, ".npy has no type nf4: pass packed bytes" in outcome.errors[-1]) == (2, True)
+    assert (outcome.code, ".npy files have no type nf4: pass a file of packed bytes" in outcome.errors[-1]) == (2, True)
 
 
 def test_output_option_rejects_the_input_file(file: Path, tmp_path: Path):

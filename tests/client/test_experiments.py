@@ -52,7 +52,7 @@ def watch(*lines: str, **environment: str) -> list[str]:
     return run(WATCH, *lines, **environment).stdout.splitlines()
 
 
-def test_use_fast_polling_imports_grpc_without_the_event_engine_experiment():
+def test_fast_polling_imports_grpc_without_the_event_engine():
     assert watch(TRIED, SWITCH) == [EXPERIMENTS, "True"]
 
 

@@ -49,7 +49,7 @@ with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
     except (KeyboardInterrupt, RuntimeError) as error:
-        # A signal that arrives while a condition releases its lock ends the wait with "cannot release un-acquired lock".
+        # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
             print("interrupted")
 """

@@ -51,7 +51,7 @@ with Client(sys.argv[1]) as client:
     try:
         client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
     except (KeyboardInterrupt, RuntimeError) as error:
-        # A signal that arrives while a condition releases its lock ends the wait with "cannot release un-acquired lock".
+        # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
             print("interrupted")
 """

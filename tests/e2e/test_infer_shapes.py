@@ -51,7 +51,7 @@ CONDITIONS: list[tuple[list[DimLike], list[DimLike], list[str], bool]] = [
 ]
 
 
-def test_results_have_the_conditions_of_accepted_inputs(any_client: AnyClient):
+def test_result_lists_the_conditions_that_inputs_must_satisfy(any_client: AnyClient):
     queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=False) for data, shape, *_ in CONDITIONS]
     alone = [any_client.infer_shape(data, shape) for data, shape, *_ in CONDITIONS]
     together = [answer for answer in any_client.infer_shapes(queries) if isinstance(answer, InferredShape)]

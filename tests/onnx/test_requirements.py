@@ -51,7 +51,7 @@ def test_frozen_height_and_width_are_solved_with_two_nodes():
     ]
 
 
-def test_image_size_that_is_written_into_the_target_is_a_divisibility():
+def test_constant_image_size_in_a_target_requires_a_divisible_input():
     report = check(reshape(-1, 1, 3, 3, 224, 224), "float[batch,9,h,w] x")
     assert list_lines(report) == ["50176 divides batch*h*w (node y)"]
 

@@ -34,7 +34,7 @@ def test_recent_cache_never_drops_a_frequently_used_entry():
         cache.keep(str(number), number, 200)
 
 
-def test_recent_cache_keeps_all_entries_of_a_fitting_set():
+def test_recent_cache_keeps_all_entries_that_fit_in_its_limit():
     cache, draw = RecentCache[str, int](100 * ENTRY, 200), random.Random(1)
     for _ in range(5000):
         number = draw.randrange(100)

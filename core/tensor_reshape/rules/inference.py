@@ -94,7 +94,7 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
     """Returns the output dims of a known query. Executions of a reshape use this function.
 
     Raises:
-        InvalidRequestError: the query breaks a rule. The reason and the metadata name the rule and the item.
+        InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule and which item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     return _infer_known(question, limits)[1]

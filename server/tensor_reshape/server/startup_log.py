@@ -32,8 +32,8 @@ def announce(
         obstacle: the reason for the fallback server (grpcio's public API), or an empty text if gRPC's core serves.
         health_address: the address for health checks, or None without such an address.
         http_address: the address for HTTP, or None without such an address.
-        metrics_address: the address for metrics, or None without such an address. The package `metrics` has already
-            logged a record for the address for metrics.
+        metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
+            because the package `metrics` has already logged one.
     """
     if obstacle:
         _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})

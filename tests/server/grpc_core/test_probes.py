@@ -41,7 +41,7 @@ def test_replaced_grpc_server_function_disables_the_core_server(replacement: obj
     assert find_obstacle().startswith("grpc.server was replaced")
 
 
-def test_missing_grpcio_name_disables_the_core_server(monkeypatch: pytest.MonkeyPatch):
+def test_core_server_is_not_used_if_grpcio_lacks_a_required_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(cygrpc, "ReceiveMessageOperation")
     assert find_obstacle() == f"grpcio {grpc.__version__} has no cygrpc.ReceiveMessageOperation"
 

@@ -82,7 +82,7 @@ class ArrayFiles:
             click.UsageError: numpy has no arrays of `data_type`.
         """
         if self.data_type is not None and self.data_type not in DTYPES:
-            message = f".npy has no type {self.data_type}: pass packed bytes, and their shape with reshape --dims"
+            message = f".npy files have no type {self.data_type}: pass a file of packed bytes, and its --dims"
             raise click.UsageError(message)
         with open_source(self.source) as source:
             array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)

@@ -100,7 +100,7 @@ class _Contradiction(Exception):  # noqa: N818 - the solver catches it
 
 
 class _Solver:
-    """The ranges of the names, which each demand narrows until nothing changes."""
+    """Narrows the ranges of the names by one demand after another, until nothing changes."""
 
     def __init__(self, demands: Sequence[Demand], positive: AbstractSet[str]) -> None:
         self._demands = demands

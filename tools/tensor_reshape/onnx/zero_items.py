@@ -1,4 +1,4 @@
-"""Finds target items that a model computes from dims, and that copy another dim if their value is 0.
+"""Finds target items that a model computes from dims. If such an item is 0, it copies another dim.
 
 Invariant: if this module does not return an item, the item counts as a length in every run of the model. If such an
 item is 0 in a run, either the dim that it copies is 0 as well, or the node fails. A node fails if the data and the

@@ -40,7 +40,7 @@ _MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for t
 
 
 class Case:
-    """A query in which each unknown item has one meaning, which may be a length, a copy or the -1.
+    """A query after a meaning has been chosen for each unknown item. The meanings are: a length, a copy, and the -1.
 
     Attributes:
         system: the variables and the monomials of the query.
@@ -125,8 +125,8 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     Args:
         case: the query.
         unknown: the variables of the unknown items, which can be 0 only as copies.
-        copies: the variables of `unknown` whose data dim may be 0, with the variable of that data dim. The value None
-            means that the data dim is not a single variable.
+        copies: a mapping from a variable of `unknown` to the variable of the data dim that it would copy. It contains
+            only data dims that may be 0. The value None means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.left if system.can_be_zero(key)}
@@ -140,7 +140,7 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        # This flag is true if a 0 can be copied without this variable.
+        # True if another variable can copy a 0, so that the output has a 0 whatever the value of this variable is.
         copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
         # If a variable has no possible value, no instance belongs to this case. `solution` then has no range for the

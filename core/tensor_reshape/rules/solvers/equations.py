@@ -80,7 +80,10 @@ def find_range(dim: AnyDim) -> Range:
 
 
 class Monomial(NamedTuple):
-    """One dim of the data or the output, in the form `coefficient * variables / (divisor * divisors)`.
+    """One dim of the data or the output, in the form of a quotient of two products.
+
+    The dividend is the product of `coefficient` and all `variables`. The divisor is the product of `divisor` and all
+    `divisors`.
 
     Attributes:
         dim: the dim as it is written in the query.

@@ -142,8 +142,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
 
     If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
     `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
-    example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, n / 2 is from 2 to 4, and the quotient is
-    from 6 to 12.
+    example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, then n is 4, 6 or
+    8, so n / 2 is from 2 to 4, and the quotient is from 6 to 12.
 
     Lemmas: step-by-the-other-constant, whole-quotients.
     """
@@ -162,8 +162,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     found = _multiply_bounds(above, bounds, below)
     # the code uses a list, because a generator is slower for one or two items
     may_be_empty = 0 in [bound.min for bound in bounds]
-    # For tensors with elements, the quotient is never a valid dim. If the tensor can be empty, only empty tensors are
-    # accepted, so the quotient is always 0. Otherwise, the general solver rejects the query.
+    # In this case, the quotient of a tensor with elements is never a valid dim, so the rules accept only empty tensors,
+    # whose quotient is 0. If the tensor cannot be empty, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)

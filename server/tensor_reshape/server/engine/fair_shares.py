@@ -17,7 +17,7 @@ The resource is divided among the addresses of clients first, and then among the
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Otherwise, a claim that is larger
   than the pool would wait forever.
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
-  and one connection, to which the connection share does not apply.
+  and one connection. The connection share does not apply to this connection.
 
 The engine holds its lock when it calls this module. The engine also determines the size of each claim. To find the next
 claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.

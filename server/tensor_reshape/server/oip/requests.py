@@ -88,7 +88,7 @@ class InferCall(NamedTuple):
 
 
 def parse_split(raw: bytes, split: Split) -> Request:
-    """Returns the request in a split message.
+    """Returns the request that a split message contains.
 
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.

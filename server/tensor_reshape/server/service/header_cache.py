@@ -61,9 +61,9 @@ class HeaderCache:
     def __init__(self) -> None:
         """Starts empty."""
         self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES)
-        # This attribute is a guess of the position at which the header of the next request ends. The guess is the end
-        # of the last request header, because many requests of a client differ only in the bytes of their tensors. If
-        # the guess is right, the request does not have to be searched for the end of its header.
+        # This attribute is a guess of the position at which the header of the next request ends. Many requests of a
+        # client have equal headers, so the guess is the position at which the last header ended. If the guess is
+        # right, the end of the header does not have to be searched.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:

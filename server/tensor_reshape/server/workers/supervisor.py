@@ -7,7 +7,7 @@
 - The loop of the supervisor receives signals and calls `Slot.advance` for each slot, which controls one worker.
 - If any worker ends before all workers have served at the same time, the supervisor also ends. If a worker cannot
   start, an operator therefore sees the cause at the start.
-- After all workers have served, a worker that cannot start ends the supervisor only if no other worker serves.
+- After all workers have served, the supervisor ends if a worker cannot start and no other worker serves.
 """
 
 import logging
