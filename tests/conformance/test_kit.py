@@ -1,13 +1,20 @@
 """The files of the conformance kit: each case is as its schema says, and each answer is that of the rules."""
 
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from tensor_reshape.conformance.cases import split_line
+from tensor_reshape.conformance.verdicts import judge
+from tensor_reshape.rules.json_format import Json
+from verification.kit.answers import compute_answer
 from verification.kit.files import FOLDER, is_stale, list_files
+from verification.kit.questions import is_known
 
 SCHEMA = json.loads((FOLDER / "schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -85,3 +92,54 @@ def test_each_conformance_case_has_a_unique_id_and_a_source():
     assert len({case["id"] for case in cases}) == len(cases)
     sources = ("oneDNN Graph", "OpenVINO", "a rule of tensor-reshape")
     assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []
+
+
+def _change(key: str, change: Callable[[Any], Any]) -> Callable[[Json], Json]:
+    return lambda query: {**query, key: change(query[key])} if query.get(key) else query
+
+
+def _cut(query: Json) -> Json:
+    """Compares an expected shape only as far as both shapes have dims."""
+    if "expected" not in query or query["shape"] is None:
+        return query
+    rank = len(query["shape"])
+    return {**query, "expected": (query["expected"] + [None] * rank)[:rank]}
+
+
+def _stop(expected: list[object]) -> list[object]:
+    end = expected.index(None) if None in expected else len(expected)
+    return [*expected[:end], *[None] * (len(expected) - end)]
+
+
+def _require_nesting(query: Json) -> Json:
+    """Takes strides for wrong if the elements of one axis lie between those of another axis."""
+    axes = sorted(zip(query.get("strides") or (), query["data"] or (), strict=False), reverse=True)
+    nested = all(outer >= inner * dim or not inner for (outer, _), (inner, dim) in pairwise(axes))
+    return query if nested or not is_known(query) else {**query, "strides": [-1] * len(axes)}
+
+
+def _break_runs(query: Json) -> Json:
+    """Lets a dim of 1 separate the elements of the dims on both of its sides."""
+    if not query.get("strides") or not is_known(query) or 1 not in query["data"][1:-1] or "bytes" in query:
+        return query
+    return {**query, "strides": [stride + 7 * index for index, stride in enumerate(query["strides"])]}
+
+
+MISTAKES: dict[str, Callable[[Json], Json]] = {
+    "i32 in the graph operations": _change("data_type", lambda name: "f32" if name == "i32" else name),
+    "an expected shape is a prefix": _cut,
+    "expected only up to an unknown dim": _change("expected", _stop),
+    "-2^63 is 0": _change("shape", lambda items: [0 if item == -(2**63) else item for item in items]),
+    "interleaved strides are wrong": _require_nesting,
+    "a dim of 1 ends a run": _break_runs,
+    "[0, 0] is 0": _change("shape", lambda items: [0 if item == [0, 0] else item for item in items]),
+}
+
+
+def test_core_conformance_cases_find_known_mistakes():
+    core = [case for path in FILES if path.parent.name == "core" for line in CASES[path] for case in split_line(line)]
+    found = {
+        name: [case.id for case in core if judge(case, compute_answer(change(dict(case.query)))).verdict.is_difference]
+        for name, change in MISTAKES.items()
+    }
+    assert [name for name, ids in found.items() if not ids] == []
