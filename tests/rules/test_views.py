@@ -6,12 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
+from tensor_reshape.rules.dims import Dim, Interval
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
+from tests.oracles.shape_instances import find_accepted
+from tests.oracles.view_instances import find_strides, list_addresses
 from written_questions import write_question
 
 Dims = tuple[int, ...]
@@ -66,6 +69,36 @@ def test_view_is_possible_exactly_if_numpy_returns_a_view(data: st.DataObject):
         strides = [stride * array.itemsize for stride in found.strides]
         view = np.lib.stride_tricks.as_strided(array, output, strides)
         assert view.tolist() == array.reshape(output).tolist()
+
+
+few = st.integers(1, 4) | st.tuples(st.integers(0, 2), st.integers(1, 2)).map(
+    lambda pair: Dim(Interval(pair[0], sum(pair)))
+)
+
+
+@examples(300)
+@given(st.lists(few, min_size=1, max_size=3), st.lists(few, max_size=3), st.data())
+def test_view_of_few_instances_is_exact(data: list[int | Dim], output: list[int | Dim], draw: st.DataObject):
+    strides = tuple(draw.draw(st.lists(st.integers(0, 6), min_size=len(data), max_size=len(data))))
+    question = Question(operation=RESHAPE, data=data, target=output, special_zero=False)
+    try:
+        found = ask(question, strides)
+    except InvalidRequestError:  # the query or its strides
+        return
+    accepted = [(case.data, case.output) for case in find_accepted(question).accepted]
+    views = {case: find_strides(case[0], strides, case[1]) for case in accepted if 0 not in case[0]}
+    if None in views.values():
+        assert found.possibility is (
+            IMPOSSIBLE if {*views.values()} == {None} and len(views) == len(accepted) else UNKNOWN
+        )
+        return
+    # In each instance, the stride of a dim of 1 has no effect.
+    used = [
+        {view[index] for (_, dims), view in views.items() if view and dims[index] > 1} for index in range(len(output))
+    ]
+    assert found.possibility is (POSSIBLE if all(len(own) <= 1 for own in used) else UNKNOWN)
+    if found.strides is not None:
+        assert all(list_addresses(dims, strides) == list_addresses(own, found.strides) for dims, own in views)
 
 
 def test_reshape_of_an_empty_tensor_can_always_be_a_view():

@@ -6,7 +6,8 @@ separately. The output can be a view if each of its parts can be a view.
 
 In such a part, neighbouring dims of the data form a run if their elements have equal distances in memory. The output
 can be a view if, for each output dim, all elements along this dim lie in one run. If a dim other than the outermost dim
-of a part is unknown, the result is usually UNKNOWN.
+of a part is unknown, the instances are examined one by one if there are only a few. Otherwise, the result is usually
+UNKNOWN.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.layouts import check_positions, check_strides
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.view_instances import Instance, list_instances
 
 
 class ViewPossibility(Enum):
@@ -109,12 +111,24 @@ def infer_view(
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
-    # A tensor without elements can be a view with any strides.
-    if 0 in data or 0 in output:
+    # A tensor without elements can be a view with any strides. If the numbers of elements differ, all instances are
+    # tensors without elements.
+    if 0 in data or 0 in output or (are_known(data) and are_known(output) and prod(data) != prod(output)):
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
+    view = _join_parts(views, may_be_empty=may_be_empty)
+    if view.possibility is not ViewPossibility.UNKNOWN or (are_known(data) and are_known(output)):
+        return view
+    instances = list_instances(data, output, copied)
+    if not instances:  # none are listed because there are too many, or because all instances are empty
+        return view if instances is None else View(ViewPossibility.POSSIBLE, (0,) * len(output))
+    return _join_instances(instances, strides, may_be_empty=may_be_empty)
+
+
+def _join_parts(views: Sequence[View], *, may_be_empty: bool) -> View:
+    """Returns the view of a whole reshape, of which each part has one of these views."""
     # If the tensor is empty, its output can always be a view. If the tensor may be empty, the result is therefore
     # UNKNOWN instead of IMPOSSIBLE.
     if _IMPOSSIBLE in views:
@@ -124,6 +138,25 @@ def infer_view(
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
         return _UNKNOWN
     return View(ViewPossibility.POSSIBLE, tuple(found))
+
+
+def _join_instances(instances: Sequence[Instance], strides: Sequence[int], *, may_be_empty: bool) -> View:
+    """Returns the view of a query that has these instances, and perhaps instances without elements."""
+    views = [_infer_part(_Part(data, strides, output)) for data, output in instances]
+    if _IMPOSSIBLE in views:
+        return _UNKNOWN if may_be_empty or set(views) != {_IMPOSSIBLE} else _IMPOSSIBLE
+    found = list(views[0].strides or ())
+    # The stride of a dim of 1 has no effect, so only the instances in which a dim is larger determine its stride.
+    determined = set[int]()
+    for (_, output), view in zip(instances, views, strict=True):
+        for index, stride in enumerate(view.strides or ()):
+            if output[index] == 1:
+                continue
+            if index in determined and found[index] != stride:
+                return _UNKNOWN
+            determined.add(index)
+            found[index] = stride
+    return _UNKNOWN if max(found, default=0) > MAX_DIM else View(ViewPossibility.POSSIBLE, tuple(found))
 
 
 class _Part(NamedTuple):

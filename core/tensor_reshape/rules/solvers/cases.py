@@ -40,7 +40,7 @@ _MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for t
 
 
 class Case:
-    """A query after a meaning has been chosen for each unknown item. The meanings are: a length, a copy, and the -1.
+    """A query after a meaning has been chosen for each unknown item. The meanings are a length, a copy and the -1.
 
     Attributes:
         system: the variables and the monomials of the query.
