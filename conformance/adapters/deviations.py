@@ -45,6 +45,7 @@ CONDITIONS: dict[str, Callable[[Difference], bool]] = {
     ),
     "has_unknown_item": lambda one: Unknown() in _items(one),
     "has_unknown_item_or_length": lambda one: one.question.shape is None or Unknown() in _items(one),
+    "has_length_of_zero": lambda one: Unknown(0, 0) in _items(one),
     "has_unknown_rank": lambda one: None in (one.question.data, one.question.shape),
     # A target with items that is no initializer of an ONNX model.
     "has_computed_target": lambda one: (
