@@ -33,10 +33,10 @@ def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, serve
     ]
     record = json.loads(run_command("check", "--local", "--json", path).output)
     assert record["counts"]["known"] == 1
-    assert record["nodes"][0]["shape"] == [{"min": 0, "max": None, "name": "N"}, 12]
+    assert record["nodes"][0]["shape"] == [{"min": 1, "max": None, "name": "N"}, 12]
     assert run_command("check", "--local", "--explain", path).text.splitlines()[1:3] == [
-        "  shape[0] is 0 and special_zero is true: data dim 0, N",
-        "  shape[1] is -1: 12 / 1, the copied dims left out = 12",
+        "  shape[0] is 0 and special_zero is true: data dim 0, N (1..)",
+        "  shape[1] is -1: N*12 / N = 12",
     ]
 
 

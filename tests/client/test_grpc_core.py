@@ -1,6 +1,5 @@
 """Unary calls on gRPC's core: for every outcome, the caller sees the same as with a call of grpcio's public API."""
 
-import signal
 import subprocess
 import sys
 import threading
@@ -33,6 +32,7 @@ from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.tensors import TensorView
+from waits import interrupt
 
 GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
 NOBODY = "127.0.0.1:1"
@@ -49,6 +49,7 @@ with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
     except (KeyboardInterrupt, RuntimeError) as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
             print("interrupted")
@@ -216,10 +217,7 @@ def test_ctrl_c_cancels_a_call_in_client_and_server(grpc_api: GrpcApi):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert held.entered.wait(SECONDS)
-                process.send_signal(signal.SIGINT)
-                written, _ = process.communicate(
-                    timeout=SECONDS
-                )  # would hang if the call still waited for its response
+                written = interrupt(process)  # would fail if the call still waited for its response
             finally:
                 process.kill()
         assert held.left.wait(SECONDS)

@@ -1,6 +1,5 @@
 """Calls with grpcio's public API, and the conversion of its errors."""
 
-import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +34,7 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.streams import encode_accept
 from tensor_reshape.wire.tensors import TensorView
+from waits import interrupt
 
 PATH = f"/{SERVICE}/InferShape"
 SECONDS = 60.0
@@ -51,6 +51,7 @@ with Client(sys.argv[1]) as client:
     try:
         client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
     except (KeyboardInterrupt, RuntimeError) as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
             print("interrupted")
@@ -245,8 +246,7 @@ def test_stream_is_cancelled_by_ctrl_c():
         command = [sys.executable, "-c", INTERRUPTED_WAIT, address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert held.entered.wait(WAIT_SECONDS)
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=WAIT_SECONDS)[0] == "interrupted\n"
+            assert interrupt(process) == "interrupted\n"
         assert held.left.wait(WAIT_SECONDS)
 
 

@@ -90,7 +90,7 @@ def test_answer_schema_accepts_less_precise_answers_than_cases():
 def test_each_conformance_case_has_a_unique_id_and_a_source():
     cases = [case for path in FILES for case in CASES[path]]
     assert len({case["id"] for case in cases}) == len(cases)
-    sources = ("oneDNN Graph", "OpenVINO", "a rule of tensor-reshape")
+    sources = ("oneDNN Graph", "OpenVINO", "ONNX", "a rule of tensor-reshape")
     assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []
 
 

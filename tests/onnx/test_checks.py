@@ -144,8 +144,8 @@ TARGETS: dict[str, str] = {
     "t = Concat<axis=0>(n, minus)": "[N, 768*S]",  # a dim that is copied if it is 0
     "p = Mul(n, s1) t = Concat<axis=0>(p, width)": "[N*S, 768]",  # 0 only if the node fails
     "t = Concat<axis=0>(s1, n, width)": "[S, N, 768]",
-    "t = Concat<axis=0>(s1, minus)": "[?, ?]",  # a dim that would copy another
-    "h = Div(n, two) t = Concat<axis=0>(h, minus)": "[?, ?]",  # half of a dim of 1 is 0
+    "t = Concat<axis=0>(s1, minus)": "[1.., ?]",  # a dim that would copy another
+    "h = Div(n, two) t = Concat<axis=0>(h, minus)": "[1.., ?]",  # half of a dim of 1 is 0
     "h = Add(s1, two) t = Concat<axis=0>(h, minus)": "[S + 2, N*S*768/(S + 2)]",  # more than 0
 }
 

@@ -28,7 +28,7 @@ def test_model_report_is_converted_to_json():
     record = REPORT.to_json()
     assert json.loads(json.dumps(record)) == record
     known, rejected, disagreeing = record["nodes"]
-    assert known["shape"] == [{"min": 0, "max": None, "name": "N"}, 12]
+    assert known["shape"] == [{"min": 1, "max": None, "name": "N"}, 12]
     assert (known["verdict"], known["data_from"], known["special_zero"]) == ("known", None, True)
     assert [origin["kind"] for origin in known["origins"]] == ["copied", "inferred"]
     assert rejected["error"]["reason"] == "NOT_DIVISIBLE"

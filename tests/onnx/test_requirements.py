@@ -57,7 +57,13 @@ def test_constant_image_size_in_a_target_requires_a_divisible_input():
 
 
 def test_wrong_head_count_restricts_the_sequence_length():
-    assert list_lines(check(reshape(0, -1, 10, 64), "float[batch,seq,768] x")) == ["5 divides seq (node y)"]
+    report = check(reshape(-1, 6, 10, 64), "float[batch,seq,768] x")
+    assert list_lines(report) == ["5 divides batch*seq (node y)"]
+
+
+def test_minus_one_beside_a_copy_requires_that_the_copied_dim_is_not_zero():
+    report = check(reshape(0, -1, 10, 64), "float[batch,seq,768] x")
+    assert list_lines(report) == ["batch >= 1 (node y)", "5 divides seq (node y)"]
 
 
 def test_wrong_head_count_without_a_free_item_accepts_only_empty_inputs():
@@ -74,7 +80,7 @@ def test_two_nodes_with_different_values_contradict():
     assert report.verdict is ModelVerdict.CONTRADICTION
 
 
-@pytest.mark.parametrize("target", [(0, -1), (0, 0, 12, 64), (-1, 12, 64), (-1, 768)])
+@pytest.mark.parametrize("target", [(0, 0, 12, 64), (-1, 12, 64), (-1, 768)])
 def test_dynamic_model_has_no_requirements(target: tuple[int, ...]):
     report = check(reshape(*target), "float[batch,seq,768] x")
     assert (report.requirements, report.contradiction, report.verdict) == ((), (), ModelVerdict.OK)

@@ -17,14 +17,14 @@ from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
-_OPERATIONS = {1: STATIC_RESHAPE, 2: DYNAMIC_RESHAPE, 3: RESHAPE}
+_OPERATIONS = {1: STATIC_RESHAPE, 2: DYNAMIC_RESHAPE, 3: RESHAPE, 4: ONNX_RESHAPE}
 _KINDS = dict(enumerate((Kind.LITERAL, Kind.COPIED, Kind.INFERRED, Kind.LENGTH), 1))
 _POSSIBILITIES = dict(enumerate((ViewPossibility.POSSIBLE, ViewPossibility.IMPOSSIBLE), 1))
 _START_GROUP = 3

@@ -1,4 +1,4 @@
-"""The differences between the three operations."""
+"""The differences between the operations."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,10 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.operations import (
     DYNAMIC_RESHAPE,
+    ONNX_RESHAPE,
     OPERATIONS,
     RESHAPE,
+    SHAPE_OPERATIONS,
     STATIC_RESHAPE,
     Operation,
     check_data_type,
@@ -28,6 +30,7 @@ ADMITTED: list[tuple[Check, Operation, set[DataType] | frozenset[DataType]]] = [
     (check_data_type, STATIC_RESHAPE, FLOATS),
     (check_data_type, DYNAMIC_RESHAPE, FLOATS),
     (check_data_type, RESHAPE, set(DataType)),
+    (check_data_type, ONNX_RESHAPE, {one for one in DataType if str(one) not in {"u1", "u3", "u6", "nf4"}}),
     (check_shape_data_type, STATIC_RESHAPE, set()),
     (check_shape_data_type, DYNAMIC_RESHAPE, {DataType.I32}),
     (check_shape_data_type, RESHAPE, INTEGERS),
@@ -47,6 +50,7 @@ def find(check: Check, operation: Operation, data_type: DataType) -> DataType | 
 
 def test_operations_accept_only_their_supported_data_types():
     assert OPERATIONS == NAMES
+    assert SHAPE_OPERATIONS == {**NAMES, "onnx_reshape": ONNX_RESHAPE}
     for check, operation, admitted in ADMITTED:
         assert {one: find(check, operation, one) for one in DataType} == {
             one: one if one in admitted else f"{REJECTIONS[check]} {one}" for one in DataType
@@ -69,6 +73,7 @@ def test_operation_is_found_by_every_usual_spelling():
         STATIC_RESHAPE: ["static_reshape", "StaticReshape", "STATIC_RESHAPE", "OPERATION_STATIC_RESHAPE"],
         DYNAMIC_RESHAPE: ["dynamic_reshape", "DynamicReshape", "dynamic-reshape"],
         RESHAPE: ["reshape", "Reshape", "Reshape-1", "reshape-1"],
+        ONNX_RESHAPE: ["onnx_reshape", "OnnxReshape", "onnx-reshape", "OPERATION_ONNX_RESHAPE"],
     }
     assert {
         operation: [name for name in names if find_operation(name) is operation]
@@ -78,7 +83,7 @@ def test_operation_is_found_by_every_usual_spelling():
 
 
 def test_operations_reject_ranks_above_their_maximum():
-    for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)):
+    for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64), (ONNX_RESHAPE, 64)):
         assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
         with pytest.raises((InvalidRequestError, LimitError)) as caught:
             check_rank(operation, rank + 1, "shape", DEFAULT_LIMITS)

@@ -111,7 +111,7 @@ def test_undecodable_infer_request_is_rejected():
     no_type = tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(1000))
     assert reject(data=None) == (Reason.FIELD_MISSING, "data")
     assert reject(data=no_type) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")
-    assert [reject(operation=number) for number in (0, 4)] == [(Reason.OPERATION_UNSPECIFIED, "operation")] * 2
+    assert [reject(operation=number) for number in (0, 5)] == [(Reason.OPERATION_UNSPECIFIED, "operation")] * 2
     for raw, reason in [
         (b"\x08", Reason.MESSAGE_MALFORMED),
         (b"", Reason.OPERATION_UNSPECIFIED),

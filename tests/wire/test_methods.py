@@ -1,11 +1,12 @@
 """The table of methods matches the protobuf definition."""
 
-from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.operations import ONNX_RESHAPE, OPERATIONS
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import (
     BATCH_INFER_SHAPE,
     INFER_SHAPE,
     OPERATION_METHODS,
+    OPERATION_NUMBERS,
     OPERATIONS_BY_NUMBER,
     SERVER_INFO,
     SERVICE,
@@ -32,7 +33,8 @@ def test_every_operation_has_a_method_and_a_number():
     numbers = {name.removeprefix("OPERATION_").lower(): number for name, number in reshape_pb2.Operation.items()}
     del numbers["unspecified"]
     assert {operation.name: number for number, operation in OPERATIONS_BY_NUMBER.items()} == numbers
-    assert {operation.name: row.number for operation, row in OPERATION_METHODS.items()} == numbers
+    assert {operation.name: number for operation, number in OPERATION_NUMBERS.items()} == numbers
+    assert OPERATION_METHODS.keys() == OPERATION_NUMBERS.keys() - {ONNX_RESHAPE}
 
 
 def test_stream_request_field_has_the_name_of_its_operation():

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from random import Random
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_dim, make_expression, name_dim
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question
 
-_OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE)
+_OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE, ONNX_RESHAPE)
 _NUMBERS = (0, 1, 1, 2, 2, 3, 4, 5, 6)
 _NAMES = "NMK"
 

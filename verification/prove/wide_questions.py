@@ -10,10 +10,10 @@ from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.questions import Question, ShapeRequest
 
-_OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE)
+_OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE, ONNX_RESHAPE)
 _NAMES = ("N", "N", "M", "M", "K", "batch", "gr\u00f6\u00dfe", "\u540d" * 64, "N" * 64, "a b", "*", "4")
 _BAD_NAMES = ("", "\n", "\u202e", "N" * 65, "\x00")
 _RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)

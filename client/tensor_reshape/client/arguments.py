@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from tensor_reshape.rules.dtypes import DataType, find_data_type, format_data_types
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operation
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, find_operation
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -170,7 +170,7 @@ def read_operation(name: object) -> Operation:
     """
     operation = find_operation(name) if isinstance(name, str) else None
     if operation is None:
-        message = f"operation is {_show(name)}; use one of {', '.join(OPERATIONS)}"
+        message = f"operation is {_show(name)}; use one of {', '.join(SHAPE_OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=name)
     return operation
 

@@ -69,7 +69,7 @@ class ShapeOptions(TypedDict, total=False):
     """Optional arguments of a shape query.
 
     Attributes:
-        operation: "static_reshape" (default), "dynamic_reshape" or "reshape".
+        operation: "static_reshape" (default), "dynamic_reshape", "reshape" or "onnx_reshape".
         expected_shape: the output shape that you rely on. The expected shape may be partially known, and the
             inference uses the expected shape as additional information.
         data_type: the type of the data, if it should be checked.

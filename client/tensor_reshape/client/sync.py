@@ -213,7 +213,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         timeout: float | None = None,
         **more: Unpack[InferOptions],
     ) -> InferredShape:
-        """Returns the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
+        """Returns the output shape of an operation.
 
         If both shapes are fully known, the result is exactly that of the operation.
 

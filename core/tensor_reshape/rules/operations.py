@@ -1,8 +1,12 @@
-"""A table of the three operations, with the properties in which they differ."""
+"""A table of the operations, with the properties in which they differ.
+
+`OPERATIONS` contains the three operations that the service executes. `SHAPE_OPERATIONS` also contains the operations
+for which the service only infers shapes.
+"""
 
 from dataclasses import dataclass
 
-from tensor_reshape.rules.dtypes import GRAPH_FLOATS, INTEGERS, DataType, format_data_types
+from tensor_reshape.rules.dtypes import GRAPH_FLOATS, INTEGERS, NOT_IN_ONNX, DataType, format_data_types
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
@@ -11,7 +15,7 @@ from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 # would slow down each cache lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """The properties of an operation. The three operations are defined below.
+    """The properties of an operation. All operations are defined below.
 
     Attributes:
         name: the name in the SDK and on the command line.
@@ -60,14 +64,29 @@ RESHAPE = Operation(
 )
 """The operation Reshape-1 of OpenVINO's operation set 1."""
 
-OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
+ONNX_RESHAPE = Operation(
+    name="onnx_reshape",
+    data_types=frozenset(DataType) - NOT_IN_ONNX,
+    shape_data_types=frozenset({DataType.I64}),
+    max_rank=None,
+    copies_cancel=False,
+)
+"""The operator Reshape of ONNX, opsets 5 to 25, for shape inference only. `special_zero` is the opposite of its
+attribute `allowzero`. ONNX divides the number of elements by all other dims, so a copied 0 makes a -1 impossible.
+"""
 
-_BY_LETTERS = {name.replace("_", ""): operation for name, operation in OPERATIONS.items()}
+OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
+"""The operations that the service executes, by name."""
+
+SHAPE_OPERATIONS = {**OPERATIONS, ONNX_RESHAPE.name: ONNX_RESHAPE}
+"""The operations of shape queries, by name."""
+
+_BY_LETTERS = {name.replace("_", ""): operation for name, operation in SHAPE_OPERATIONS.items()}
 
 
 def find_operation(name: str) -> Operation | None:
     """Returns the operation with a name in any usual spelling: "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
-    operation = OPERATIONS.get(name)
+    operation = SHAPE_OPERATIONS.get(name)
     if operation is not None:
         return operation
     plain = name.lower().removeprefix("operation_").removesuffix("-1").replace("_", "").replace("-", "")

@@ -27,7 +27,7 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
 from tensor_reshape.wire.inference import decode_condition, encode_condition
-from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
+from tensor_reshape.wire.methods import OPERATION_NUMBERS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
 _CACHE_BYTES = 4 << 20  # the memory of a cache generation in bytes, which is enough for about ten thousand dims
@@ -241,7 +241,7 @@ _INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 @lru_cache(None)
 def _encode_prefix(operation: Operation, special_zero: bool, data_type: DataType | None) -> tuple[bytes, bytes]:  # noqa: FBT001 - a key
     """Returns the encoded operation and `special_zero` of a query, and the encoded type of its data."""
-    question = reshape_pb2.InferShapeRequest(operation=OPERATION_METHODS[operation].number, special_zero=special_zero)
+    question = reshape_pb2.InferShapeRequest(operation=OPERATION_NUMBERS[operation], special_zero=special_zero)
     spec = tensor_pb2.TensorSpec()
     if data_type is not None:
         spec.data_type = encode_data_type(data_type)

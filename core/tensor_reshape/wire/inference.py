@@ -19,7 +19,7 @@ from tensor_reshape.wire.dims import (
     encode_shape,
 )
 from tensor_reshape.wire.fields import check_header_size, parse_message
-from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
+from tensor_reshape.wire.methods import OPERATION_NUMBERS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
 # The names of the protobuf enum values consist of a prefix and the name of the Python member.
@@ -42,7 +42,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     """
     question = request.question
     message = reshape_pb2.InferShapeRequest(
-        operation=OPERATION_METHODS[question.operation].number,
+        operation=OPERATION_NUMBERS[question.operation],
         special_zero=question.special_zero,
         explain=request.explain,
     )

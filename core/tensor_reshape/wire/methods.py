@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.v1 import reshape_pb2
 
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].full_name
@@ -103,7 +103,13 @@ STREAM_RESHAPE = Method("StreamReshape", reshape_pb2.StreamReshapeRequest, resha
 SERVER_INFO = Method("ServerInfo", reshape_pb2.ServerInfoRequest, reshape_pb2.ServerInfoResponse)
 """The method that returns the version, limits and features of a server."""
 
-OPERATIONS_BY_NUMBER = {int(method.number): operation for operation, method in OPERATION_METHODS.items()}
+OPERATION_NUMBERS = {
+    **{operation: method.number for operation, method in OPERATION_METHODS.items()},
+    ONNX_RESHAPE: reshape_pb2.OPERATION_ONNX_RESHAPE,
+}
+"""The number of each operation in InferShape requests."""
+
+OPERATIONS_BY_NUMBER = {int(number): operation for operation, number in OPERATION_NUMBERS.items()}
 """The operation of each number in InferShape requests."""
 
 

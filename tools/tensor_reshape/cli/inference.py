@@ -50,7 +50,7 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
 @click.option(
     "--operation",
     type=OperationName(),
-    help="The operation: static_reshape, dynamic_reshape or reshape. Default: static_reshape.",
+    help="The operation: static_reshape, dynamic_reshape, reshape or onnx_reshape. Default: static_reshape.",
 )
 @click.option(
     "--special-zero/--no-special-zero",

@@ -16,7 +16,7 @@ from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.operations import OPERATIONS, find_operation
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS, find_operation
 from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
 if TYPE_CHECKING:
@@ -202,12 +202,12 @@ class OperationName(_Type):
         """Returns the name of the operation in the SDK."""
         operation = find_operation(str(value))
         if operation is None:
-            self.fail(f"{value!r} is not one of {', '.join(OPERATIONS)}", param, ctx)
+            self.fail(f"{value!r} is not one of {', '.join(SHAPE_OPERATIONS)}", param, ctx)
         return operation.name
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Returns the names that begin with `incomplete`."""
-        return _complete(OPERATIONS, incomplete)
+        return _complete(SHAPE_OPERATIONS, incomplete)
 
 
 class ServerAddress(_Type):

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
-from tensor_reshape.rules.operations import OPERATIONS, STATIC_RESHAPE, Operation, check_rank
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS, STATIC_RESHAPE, Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
 
@@ -121,9 +121,9 @@ def find_wrong_item(text: QueryText, error: ReshapeError) -> WrongItem:
 
 
 def _parse_operation(name: str) -> Operation:
-    operation = OPERATIONS.get(name or STATIC_RESHAPE.name)
+    operation = SHAPE_OPERATIONS.get(name or STATIC_RESHAPE.name)
     if operation is None:
-        message = f"operation is {name!r}; use one of {', '.join(OPERATIONS)}"
+        message = f"operation is {name!r}; use one of {', '.join(SHAPE_OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, _FIELDS["operation"], value=name)
     return operation
 

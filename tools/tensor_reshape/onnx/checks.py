@@ -230,7 +230,7 @@ def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
         data_from=node.data_from if is_linked else None,
         shape=node.shape,
         special_zero=node.special_zero,
-        operation="reshape",
+        operation="onnx_reshape",
         explain=True,
     )
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import NotFoundError, Reason
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, SHAPE_OPERATIONS, STATIC_RESHAPE, Operation
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, format_names
 
 VERSION = "1"
@@ -115,7 +115,7 @@ MODELS = {
             first=TensorSpec("data_shape", "INT64", _TARGET_TYPES),
             target=TensorSpec(SHAPE, "INT64", _TARGET_TYPES),
             output=TensorSpec(SHAPE, "INT64", frozenset({DataType.I64})),
-            parameters={**_PARAMETERS, OPERATION: f"string, one of {', '.join(OPERATIONS)}; default: {RESHAPE}"},
+            parameters={**_PARAMETERS, OPERATION: f"string, one of {', '.join(SHAPE_OPERATIONS)}; default: {RESHAPE}"},
         ),
     )
 }

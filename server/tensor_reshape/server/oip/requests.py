@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
-from tensor_reshape.rules.operations import OPERATIONS, Operation
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation
 from tensor_reshape.server.oip.contents import pack_contents
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
@@ -157,9 +157,9 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
     if OPERATION not in model.parameters:
         return model.operation
     name = _read_parameter(parameters, OPERATION, "string")
-    operation = model.operation if name is None else OPERATIONS.get(name)
+    operation = model.operation if name is None else SHAPE_OPERATIONS.get(name)
     if operation is None:
-        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; use one of {', '.join(OPERATIONS)}"
+        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; use one of {', '.join(SHAPE_OPERATIONS)}"
         raise InvalidRequestError.of(
             Reason.PARAMETER_INVALID, message, f"parameters[{OPERATION}]", key=OPERATION, value=name
         )
