@@ -61,7 +61,7 @@ def test_wrong_head_count_restricts_the_sequence_length():
     assert list_lines(report) == ["5 divides batch*seq (node y)"]
 
 
-def test_minus_one_beside_a_copy_requires_that_the_copied_dim_is_not_zero():
+def test_minus_one_beside_a_copy_requires_a_copied_dim_above_zero():
     report = check(reshape(0, -1, 10, 64), "float[batch,seq,768] x")
     assert list_lines(report) == ["batch >= 1 (node y)", "5 divides seq (node y)"]
 

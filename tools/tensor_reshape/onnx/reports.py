@@ -125,8 +125,8 @@ class ModelReport:
             node. The tuple is empty if the check finds no contradiction.
 
     >>> report = check_model(model)
-    >>> report.is_good, report.disagreements, report.requirements
-    (True, (), ())
+    >>> report.is_good, report.disagreements, len(report.requirements)
+    (True, (), 1)
     """
 
     findings: tuple[Finding, ...]

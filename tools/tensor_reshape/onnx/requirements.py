@@ -57,8 +57,8 @@ class Requirement:
             path is empty for the main graph.
         verdict: OK, RESTRICTED or FROZEN.
 
-    >>> check_model(model).requirements
-    ()
+    >>> [str(requirement.condition) for requirement in check_model(model).requirements]
+    ['N >= 1']
     """
 
     condition: Condition
