@@ -56,6 +56,22 @@ def test_conformance_reports_show_differences_with_examples(tmp_path: Path):
     assert "not supported" in (tmp_path / "both.html").read_text()
 
 
+def test_random_conformance_cases_find_the_smallest_difference(server: ServerProcess):
+    command = f"{sys.executable} -m tensor_reshape.cli infer --batch - --server {server.address}"
+    right = run_command("conformance", "--command", command, "--random", "50")
+    assert (right.code, right.errors) == (0, [])
+    assert "To repeat the run: --random 50 --seed " in right.text
+    wrong = run(REJECTS, "--random", "20", "--seed", "1")
+    head, record = wrong.text.splitlines()[-2:]
+    assert (wrong.code, head) == (1, "The smallest case found with spurious_error:")
+    assert (json.loads(record)["data"], json.loads(record)["shape"]) == ([], [])
+
+
+@pytest.mark.parametrize("options", [("--seed", "1"), ("--random", "5", "--size", "core"), ("--random", "0")], ids=str)
+def test_random_conformance_options_that_conflict_are_rejected(options: tuple[str, ...]):
+    assert run(REJECTS, *options).code == 2
+
+
 def test_conformance_run_fails_on_new_and_on_missing_differences(tmp_path: Path):
     expect = tmp_path / "expect.json"
     assert run(REJECTS, *COPIES, "--write-expect", expect).code == 0

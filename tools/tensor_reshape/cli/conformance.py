@@ -1,5 +1,6 @@
 """The command that tests an implementation of the operations with the conformance suite."""
 
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases, read
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
 from tensor_reshape.conformance.junit import build_junit
 from tensor_reshape.conformance.programs import ProgramError
+from tensor_reshape.conformance.random_cases import make_random_cases, shrink, write_case
 from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
 from tensor_reshape.conformance.runs import Program, build_function_command, run_program, split_command
 from tensor_reshape.conformance.verdicts import Judgement
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _Source = TypeVar("_Source")
 _Value = TypeVar("_Value")
 
+_MAX_SEED = 1_000_000  # short enough to be typed
 _DIFFERENT = 1  # this is the exit code of a run with differences
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HTML_OPTION = click.option("--html", type=NEW_FILE, help="Write the report to this file, as one HTML page.")
@@ -60,6 +63,15 @@ The exit code is 1 if an answer is wrong or weaker and --expect does not list it
     "--rule", "rules", type=click.Choice(RULES), multiple=True, help="Run only the cases of this rule. May be repeated."
 )
 @click.option(
+    "--random",
+    "number",
+    type=click.IntRange(min=1),
+    help="Run this number of random cases in place of the suite, and print the smallest case of each difference.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="The seed of the random cases. Default: another one each time."
+)
+@click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="The number of parallel processes."
 )
 @click.option(
@@ -82,9 +94,20 @@ The exit code is 1 if an answer is wrong or weaker and --expect does not list it
 @click.option("--write-expect", type=NEW_FILE, help="Write the differences of this run to this file, for --expect.")
 @_HTML_OPTION
 @click.option("--junit", type=NEW_FILE, help="Write the results to this file, as JUnit XML.")
-def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any) -> None:
+def conformance(
+    *,
+    sizes: Sequence[str],
+    rules: Sequence[str],
+    expect: Path | None,
+    number: int | None,
+    seed: int | None,
+    **options: Any,
+) -> None:
     """Test an implementation of the operations with the conformance suite."""
     if click.get_current_context().invoked_subcommand is not None:
+        return
+    if (number, seed) != (None, None):
+        _run_random(number, seed, sizes, rules, expect, options)
         return
     files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
     # The expectation file is read before the run, because the run takes long.
@@ -119,6 +142,51 @@ def report(*, files: Sequence[Path], html: Path | None) -> None:
     _print_report(results)
     if html is not None:
         write_file(html, build_page(results))
+
+
+def _run_random(
+    number: int | None,
+    seed: int | None,
+    sizes: Sequence[str],
+    rules: Sequence[str],
+    expect: Path | None,
+    options: dict[str, Any],
+) -> None:
+    """Runs random cases, and prints the smallest case for each kind of difference."""
+    if number is None:
+        _reject("--seed requires --random")
+    files = [options.pop(name) for name in ("results", "write_expect", "html", "junit")]
+    if sizes or rules or expect or any(files):
+        _reject("--random makes its own cases and writes no files: use it without --size, --rule, --expect and files")
+    if seed is None:
+        seed = secrets.randbelow(_MAX_SEED)
+    cases = make_random_cases(number, seed)
+    results, judgements = _run(cases, [f"random, seed {seed}"], **options)
+    _print_report([results])
+    click.echo(f"\nTo repeat the run: --random {number} --seed {seed}")
+    run = {name: options[name] for name in ("jobs", "timeout", "function", "command")}
+    kinds = _list_kinds(cases, judgements)
+    for verdict, case in kinds.items():
+        smallest = shrink(case, verdict, partial(_find_differences, run))
+        click.echo(f"The smallest case found with {verdict}:\n{write_case(smallest)}")
+    if kinds:
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+def _list_kinds(cases: Sequence[Case], judgements: Mapping[str, Judgement]) -> dict[str, Case]:
+    """Returns the first case with each verdict that is a difference."""
+    kinds = dict[str, Case]()
+    for case in cases:
+        verdict = judgements[case.id].verdict
+        if verdict.is_difference:
+            kinds.setdefault(verdict, case)
+    return kinds
+
+
+def _find_differences(run: dict[str, Any], cases: Sequence[Case]) -> dict[str, str]:
+    """Returns the verdicts of the cases with a difference."""
+    _, replies, _ = _run_implementation(cases, **run)
+    return {name: one.verdict for name, one in judge_replies(cases, replies).items() if one.verdict.is_difference}
 
 
 def _run(

@@ -1,0 +1,48 @@
+"""Random cases, and the smallest case with a difference."""
+
+import json
+from collections.abc import Sequence
+
+from jsonschema import Draft202012Validator
+
+from tensor_reshape.conformance.cases import Case, split_line
+from tensor_reshape.conformance.random_cases import make_case, make_random_cases, shrink, write_case
+from verification.kit.files import FOLDER
+
+
+def test_equal_seeds_make_equal_random_cases():
+    assert make_random_cases(50, 7) == make_random_cases(50, 7)
+    assert make_random_cases(50, 7) != make_random_cases(50, 8)
+
+
+def test_random_cases_contain_every_kind_of_query():
+    cases = make_random_cases(500, 0)
+    assert {case.rule for case in cases} == {"symbols", "partial", "copies", "target", "inferred", "volume"}
+    reasons = {case.right["error"]["reason"] for case in cases if "error" in case.right}
+    assert reasons > {"VOLUME_MISMATCH", "NOT_DIVISIBLE", "MINUS_ONE_WITH_ZERO_VOLUME", "INVALID_TARGET_VALUE"}
+    assert sum("shape" in case.right for case in cases) > 250
+
+
+def test_written_random_case_is_a_line_of_the_suite():
+    validator = Draft202012Validator(json.loads((FOLDER / "schema.json").read_text()))
+    for case in make_random_cases(100, 3):
+        line = json.loads(write_case(case))
+        assert [*split_line(line)] == [case]
+        line["id"] = f"{case.rule}/one"  # the ids of random cases are not in the suite
+        assert [error.message for error in validator.iter_errors(line)] == []
+
+
+def test_shrinking_finds_a_smallest_case_with_the_same_verdict():
+    query = {"operation": "reshape", "data": [2, 3, 100], "shape": [100, [0, 8], -1], "special_zero": True}
+
+    def find(cases: Sequence[Case]) -> dict[str, str]:
+        return {case.id: "wrong_shape" for case in cases if any(dim >= 7 for dim in case.query["data"])}
+
+    smallest = shrink(make_case("random/1", query), "wrong_shape", find)
+    assert (smallest.query["data"], smallest.query["shape"]) == ([7], [])
+    assert smallest.right == {"error": {"reason": "VOLUME_MISMATCH", "field": "shape"}}
+
+
+def test_case_without_a_smaller_difference_is_the_smallest():
+    (case,) = make_random_cases(1, 4)
+    assert shrink(case, "crash", lambda _: {}) == case
