@@ -145,6 +145,18 @@ def test_cached_inference_response_has_the_id_of_its_request():
     assert inference.statistics.read("infer_shape").successes == 6
 
 
+def test_infer_shape_model_returns_the_conditions_of_unknown_dims():
+    rows: list[tuple[list[int], str, dict[str, object]]] = [
+        ([-1, 16, 4, 4], "[1,256]", {"conditions": '["data[0] = 1"]'}),
+        ([-1, 6], "[4,-1]", {"conditions": '["2 divides data[0]"]'}),
+        ([-1, 6], "[6,-1]", {}),
+        ([2, 3], "[6]", {}),
+    ]
+    for dims, target, want in rows:
+        found = read_response(make().respond(build_question(dims, target).SerializeToString())).parameters
+        assert {name: value.string_param for name, value in found.items()} == want, target
+
+
 def test_repeated_hard_inference_query_is_answered_from_the_cache():
     inference, raw = make(), build_question([-1, -1], "[5,6]").SerializeToString()
     session = InferSession("/method", inference)

@@ -159,19 +159,19 @@ class Inference:
         self._service.lookups.misses += 1
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
-        response = b"".join(self._finish(call, output))
+        response = b"".join(self._finish(call, output, result))
         spans = request.split and request.split.find_whole()
         if spans and not names_a_region(request.message):
             self._cache.add(raw, spans, response, call.model.name)
         return encode_id(call.id) + response, _NOTHING
 
-    def _finish(self, call: InferCall, output: TensorView) -> Pieces:
+    def _finish(self, call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> Pieces:
         """Returns the two parts of a response without its id.
 
         The second part is empty if the elements are in a shared memory region or are sent as numbers.
         """
         if call.output_location is None:
-            return encode_header(call, output), _NOTHING if call.is_typed else output.payload
+            return encode_header(call, output, answer), _NOTHING if call.is_typed else output.payload
         size = output.payload.nbytes
         if size > call.output_location.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
@@ -181,7 +181,7 @@ class Inference:
         # `write` is called before `encode_header`, because `write` checks the offset, which `encode_header` writes into
         # a field.
         self._memory.write(call.output_location.region, call.output_location.offset, output.payload, _OUTPUT)
-        return encode_header(call, output), _NOTHING
+        return encode_header(call, output, answer), _NOTHING
 
 
 class InferSession:

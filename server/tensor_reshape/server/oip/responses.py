@@ -4,8 +4,10 @@ The elements of the output are the last field of the message. The message class 
 which form the header. The header and the elements are then joined, so the elements are copied only once.
 """
 
+import json
 from collections.abc import Sequence
 
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.oip.contents import fill_contents
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.messages import find_class
@@ -21,13 +23,23 @@ _RAW_TAG = b"\x32"  # the tag of `raw_output_contents`, which is field 6 (length
 _INFER_TAG = b"\x12"  # the tag of `infer_response`, which is field 2 of a ModelStreamInferResponse
 
 
-def encode_header(call: InferCall, output: TensorView) -> bytes:
+def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:
     """Returns the response without its id and without its elements.
 
     If the response has its elements as raw contents, the elements must follow this header.
+
+    Args:
+        call: the request.
+        output: the output tensor.
+        answer: the answer to a shape query, whose conditions the response contains; None for other requests.
     """
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
+    if answer is not None and answer.conditions:
+        texts = json.dumps([str(condition) for condition in answer.conditions])
+        message.parameters["conditions"].string_param = texts  # type: ignore[attr-defined] # a message of the pool
+    if answer is not None and not answer.conditions_complete:
+        message.parameters["conditions_complete"].bool_param = False  # type: ignore[attr-defined] # as above
     if call.output_location is not None:
         # Triton also reports the location of the output with these parameters.
         tensor.parameters[REGION].string_param = call.output_location.region
