@@ -2,7 +2,6 @@
 
 import logging
 import os
-import select
 import signal
 import threading
 import time
@@ -22,7 +21,7 @@ from tensor_reshape.server.engine.budgets import count_pool_bytes
 from tensor_reshape.server.engine.call_logs import log_unknown_method
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES, FairLock
+from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.observers import Observer, ObserverJournal
 from tensor_reshape.server.engine.quotas import build_quotas
@@ -51,7 +50,6 @@ from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
-from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
@@ -68,7 +66,6 @@ _POLL_SECONDS = 0.02
 _BEAT_SECONDS = 0.5  # the interval of heartbeats in seconds
 # in this interval in seconds, the server checks the receiving thread and logs how many log records were lost
 _REPORT_SECONDS = 1.0
-_NUMPY_SECONDS = 1.0  # numpy is imported this number of seconds after the start, so that the server starts sooner
 
 
 class Runner:
@@ -315,8 +312,6 @@ def serve_until_signal(config: Config) -> None:
             runner.start()
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
             announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
-            if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
-                _import_numpy()  # the main thread is otherwise idle, so it imports numpy (see `service.backend`)
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -341,18 +336,6 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     runner.count_into(counters)
     source = Source(1, counters, os.getpid())
     return serve_metrics(config.metrics_listen, build_registry(config, choose_serving, lambda: [source]))
-
-
-def _import_numpy() -> None:
-    FAST_SWITCHES.begin()  # during the import, threads that serve calls get the interpreter sooner
-    try:
-        import_gather()
-    except Exception:
-        # The import can fail, for example because the installation was replaced. The server continues without numpy,
-        # because only strided tensors need numpy.
-        _LOGGER.exception("bug")
-    finally:
-        FAST_SWITCHES.end()
 
 
 def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:

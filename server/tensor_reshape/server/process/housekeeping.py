@@ -25,8 +25,8 @@ QUIET_SECONDS = 5.0
 KEPT_BYTES = 44 * 1024 * 1024
 """Number of bytes by which the resident memory of a process may grow before freed memory is returned.
 
-Returning less memory costs more than it gains. A server without workers imports numpy after its start, and numpy needs
-12 MiB of these bytes.
+Returning less memory costs more than it gains. If a client sends a tensor with strides, the server imports numpy, which
+needs 12 MiB of these bytes.
 """
 
 CHECK_SECONDS = 0.5

@@ -25,7 +25,6 @@ from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
 from tensor_reshape.server.runner import Runner, stop
-from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, OBSTACLE, REJECTION, Order
 
 _STDIN = 0
@@ -62,8 +61,6 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
         runner = Runner(order.config, shares_ports=True)
         if order.counters is not None:
             runner.count_into(SharedCounters(list_methods(), order.counters))
-        # this function imports numpy before the worker serves calls, so that the import does not delay calls
-        import_gather()
         if obstacle := find_obstacle():
             send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
