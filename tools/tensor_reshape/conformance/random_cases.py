@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tensor_reshape.client import InferredShape, infer_locally
+from tensor_reshape.client.queries import infer_locally
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.query_records import read_record
 from tensor_reshape.rules.json_format import Json
