@@ -145,9 +145,9 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # An expected dim may narrow other dims, but the closed form ignores the expected shape.
+        # The closed form ignores the expected shape, which may narrow other dims. A view may require a search.
         solved = None
-        if question.data is not None and question.expected is None:
+        if question.data is not None and question.expected is None and request.strides is None:
             solved = solve_single(question.data, resolved)
         return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
     except ReshapeError as error:
@@ -165,23 +165,22 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         InvalidRequestError: a rule is broken, or no instance is accepted.
     """
     request, target = unsolved
-    question = request.question
+    question, budget = request.question, budget or StepBudget()
     try:
         # The closed form takes less time than the checks of single dims, and it applies only to valid dims. A query
         # with an invalid dim therefore has no closed form, and these checks reject it.
         _check_parts(question)
         if target is not None:
-            return _complete(request, target, *_search(question, target, budget or StepBudget()))
+            return _complete(request, target, *_search(question, target, budget), budget)
         if question.expected is None:
-            # Nothing is known about the output of such a query, but the query is rejected if its symbols contradict
-            # each other.
+            # Nothing is known about the output, but symbols that contradict each other are rejected.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
         target = read_target(question, items)
-        return _complete(request, target, *_search(question, target, budget or StepBudget()))
+        return _complete(request, target, *_search(question, target, budget), budget)
     except ReshapeError as error:
         raise _explain_rejection(request, error) from None
 
@@ -195,6 +194,7 @@ def _complete(
     target: Target[AnyDim],
     dims: tuple[AnyDim, ...] | None,
     conditions: Conditions = NO_CONDITIONS,
+    budget: StepBudget | None = None,
 ) -> ShapeAnswer:
     """Returns the result with the conditions, and with the origins and view that the request asks for."""
     question, explained, strides = request
@@ -203,7 +203,7 @@ def _complete(
     if strides is not None and question.data_type is not None:
         # a call that reshapes data with strides makes the same check
         check_strided_type(question.data_type, strides, "data")
-    view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
+    view = None if strides is None else infer_view(question.data, strides, dims, target.copied, budget)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
     return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
 
@@ -306,9 +306,8 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
     """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
     if case.target.inferred is not None:  # a variable that divides the -1 is not 0
-        # The divisors of the -1 are taken from the equation before common factors are cancelled. In the graph
-        # operations, a copied dim is on both sides of the equation. Cancelling removes the copied dim, although this
-        # dim is a divisor of the -1.
+        # The divisors of the -1 are taken from the equation before common factors are cancelled, because cancelling
+        # removes the copied dims of the graph operations, which are on both sides and also divide the -1.
         divisors = Counter(case.equation.right)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)

@@ -19,6 +19,10 @@ _MAX_MARKED = 65_536
 """The largest number of positions that inference marks for one query. Marking them takes about 20 microseconds."""
 
 
+_MAX_PAIRED = 8
+"""The largest number of axes that inference compares in pairs."""
+
+
 def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
     """Returns the number of positions from the first to the last element, both included; 0 for an empty tensor."""
     if 0 in dims:
@@ -75,8 +79,8 @@ def check_positions(dims: Sequence[int], strides: Sequence[int], field: str) -> 
     """Checks that no two elements have the same position, without the bytes of the tensor.
 
     For a tensor without bytes, the number of positions has no limit. This check is exact if the axes that may overlap
-    are at most two, or if they have at most 65,536 positions. In larger layouts, it finds two axes that overlap, and
-    layouts with fewer positions than elements. `check_layout` finds every overlap.
+    are at most two, or if they have at most 65,536 positions. In larger layouts, it finds layouts with fewer positions
+    than elements, and two axes that overlap if at most eight axes may overlap. `check_layout` finds every overlap.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
@@ -85,9 +89,10 @@ def check_positions(dims: Sequence[int], strides: Sequence[int], field: str) -> 
     if not axes:
         return
     # Two axes overlap at the least common multiple of their strides.
+    pairs = combinations(axes, 2) if len(axes) <= _MAX_PAIRED else ()
     if not _fits(axes) or any(
         second // (common := gcd(first, second)) < dim and first // common < other
-        for (first, dim), (second, other) in combinations(axes, 2)
+        for (first, dim), (second, other) in pairs
     ):
         raise _reject_overlap(dims, strides, field)
     count = 1 + sum((dim - 1) * stride for stride, dim in axes)

@@ -9,11 +9,14 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, find_bounds
 
 MAX_INSTANCES = 64
 """The largest number of instances that are listed. Examining one of them takes about 10 microseconds."""
 
+_INSTANCE_STEPS = 10
+_CHOICES_A_STEP = 16
 _MAX_CHOICES = 256  # for the values of the unknown data dims
 _MAX_VOLUME = 4096  # so that few numbers are tried as divisors
 
@@ -31,8 +34,10 @@ class _TooManyError(Exception):
     """The query has too many instances, or unlimited dims."""
 
 
-def list_instances(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[Instance] | None:
-    """Returns every instance that has elements, or None if there are too many.
+def list_instances(
+    data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int], budget: StepBudget
+) -> list[Instance] | None:
+    """Returns every instance that has elements, or None if there are too many or the budget ends.
 
     The result may contain instances that the rules reject for other reasons than their number of elements.
 
@@ -40,23 +45,27 @@ def list_instances(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Col
         data: the input dims.
         output: the output dims.
         copied: the indices of the output dims that are copied.
+        budget: the step budget of the query.
     """
     try:
         found = list[Instance]()
-        for instance in _list_all(data, output, copied):
+        for instance in _list_all(data, output, copied, budget):
             found.append(instance)
-            if len(found) > MAX_INSTANCES:
+            if len(found) > MAX_INSTANCES or not budget.spend(_INSTANCE_STEPS):
                 return None
     except _TooManyError:
         return None
     return found
 
 
-def _list_all(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> Iterator[Instance]:
+def _list_all(
+    data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int], budget: StepBudget
+) -> Iterator[Instance]:
     domains = _list_domains(data, output)
     if prod(map(len, domains.values())) > _MAX_CHOICES:
         raise _TooManyError
     for choice in product(*domains.values()):
+        _spend(budget, len(data))
         values = dict(zip(domains, choice, strict=True))
         dims = tuple(_find_value(dim, index, values) for index, dim in enumerate(data))
         volume = prod(dims)
@@ -65,7 +74,7 @@ def _list_all(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collecti
         if volume > _MAX_VOLUME:
             raise _TooManyError
         wanted: list[AnyDim] = [dims[index] if index in copied else dim for index, dim in enumerate(output)]
-        for outputs in _split(volume, wanted, values):
+        for outputs in _split(volume, wanted, values, budget):
             yield Instance(dims, outputs)
 
 
@@ -112,7 +121,14 @@ def _evaluate(expression: Expression, values: Mapping[str | int, int]) -> int:
     return 0 if remainder else value
 
 
-def _split(volume: int, output: Sequence[AnyDim], values: Mapping[str | int, int]) -> Iterator[Dims]:
+def _spend(budget: StepBudget, steps: int) -> None:
+    if not budget.spend(steps):
+        raise _TooManyError
+
+
+def _split(
+    volume: int, output: Sequence[AnyDim], values: Mapping[str | int, int], budget: StepBudget
+) -> Iterator[Dims]:
     """Yields the values of the output dims whose product is `volume`."""
     if not output:
         if volume == 1:
@@ -128,9 +144,11 @@ def _split(volume: int, output: Sequence[AnyDim], values: Mapping[str | int, int
         choices: Sequence[int] = range(max(bounds.min, 1), high + 1)
     else:
         choices = [value] if bounds.holds(value := _evaluate(expression, values)) else []
+    # Most calls find no instance if many dims have small ranges, so the search could take very long without a budget.
+    _spend(budget, 1 + len(choices) // _CHOICES_A_STEP)
     for choice in choices:
         if choice == 0 or volume % choice:
             continue
         symbol = None if expression is None else expression.symbol
         known = values if symbol is None else {**values, symbol.name: choice}
-        yield from ((choice, *rest) for rest in _split(volume // choice, others, known))
+        yield from ((choice, *rest) for rest in _split(volume // choice, others, known, budget))

@@ -18,6 +18,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.layouts import check_positions, check_strides
 from tensor_reshape.rules.limits import MAX_DIM
@@ -83,7 +84,11 @@ _IMPOSSIBLE = View(ViewPossibility.IMPOSSIBLE)
 
 
 def infer_view(
-    data: Sequence[AnyDim] | None, strides: Sequence[int], output: Sequence[AnyDim] | None, copied: Collection[int]
+    data: Sequence[AnyDim] | None,
+    strides: Sequence[int],
+    output: Sequence[AnyDim] | None,
+    copied: Collection[int],
+    budget: StepBudget | None = None,
 ) -> View:
     """Returns whether an output can be a view of data with the given strides.
 
@@ -96,6 +101,7 @@ def infer_view(
         strides: the strides of the data, in elements.
         output: the output dims. None means that not even the rank is known.
         copied: the indices of the output dims that are copied.
+        budget: the step budget of the query. Default: MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DIM_OUT_OF_RANGE or STRIDES_OVERLAP.
@@ -121,7 +127,7 @@ def infer_view(
     view = _join_parts(views, may_be_empty=may_be_empty)
     if view.possibility is not ViewPossibility.UNKNOWN or (are_known(data) and are_known(output)):
         return view
-    instances = list_instances(data, output, copied)
+    instances = list_instances(data, output, copied, budget or StepBudget())
     if not instances:  # none are listed because there are too many, or because all instances are empty
         return view if instances is None else View(ViewPossibility.POSSIBLE, (0,) * len(output))
     return _join_instances(instances, strides, may_be_empty=may_be_empty)

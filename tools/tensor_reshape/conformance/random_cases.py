@@ -188,7 +188,7 @@ def _list_simpler(item: Any) -> Iterator[Any]:  # noqa: ANN401 - a dim as JSON
 
 
 def _measure(query: Json) -> tuple[int, int, int, bool]:
-    """Returns the size of a query: its rank, its partially known dims, its numbers, and special_zero."""
+    """Returns the size of a query, which depends on its rank, partially known dims, numbers and special_zero."""
     dims = [*query["data"], *query["shape"]]
     blurred = [2 if isinstance(dim, (str, dict, list)) else 1 for dim in dims if not isinstance(dim, int)]
     return len(dims), sum(blurred), sum(abs(dim) for dim in dims if isinstance(dim, int)), query["special_zero"]

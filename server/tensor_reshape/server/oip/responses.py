@@ -31,7 +31,7 @@ def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | Non
     Args:
         call: the request.
         output: the output tensor.
-        answer: the answer to a shape query, whose conditions the response contains; None for other requests.
+        answer: the answer to a shape query, whose conditions the response contains, or None for other requests.
     """
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
