@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
@@ -124,7 +123,6 @@ def test_server_memory_shrinks_after_a_flood_despite_running_calls():
     with run_bare_server() as server:
         pid = server.process.pid
         assert can_call(server.address)
-        assert retry(lambda: "numpy" in Path(f"/proc/{pid}/maps").read_text())  # imported after a second
         base = read_memory(pid, "VmRSS")
         # A low rate, because the server returns memory only if calls seldom reserve much, also on a slow machine.
         with run_steady_clients(server.address, ("sdk",), calls_per_second=2):
