@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from tensor_reshape.runtime.allocators import release_freed_memory
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
     IDLE_SECONDS,
@@ -28,6 +29,7 @@ def look_at(memory: MemoryReturner, used: list[int]) -> list[bool]:
 @pytest.fixture
 def heavy() -> MemoryReturner:
     """A memory returner whose process has grown."""
+    release_freed_memory()  # otherwise, the first return might have an effect
     memory = MemoryReturner(QUIET_BYTES)
     memory._base -= 2 * KEPT_BYTES
     return memory
