@@ -10,7 +10,7 @@ from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.inference import answer_question
-from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import RESHAPE, SHAPE_OPERATIONS, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeRequest
 
 
@@ -22,7 +22,7 @@ def explain(
 
 
 def reject(
-    data: list[AnyDim],
+    data: list[AnyDim] | None,
     target: list[AnyDim],
     operation: Operation = RESHAPE,
     *,
@@ -50,13 +50,16 @@ def test_explanation_of_a_minus_one_has_dividend_and_divisor(operation: Operatio
 
 
 # data, target, special_zero, expected; rule, part of the accepted text
-REJECTED: list[tuple[list[AnyDim], list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
+REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
     ([2], [-1, -1], True, None, "2", "one -1"),
     ([2], [0, -1], False, None, "3", "without a 0"),
+    (None, [0, -1], False, None, "3", "a length in place of the -1"),
+    ([Dim(Interval(0, 0)), 3], [0, -1], False, None, "3", "a length in place of the -1"),
     ([24], [-1, 9], True, None, "3", "8 and 12"),
     ([24], [3, 5], True, None, "4", "24"),
+    ([2, 3], [2, 0], False, None, "4", "3, or -1, for shape[1]"),
     ([24], [-1], True, [23], "5", "24"),
     ([Dim(Interval(3, 2))], [-1], True, None, "1", "order"),
     ([Dim(ANY, make_expression(0, [Symbol("N")]))], [-1], True, None, "1", "names"),
@@ -99,7 +102,7 @@ def test_divisors_suggested_by_an_error_are_accepted():
 
 @examples(300)
 @given(
-    st.sampled_from(list(OPERATIONS.values())),
+    st.sampled_from(list(SHAPE_OPERATIONS.values())),
     st.lists(st.sampled_from([0, 1, 2, 3, 8, 2**62]), max_size=4),
     st.lists(st.sampled_from([0, 1, 2, 3, 5, 8]), max_size=4),
     st.booleans(),

@@ -49,6 +49,11 @@ def test_instances_of_unlimited_or_large_dims_are_not_listed():
     assert list_instances([2**62], [None, None], (), StepBudget()) is None
 
 
+def test_few_instances_with_many_elements_are_listed():
+    found = list_instances([2, 4096], [Dim(Interval(2, 3)), None], (), StepBudget())
+    assert found == [Instance((2, 4096), (2, 4096))]
+
+
 def test_search_without_instances_ends_with_its_budget():
     budget = StepBudget()
     output: list[AnyDim] = [Dim(Interval(1, 2))] * 60

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
+from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import Dim, Interval
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
-from tensor_reshape.rules.views import View, ViewPossibility
+from tensor_reshape.rules.views import View, ViewPossibility, infer_view
 from tests.oracles.shape_instances import find_accepted
 from tests.oracles.view_instances import find_strides, list_addresses
 from written_questions import write_question
@@ -147,6 +148,20 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
 def test_view_possibility_is_decided_for_partial_shapes():
     found = {row: ask(write_question(RESHAPE, row[0], row[2], True), row[1]) for row in VIEWS}
     assert found == VIEWS
+
+
+def test_overlap_is_found_if_the_volume_decides_a_dim():
+    for data in ("? 2", "N:0..9 2"):
+        with pytest.raises(InvalidRequestError) as caught:
+            ask(write_question(RESHAPE, data, "2 2", True), (1, 1))
+        assert caught.value.reason == Reason.STRIDES_OVERLAP, data
+
+
+def test_search_for_a_view_with_an_impossible_part_ends_soon():
+    budget = StepBudget()
+    data: list[int | Dim] = [Dim(Interval(0, 2)), 2, 3, *[Dim(Interval(1, 2))] * 6]
+    found = infer_view(data, (6, 1, 2, *[999] * 6), [Dim(Interval(0, 2)), 6, None], (0,), budget)
+    assert (found.possibility, StepBudget().left - budget.left < 50) == (UNKNOWN, True)
 
 
 @pytest.mark.parametrize("explain", [False, True])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TypeAlias
 
-from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
+from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, format_dim, format_product
 from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
@@ -142,9 +142,9 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     # so a query that breaks rule 4 has a target in which each item can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
-    for index, item in enumerate(items):
+    for index in range(len(items)):
         others = prod(other for place, other in enumerate(items) if place != index)
-        if item == 0 or others == 0 or volume % others or volume // others > MAX_DIM:
+        if others == 0 or volume % others or volume // others > MAX_DIM:
             continue
         # If special_zero is true, an item of 0 would copy a data dim, and this dim may have another value.
         if volume == 0 and question.special_zero:
@@ -154,9 +154,9 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
 
 
 def _accept_zero_volume(question: AnyQuestion, _error: ReshapeError) -> str:
-    if question.data is not None and 0 in question.data:
+    if question.data is None or any(find_bounds(dim).max == 0 for dim in question.data):
         return "other items without a 0, or a length in place of the -1"
-    return f"other items whose product divides {format_product(question.data or ())}, without a 0"
+    return f"other items whose product divides {format_product(question.data)}, without a 0"
 
 
 def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:

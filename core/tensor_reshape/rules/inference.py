@@ -116,8 +116,8 @@ def answer_question(
         budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
 
     Raises:
-        InvalidRequestError: a rule is broken, or no instance is accepted. The reason and the metadata name the rule and
-            the item.
+        InvalidRequestError: a rule is broken, or no instance is accepted. The reason says which rule, and the metadata
+            and the field name the item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     begun = begin_answer(request, limits)

@@ -43,7 +43,8 @@ def check_layout(
 ) -> None:
     """Checks that `received_bytes` is the size of the tensor, and that no elements overlap.
 
-    If `strides` is None, the tensor is dense and in row-major order.
+    If `strides` is None, the tensor is dense and in row-major order. A dim with a stride of 0 repeats its elements,
+    which is not an overlap.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or
@@ -80,7 +81,8 @@ def check_positions(dims: Sequence[int], strides: Sequence[int], field: str) -> 
 
     For a tensor without bytes, the number of positions has no limit. This check is exact if the axes that may overlap
     are at most two, or if they have at most 65,536 positions. In larger layouts, it finds layouts with fewer positions
-    than elements, and two axes that overlap if at most eight axes may overlap. `check_layout` finds every overlap.
+    than elements, and two axes that overlap if at most eight axes may overlap. `check_layout` finds every overlap. In
+    both, a dim with a stride of 0 is not an overlap.
 
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.

@@ -13,12 +13,12 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, find_bounds
 
 MAX_INSTANCES = 64
-"""The largest number of instances that are listed. Examining one of them takes about 10 microseconds."""
+"""The largest number of instances that are listed. Examining one of them takes 10 to 50 microseconds."""
 
 _INSTANCE_STEPS = 10
 _CHOICES_A_STEP = 16
 _MAX_CHOICES = 256  # for the values of the unknown data dims
-_MAX_VOLUME = 4096  # so that few numbers are tried as divisors
+_MAX_DIVISORS = 4096  # for the values of one output dim
 
 Dims: TypeAlias = tuple[int, ...]
 
@@ -31,13 +31,21 @@ class Instance(NamedTuple):
 
 
 class _TooManyError(Exception):
-    """The query has too many instances, or unlimited dims."""
+    """The instances are not listed.
+
+    The cause is one of these: unlimited data dims, too many values, several new names in one dim, or the end of the
+    budget.
+    """
 
 
 def list_instances(
-    data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int], budget: StepBudget
+    data: Sequence[AnyDim],
+    output: Sequence[AnyDim],
+    copied: Collection[int],
+    budget: StepBudget,
+    most: int = MAX_INSTANCES,
 ) -> list[Instance] | None:
-    """Returns every instance that has elements, or None if there are too many or the budget ends.
+    """Returns every instance that has elements, or None if there are more than `most` or the budget ends.
 
     The result may contain instances that the rules reject for other reasons than their number of elements.
 
@@ -46,12 +54,13 @@ def list_instances(
         output: the output dims.
         copied: the indices of the output dims that are copied.
         budget: the step budget of the query.
+        most: the largest number of instances that are listed.
     """
     try:
         found = list[Instance]()
         for instance in _list_all(data, output, copied, budget):
             found.append(instance)
-            if len(found) > MAX_INSTANCES or not budget.spend(_INSTANCE_STEPS):
+            if len(found) > most or not budget.spend(_INSTANCE_STEPS):
                 return None
     except _TooManyError:
         return None
@@ -71,8 +80,6 @@ def _list_all(
         volume = prod(dims)
         if volume == 0:
             continue
-        if volume > _MAX_VOLUME:
-            raise _TooManyError
         wanted: list[AnyDim] = [dims[index] if index in copied else dim for index, dim in enumerate(output)]
         for outputs in _split(volume, wanted, values, budget):
             yield Instance(dims, outputs)
@@ -141,7 +148,10 @@ def _split(
         if expression is not None and expression.symbol is None:
             raise _TooManyError
         high = volume if bounds.max is None else min(bounds.max, volume)
-        choices: Sequence[int] = range(max(bounds.min, 1), high + 1)
+        # The last dim is the quotient that is left.
+        choices: Sequence[int] = range(max(bounds.min, 1 if others else volume), high + 1)
+        if len(choices) > _MAX_DIVISORS:
+            raise _TooManyError
     else:
         choices = [value] if bounds.holds(value := _evaluate(expression, values)) else []
     # Most calls find no instance if many dims have small ranges, so the search could take very long without a budget.

@@ -22,7 +22,7 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.layouts import check_positions, check_strides
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.view_instances import Instance, list_instances
+from tensor_reshape.rules.view_instances import MAX_INSTANCES, Instance, list_instances
 
 
 class ViewPossibility(Enum):
@@ -109,7 +109,8 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is not None:
         # Every instance has the elements of the instance whose dims are the smallest.
-        check_positions([find_bounds(dim).min for dim in data], strides, "data")
+        known = data if output is None else _solve(data, output)
+        check_positions([find_bounds(dim).min for dim in known], strides, "data")
     if data is None or output is None:
         return _UNKNOWN
     # A copied output dim is equal to the data dim that it copies. The output dim is used instead of the data dim,
@@ -127,7 +128,9 @@ def infer_view(
     view = _join_parts(views, may_be_empty=may_be_empty)
     if view.possibility is not ViewPossibility.UNKNOWN or (are_known(data) and are_known(output)):
         return view
-    instances = list_instances(data, output, copied, budget or StepBudget())
+    # If a part is IMPOSSIBLE, the result stays UNKNOWN if there is any instance with elements.
+    most = 0 if _IMPOSSIBLE in views else MAX_INSTANCES
+    instances = list_instances(data, output, copied, budget or StepBudget(), most)
     if not instances:  # none are listed because there are too many, or because all instances are empty
         return view if instances is None else View(ViewPossibility.POSSIBLE, (0,) * len(output))
     return _join_instances(instances, strides, may_be_empty=may_be_empty)
@@ -278,7 +281,7 @@ def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
 def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]:
     """Returns `dims` with its unknown dim replaced by a number, if that number follows from the product of `others`."""
     unknown = [index for index, dim in enumerate(dims) if not isinstance(dim, int)]
-    if len(unknown) != 1 or not are_known(others):
+    if len(unknown) != 1 or 0 in dims or not are_known(others):
         return dims
     value, remainder = divmod(prod(others), prod(dim for dim in dims if isinstance(dim, int)))
     return dims if remainder else [value if index in unknown else dim for index, dim in enumerate(dims)]

@@ -78,7 +78,7 @@ class ServerInfo:
         version: the version of the server's package.
         grpc_api: the part of grpcio with which the server handles calls, `core` or `public`.
         limits: the limits of requests and responses.
-        operations: for each operation name, the ranks and types that the operation accepts.
+        operations: for each operation that reshapes data, the ranks and types that the operation accepts.
         features: the optional features.
 
     >>> sorted(client.server_info().operations)

@@ -14,7 +14,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.query_records import read_record
 from tensor_reshape.rules.json_format import Json
-from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS
 
 _SMALL = (0, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _LARGE = (2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
@@ -81,7 +81,7 @@ def _make_query(random: Random) -> Json:
     special_zero = _happens(random, 0.5)
     target = _make_target(random, data, special_zero=special_zero)
     query: Json = {
-        "operation": random.choice(list(OPERATIONS)),
+        "operation": random.choice(list(SHAPE_OPERATIONS)),
         "data": list(data),
         "shape": list(target),
         "special_zero": special_zero,

@@ -142,8 +142,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
 
     If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
     `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
-    example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, then n is 4, 6 or
-    8, so n / 2 is from 2 to 4, and the quotient is from 6 to 12.
+    example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, then n is 4, 6 or 8, so n / 2 is from 2 to 4,
+    and the quotient is from 6 to 12.
 
     Lemmas: step-by-the-other-constant, whole-quotients.
     """

@@ -39,7 +39,10 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
 
 @cache
 def import_gather() -> Callable[[TensorView], memoryview]:
-    """Returns `wire.arrays.gather`. The first call takes long, because it imports numpy."""
+    """Returns `wire.arrays.gather`. The first call takes long, because it imports numpy.
+
+    If the import fails, the error is not cached, so each call with strides tries again and reports it.
+    """
     from tensor_reshape.wire.arrays import gather  # noqa: PLC0415 - the module docstring has the reason
 
     return gather
