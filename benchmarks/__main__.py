@@ -1,8 +1,8 @@
 """Measures a suite, prints its report, and writes it to `--output`.
 
 `python -m benchmarks --useful` measures the project's performance goals in ten minutes. `--into docs/benchmarks` writes
-the report and the README's table, and `benchmarks/install-peers` installs the peers. `ab` compares two versions of this
-project, and needs no peers. See docs/benchmarks/README.md.
+the report, and `--readme README.md` writes the README's table. `benchmarks/install-peers` installs the peers. `ab`
+compares two versions of this project, and needs no peers. See docs/benchmarks/README.md.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main() -> None:
         if options.output:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(report)
-    if options.suite == _USEFUL and options.into:
+    if options.suite == _USEFUL and options.readme:
         summaries.write_summary(options.readme, report)
     print(report, end="")
 

@@ -46,6 +46,7 @@ def _serve_peer(name: str) -> tuple[str, ...]:
 
 
 _EVENT = (*OURS, "--io-engine", "event")
+_NETWORK = (*OURS[:-1], "0.0.0.0:{port}")
 _CPP = ("{folder}/reshape_server", "{address}")
 _CPP_CLIENT = "cpp/{folder}/stream_client"
 _RAW, _STOCK, _LOAD = "channels/unary", "stock/unary", "h2load/unary"
@@ -56,7 +57,8 @@ CONTESTANTS = (
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", copies=2.5),
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
-    Contestant("ours-event", "ours, --io-engine event", _EVENT, "sdk/auto", copies=4),
+    Contestant("ours-shapes", "ours, 10,000 shapes", OURS, "sdk/shapes", copies=4),
+    Contestant("ours-network", "ours, on a network address", _NETWORK, "sdk/auto", copies=4),
     Contestant("stock", "stock grpcio", _serve_peer("stock"), _STOCK, copies=12),
     Contestant("cpp", _CPP_LABEL, _CPP, _RAW, CPP, copies=8),
     Contestant("cpp-experiment", f"{_CPP_LABEL}, with the experiment", _CPP, _RAW, CPP, 8, EXPERIMENT),

@@ -39,7 +39,7 @@ class ServerProcess:
             # A free port is chosen for each server, because several servers of a group run at the same time.
             port = _find_port()
             self.address = f"127.0.0.1:{port}"
-            words = [word.format(**environment._asdict(), address=self.address) for word in command]
+            words = [word.format(**environment._asdict(), address=self.address, port=port) for word in command]
             process = _start(stack, words, folder / "log", "")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS

@@ -8,43 +8,25 @@
 import re
 from pathlib import Path
 
-from benchmarks.cells import KIB, MIB, Cell
 from benchmarks.suites.bars import LEAST_ROUNDS
-from benchmarks.tables import RUNS, Table, read_tables
+from benchmarks.tables import RUNS, SUMMARY, Table, read_tables
 
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
-_CELLS = {
-    "1 KiB": Cell(KIB),
-    "1 KiB, 16 threads": Cell(KIB, 16),
-    "16 MiB": Cell(16 * MIB),
-    "16 MiB, 16 threads": Cell(16 * MIB, 16),
-    "256 MiB": Cell(256 * MIB),
-}
-_ROWS = {
-    "stock grpcio": "stock grpcio",
-    "C++ gRPC server behind a stock Python channel": "C++ gRPC sync, with the experiment",
-    "C++ gRPC stream on both sides": "C++ gRPC stream, both sides, slices",
-    "Arrow Flight": "Arrow Flight DoExchange",
-    "raw socket copy": "raw socket copy",
-}
-"""The name of a contestant in the summary, and its label in the report."""
-
-_ROUNDS, _RATIO = 2, 2
-"""The columns of a report: the rounds of a run, and the ratio of the first row of a cell to each row."""
+_ROUNDS = 2
+"""The column of the rounds of a run."""
 
 
 def build_summary(report: str) -> str:
     """Returns the table for a report's text. Each of its cells is a cell of the report."""
     tables = {table.title: table for table in read_tables(report)}
     is_long = all(int(run[_ROUNDS]) >= LEAST_ROUNDS for run in tables[RUNS].rows)
-    ratios = {str(cell): _read_ratios(tables.get(str(cell))) if is_long else {} for cell in _CELLS.values()}
-    head = ("times as fast as", *_CELLS)
-    rows = [(name, *(ratios[str(cell)].get(label, "-") for cell in _CELLS.values())) for name, label in _ROWS.items()]
     _, commit, rounds, *_ = tables[RUNS].rows[-1]
     note = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
-    lines = [head, ("---", *["---:"] * len(_CELLS)), *rows]
     note += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
-    return "\n".join([f"{note}\n", *(f"| {' | '.join(line)} |" for line in lines)])
+    summary = tables[SUMMARY]
+    rows = summary.rows if is_long else [(text, *"-" * len(cells)) for text, *cells in summary.rows]
+    _, *lines = str(Table("", summary.head, rows)).split("\n\n", 1)
+    return "\n\n".join([note, *lines])
 
 
 def find_machine(report: str) -> str:
@@ -70,7 +52,3 @@ def write_summary(page: Path, report: str) -> None:
         message = f"{page}: no {_BEGIN} and {_END}"
         raise ValueError(message)
     page.write_text(f"{before}{_BEGIN}\n{build_summary(report)}\n{_END}{after}")
-
-
-def _read_ratios(table: Table | None) -> dict[str, str]:
-    return {row[0]: row[_RATIO] for row in table.rows} if table else {}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-BARS, RUNS = "Bars", "Runs"
+BARS, RUNS, SUMMARY = "Bars", "Runs", "What a user gets"
 
 
 @dataclass(slots=True)

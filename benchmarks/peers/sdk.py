@@ -1,6 +1,8 @@
 """The SDK of this project, used like in a program."""
 
+import itertools
 import math
+import random
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -10,21 +12,28 @@ import numpy as np
 
 from benchmarks.cells import TENSOR
 from benchmarks.questions import check_answers, make_questions
-from benchmarks.sessions import Job, ThreadSession
+from benchmarks.sessions import Array, Job, ThreadSession
 from tensor_reshape.client import Client, ShapeQuery, infer_locally
+
+_SHAPES = 10_000
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
     """Opens one client, which all threads share.
 
-    For a tensor, a variant is a value of `transfer`. "stream" receives into an array of the caller, and "empty" sends
-    an empty tensor, whatever the cell's size, to measure a call without data. For queries, a variant is "batch" (one
+    For a tensor, a variant is a value of `transfer`. "stream" receives into an array of the caller. "empty" sends an
+    empty tensor, whatever the cell's size, to measure a call without data. "shapes" sends the tensor in 10,000 pairs of
+    an input shape and a requested shape, in random order. For queries, a variant is "batch" (one
     call for all), "alone" (a call for each), or "local" (no call).
     """
     if job.cell.load == TENSOR:
         if variant == "empty":
             job = Job(job.address, job.cell._replace(size=0))
         client = stack.enter_context(Client(job.address, timeout=math.inf))
+        if variant == "shapes":
+            return ThreadSession(
+                job, stack, partial(_prepare_shapes, client, job), lambda array: job.check(array.reshape(job.target))
+            )
         return ThreadSession(job, stack, partial(_prepare_tensor, variant, client, job), job.check)
     queries = make_questions(job.cell.load, job.cell.size)
     call: Callable[[], list[Any]] = partial(infer_locally, queries)
@@ -38,6 +47,25 @@ def _prepare_tensor(variant: str, client: Client, job: Job) -> Callable[[], Any]
     if variant == "stream":
         options["out"] = np.zeros(job.target, np.float32)  # each thread has its own
     return partial(client.static_reshape, job.array, job.target, special_zero=False, **options)
+
+
+def _prepare_shapes(client: Client, job: Job) -> Callable[[], Any]:
+    chosen = random.Random(1)  # noqa: S311 - it makes test data
+    found = {(_split(job.array.size, chosen), _split(job.array.size, chosen)) for _ in range(2 * _SHAPES)}
+    pairs = chosen.sample(sorted(found), _SHAPES)
+    calls = itertools.cycle([(job.array.reshape(dims), target) for dims, target in pairs])
+
+    def call() -> Array:
+        array, target = next(calls)
+        return client.static_reshape(array, target, special_zero=False)
+
+    return call
+
+
+def _split(volume: int, chosen: random.Random) -> tuple[int, ...]:
+    """Returns a random shape of rank 6 with this number of elements, which is a power of 2."""
+    ends = sorted(chosen.choices(range(volume.bit_length()), k=5))
+    return tuple(2 ** (end - begin) for begin, end in itertools.pairwise((0, *ends, volume.bit_length() - 1)))
 
 
 def _prepare_questions(variant: str, client: Client, queries: list[ShapeQuery]) -> Callable[[], list[Any]]:

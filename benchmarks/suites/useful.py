@@ -15,25 +15,51 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from benchmarks.cells import GIB, KIB, MIB, Cell
-from benchmarks.contestants import CONTESTANTS, SERVERS
-from benchmarks.environments import ROOT, read_free_memory
+from benchmarks.contestants import CONTESTANTS, EXPERIMENT, SERVERS
+from benchmarks.environments import read_free_memory
 from benchmarks.rounds import Entry, Pace, format_latency, format_quartiles
 from benchmarks.suites.bars import BARS, find_title, judge
-from benchmarks.tables import Table
+from benchmarks.tables import SUMMARY, Table
 
 PACE = Pace(rounds=10, seconds=0.3)
 _MEMORY_SHARE = 0.7
-_SMALL = ("ours", "ours-experiment", "stock", "cpp", "cpp-experiment", "arrow", "socket", "ours-event")
+_OURS = ("ours", "ours-shapes", "ours-network", "ours-experiment")
+_SMALL = (*_OURS, "stock", "cpp", "cpp-experiment", "arrow", "socket")
 CELLS = {
     Cell(KIB): _SMALL,
+    Cell(MIB): ("ours", "stock", "cpp", "arrow", "socket"),
     Cell(16 * MIB): ("ours", "stock", "cpp-slices", "arrow", "socket"),
-    Cell(256 * MIB): ("ours-stream", "arrow", "socket", "cpp-stream", "cpp-slices"),
+    Cell(256 * MIB): ("ours", "ours-stream", "arrow", "socket", "cpp-stream", "cpp-slices"),
     Cell(GIB): ("ours-view", "ours-empty"),
     Cell(KIB, 16): _SMALL,
-    Cell(16 * MIB, 16): ("ours", "cpp-experiment", "arrow", "socket"),
+    Cell(16 * MIB, 16): ("ours", "cpp", "arrow", "socket"),
     Cell(16 * MIB, 16, processes=4): ("ours", "arrow"),
 }
-"""The contestants of each cell. A bar is judged in the cell of both contestants. The README shows these ratios."""
+"""The contestants of each cell. A bar is judged in the cell of both contestants."""
+
+_THREADS = "1 KiB, 16 threads"
+_ROWS = {
+    "1 KiB": (Cell(KIB), "ours"),
+    "1 KiB, 10,000 shapes": (Cell(KIB), "ours-shapes"),
+    "1 KiB, server on a network address": (Cell(KIB), "ours-network"),
+    "1 KiB, with `use_fast_polling`": (Cell(KIB), "ours-experiment"),
+    _THREADS: (Cell(KIB, 16), "ours"),
+    f"{_THREADS}, 10,000 shapes": (Cell(KIB, 16), "ours-shapes"),
+    f"{_THREADS}, server on a network address": (Cell(KIB, 16), "ours-network"),
+    "1 MiB": (Cell(MIB), "ours"),
+    "16 MiB": (Cell(16 * MIB), "ours"),
+    "16 MiB, 16 threads": (Cell(16 * MIB, 16), "ours"),
+    "256 MiB": (Cell(256 * MIB), "ours"),
+    "256 MiB, with `out=`": (Cell(256 * MIB), "ours-stream"),
+}
+_COLUMNS = {
+    "stock grpcio": "stock",
+    "C++ server, Python client": "cpp",
+    "C++ server and client": "cpp-slices",
+    "Arrow Flight": "arrow",
+    "raw socket": "socket",
+}
+"""The peers of the README's table. A row with the experiment has C++ with the experiment as well."""
 
 SERVER_CELLS = (Cell(KIB), Cell(KIB, 16))
 _LATENCY = "p50 / p99 ms"
@@ -42,10 +68,8 @@ _PEAK = "server's peak memory, per tensor"
 
 def add_options(parser: ArgumentParser) -> None:
     """Adds the options that select cells."""
-    parser.add_argument(
-        "--into", type=Path, metavar="FOLDER", help="folder for results.md; also updates the README's table"
-    )
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file whose table --into updates")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="folder for results.md")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="a page with a table to update, such as README.md")
     parser.add_argument("--cells", default="", metavar="TEXT", help="measure only cells whose title contains this text")
 
 
@@ -64,7 +88,21 @@ def list_groups(options: Namespace) -> list[list[Entry]]:
 
 def build_tables(groups: list[list[Entry]]) -> list[Table]:
     """Returns the table of the bars, and one table for each cell that compares its rows with the first one."""
-    return [judge(BARS, groups), *map(_build_table, groups)]
+    return [judge(BARS, groups), _summarize(groups), *map(_build_table, groups)]
+
+
+def _summarize(groups: list[list[Entry]]) -> Table:
+    """Returns the README's table: how many times as fast as each peer a call of a user is."""
+    entries = {(entry.cell, entry.contestant.name): entry for group in groups for entry in group}
+    table = Table(SUMMARY, ("times as fast as", *_COLUMNS))
+    for text, (cell, name) in _ROWS.items():
+        row, own = [text], entries.get((cell, name))
+        for peer in _COLUMNS.values():
+            fast = f"{peer}-experiment" if own and own.contestant.experiments == EXPERIMENT else peer
+            other = entries.get((cell, fast), entries.get((cell, peer)))
+            row.append(format_quartiles(own.compare(other)) if own and other else "-")
+        table.rows.append(tuple(row))
+    return table
 
 
 def _find_title(group: list[Entry]) -> str:

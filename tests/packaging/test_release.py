@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,10 @@ class Repository:
         changelog = folder / "CHANGELOG.md"
         changelog.write_text(changelog.read_text().replace("## [Unreleased]", f"## [{VERSION}] - 2026-01-01"))
         self.git("init", "--quiet")
+        self.commit()
+        # The first commit counts as the one at which the README's table was measured.
+        readme, first = folder / "README.md", self.git("rev-parse", "HEAD").strip()
+        readme.write_text(re.sub(r"(?<=; commit )[0-9a-f]+(?=\.)", first, readme.read_text()))
         self.commit()
 
     def git(self, *arguments: str) -> str:
@@ -115,6 +120,17 @@ def test_release_script_rejects_a_file_without_the_new_version(repository: Repos
         assert rejection in repository.reject_to_release()
         path.write_text(text)
         repository.commit()
+
+
+@pytest.mark.usefixtures("dist")
+def test_release_script_rejects_measurements_of_an_older_call_path(repository: Repository):
+    path = repository.folder / "client" / "tensor_reshape" / "client" / "sync.py"
+    text = path.read_text()
+    path.write_text(f"{text}\n# a change\n")
+    repository.commit()
+    assert "the call path has changed; measure again" in repository.reject_to_release()
+    path.write_text(text)
+    repository.commit()
 
 
 @pytest.mark.usefixtures("dist")
