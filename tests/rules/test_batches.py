@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from tensor_reshape.rules.batches import BatchItem, answer_batch, answer_light_batch
+from tensor_reshape.rules.batches import BatchItem, answer_batch, answer_light_item
 from tensor_reshape.rules.dims import AnyDim, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
@@ -39,26 +39,20 @@ def test_rejected_batch_items_do_not_affect_other_items():
     assert list(answer_batch([unread])) == [unread]
 
 
-def test_answer_light_batch_returns_the_same_results_as_answer_batch():
-    n = name_dim("N")
+def test_light_item_has_the_same_result_as_in_a_batch():
     unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
-    items: list[BatchItem | ReshapeError] = [
-        make_item([6], [2, -1]),
-        make_item([7], [2, -1]),
-        make_item([n, 4], [0, 2, -1]),
-        unread,
-    ]
-    light = answer_light_batch(items)
-    assert light is not None
-    assert [show(each) for each in light] == answer(*items)
+    for item in (make_item([6], [2, -1]), make_item([7], [2, -1]), make_item([name_dim("N"), 4], [0, 2, -1]), unread):
+        result = answer_light_item(item)
+        assert result is not None
+        assert [show(result)] == answer(item)
 
 
-def test_answer_light_batch_returns_none_for_searches_references_and_explanations():
+def test_item_with_a_search_reference_explanation_or_strides_is_not_light():
     plain = make_item([6], [6])
-    assert answer_light_batch([plain._replace(request=plain.request._replace(explain=True))]) is None
-    assert answer_light_batch([plain._replace(request=plain.request._replace(strides=[1]))]) is None
-    assert answer_light_batch([make_item([6], [6]), make_item(None, [-1], 0)]) is None
-    assert answer_light_batch([make_item([6], [None, 2])]) is None
+    assert answer_light_item(plain._replace(request=plain.request._replace(explain=True))) is None
+    assert answer_light_item(plain._replace(request=plain.request._replace(strides=[1]))) is None
+    assert answer_light_item(make_item(None, [-1], 0)) is None
+    assert answer_light_item(make_item([6], [None, 2])) is None
 
 
 def test_data_from_uses_the_output_shape_of_an_earlier_item():

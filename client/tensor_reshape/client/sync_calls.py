@@ -81,10 +81,14 @@ class SyncCalls:
     def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, several at a time, and returns the results in order."""
         self._endpoint.require_open()
+        with context:
+            pieces = [*split_queries(queries)]
+        if len(pieces) == 1:  # like any other call, because starting it on a thread takes longer than the call itself
+            return self.run(build_infer_shapes(pieces[0]), context)
         answers, started = ShapeAnswers(), deque[_Started]()
         with context:
             try:
-                for piece in split_queries(queries):
+                for piece in pieces:
                     if len(started) == MAX_PARALLEL_CALLS:
                         answers += self._await(started.popleft(), context)
                     started.append(self._start(build_infer_shapes(piece), context))

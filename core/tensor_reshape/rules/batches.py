@@ -71,29 +71,22 @@ def answer_batch(
         yield answer
 
 
-def answer_light_batch(
-    items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS
-) -> list[ShapeAnswer | ReshapeError] | None:
-    """Returns the results of `answer_batch`, or None if that may take long.
+def answer_light_item(
+    item: BatchItem | ReshapeError, limits: Limits = DEFAULT_LIMITS
+) -> ShapeAnswer | ReshapeError | None:
+    """Returns the result that `answer_batch` has for an item, or None if finding it may take long.
 
     An item takes long if it needs a search, an explanation or the output of an earlier item, or if it has strides.
     """
-    results: list[ShapeAnswer | ReshapeError] = []
-    for item in items:
-        if isinstance(item, ReshapeError):
-            results.append(item)
-            continue
-        if item.data_from is not None or item.request.explain or item.request.strides is not None:
-            return None
-        try:
-            begun = begin_answer(item.request, limits)
-        except ReshapeError as error:
-            results.append(error)
-            continue
-        if not isinstance(begun, ShapeAnswer):
-            return None
-        results.append(begun)
-    return results
+    if isinstance(item, ReshapeError):
+        return item
+    if item.data_from is not None or item.request.explain or item.request.strides is not None:
+        return None
+    try:
+        begun = begin_answer(item.request, limits)
+    except ReshapeError as error:
+        return error
+    return begun if isinstance(begun, ShapeAnswer) else None
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:

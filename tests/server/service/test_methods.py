@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
@@ -79,6 +80,16 @@ def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeSe
 def test_small_batch_without_searches_is_executed_at_once(service: ReshapeService):
     batch = build_batch([PLAIN, KNOWN] * 8)
     assert service.infer_batch_light(batch) == service.infer_batch(batch)
+    assert service.infer_batch_light(batch) == service.infer_batch(batch)  # with cached results
+
+
+def test_small_batch_with_too_large_results_is_left_to_a_worker_thread():
+    service = ReshapeService(replace(DEFAULT_LIMITS, max_output_bytes=20))
+    batch = build_batch([PLAIN, KNOWN] * 8)
+    assert service.infer_batch_light(batch) is None
+    assert Reason.OUTPUT_TOO_LARGE in {
+        error.reason for error in decode_batch_response(service.infer_batch(batch)) if isinstance(error, ReshapeError)
+    }
 
 
 @pytest.mark.parametrize("queries", [[PLAIN] * 17, [KNOWN, SEARCHED], [LONG]], ids=["items", "search", "bytes"])

@@ -21,15 +21,16 @@ from functools import partial
 from itertools import islice
 from typing import Protocol, Self, TypeVar
 
-from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch, answer_light_batch
+from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch, answer_light_item
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question, begin_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.server.service.backend import has_gather, reshape
-from tensor_reshape.server.service.encoded_queries import EncodedQueries
+from tensor_reshape.server.service.encoded_queries import MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES, EncodedQueries
 from tensor_reshape.server.service.header_cache import HeaderCache, Lookups
 from tensor_reshape.server.service.method_tables import IsOver, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.stream_sessions import StreamSession
@@ -133,6 +134,8 @@ class ReshapeService:
         # Queries and batches have separate locks, because a query takes some milliseconds at most and a batch may take
         # seconds.
         self._query_turns, self._batch_turns = make_turns(), make_turns()
+        # Without this cache, a batch of ten queries takes 0.1 to 0.2 ms longer.
+        self._item_results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES)
         self.queries = EncodedQueries(self, inference.decode_infer_request, inference.encode_infer_response)
 
     @property
@@ -251,8 +254,15 @@ class ReshapeService:
             return None
         # no error is reported here, because `infer_batch` repeats the work and reports the bug
         with suppress(Exception):
-            results = answer_light_batch(batches.decode_batch_items(items), self._limits)
-            return None if results is None else batches.encode_batch_response(results, self._limits.max_output_bytes)
+            results = list[bytes]()
+            for item in items:
+                result = self._find_item_result(item)
+                if result is None:
+                    return None
+                results.append(result)
+            # if the results are too large, `infer_batch` puts an error in place of the last ones
+            if sum(map(len, results)) <= self._limits.max_output_bytes:
+                return batches.join_items(results)
         return None
 
     def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
@@ -267,6 +277,17 @@ class ReshapeService:
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins a StreamReshape call (see `StreamSession`)."""
         return StreamSession(self._limits, hold)
+
+    def _find_item_result(self, item: bytes) -> bytes | None:
+        """Returns the encoded result of a batch item, or None if computing the result may take long."""
+        found = self._item_results[item]
+        if found is None:
+            (decoded,) = batches.decode_batch_items([item])
+            result = answer_light_item(decoded, self._limits)
+            if result is not None:
+                found = batches.encode_batch_result(result)
+                self._item_results.keep(item, found, len(item) + len(found))
+        return found
 
     def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
         """Returns the response if its header is cached, and the offset of the tensor's bytes if the offset is known."""
