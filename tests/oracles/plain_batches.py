@@ -13,6 +13,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
@@ -144,7 +145,13 @@ def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     complete = message.conditions_complete and len(known) == len(message.conditions)
     origins = [_read_origin(one) for one in message.origins]
     view = _read_view(message.view) if message.HasField("view") else None
-    return ShapeAnswer(None if dims is None else tuple(dims), tuple(conditions), tuple(origins), view, complete)
+    groups = [DimGroup(*map(_read_range, (one.data_indices, one.output_indices))) for one in message.groups]
+    shape = None if dims is None else tuple(dims)
+    return ShapeAnswer(shape, tuple(conditions), tuple(origins), view, complete, tuple(groups))
+
+
+def _read_range(indices: Sequence[int]) -> range:
+    return range(indices[0], indices[0] + len(indices)) if indices else range(0)
 
 
 def _read_condition(one: reshape_pb2.Condition) -> Condition:

@@ -282,6 +282,7 @@ def test_inference_result_has_explanation_and_view_only_if_requested():
         [Kind.INFERRED],
         ViewPossibility.POSSIBLE,
     )
+    assert answer.groups == ((range(2), range(1)),)
 
 
 @pytest.mark.parametrize("explain", [True, False])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
 from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
@@ -40,6 +41,7 @@ conditions = st.builds(
     st.integers(3, 5),
     texts,
 )
+spans = st.tuples(st.integers(0, 63), st.integers(1, 3)).map(lambda pair: range(pair[0], sum(pair))) | st.just(range(0))
 answers = st.builds(
     ShapeAnswer,
     lawful_shapes,
@@ -47,6 +49,7 @@ answers = st.builds(
     st.lists(origins, max_size=3).map(tuple),
     st.none() | views,
     st.booleans(),
+    st.lists(st.builds(DimGroup, spans, spans), max_size=3).map(tuple),
 )
 
 

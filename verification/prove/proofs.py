@@ -6,6 +6,7 @@ instance must violate one. If all instances can be tried, each end of the answer
 exception that is not a rejection is a violation.
 """
 
+from math import prod
 from random import Random
 
 from tensor_reshape.rules.batches import BatchItem
@@ -60,8 +61,8 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
 
 
 def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
-    inference = None if answer is None else answer._replace(origins=(), view=None)
-    problem = check_soundness(found, inference) or _check_view(request, answer, found)
+    inference = None if answer is None else answer._replace(origins=(), view=None, groups=())
+    problem = check_soundness(found, inference) or _check_view(request, answer, found) or _check_groups(answer, found)
     if problem:
         return "unsound", problem
     problem = check_completeness(request.question, found, inference)
@@ -83,6 +84,18 @@ def infer(request: ShapeRequest) -> ShapeAnswer | None:
         return answer_question(request)
     except InvalidRequestError:
         return None
+
+
+def _check_groups(answer: ShapeAnswer | None, found: Found) -> str:
+    for group in () if answer is None else answer.groups:
+        for instance in found.accepted:
+            left, right = (
+                [instance.data[index] for index in group.data],
+                [instance.output[index] for index in group.output],
+            )
+            if 0 not in instance.data and prod(left) != prod(right):
+                return f"the group {group} of {instance} has different products"
+    return ""
 
 
 def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> str:

@@ -23,6 +23,7 @@ from tensor_reshape.client.experiments import use_fast_polling
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import (
@@ -56,6 +57,7 @@ __all__ = [
     "DataType",
     "DataTypeLike",
     "Dim",
+    "DimGroup",
     "DimLike",
     "Expression",
     "Feature",

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import (
     ANY,
     AnyDim,
@@ -204,8 +205,11 @@ def _complete(
         # a call that reshapes data with strides makes the same check
         check_strided_type(question.data_type, strides, "data")
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied, budget)
-    origins = explain_dims(question, target, dims) if explained and dims is not None else ()
-    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete)
+    if not explained or dims is None:
+        return ShapeAnswer(dims, conditions.listed, (), view, conditions.complete)
+    origins = explain_dims(question, target, dims)
+    groups = () if question.data is None else tuple(find_dim_groups(question.data, dims, target.copied))
+    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:

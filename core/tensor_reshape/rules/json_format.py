@@ -23,6 +23,8 @@ def describe_answer(answer: ShapeAnswer) -> Json:
         record["conditions_complete"] = False
     if answer.origins:
         record["origins"] = list(map(_describe_origin, answer.origins))
+    if answer.groups:
+        record["groups"] = [{"data": list(group.data), "output": list(group.output)} for group in answer.groups]
     if answer.view is not None:
         strides = answer.view.strides
         record["view"] = {

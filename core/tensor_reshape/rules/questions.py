@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, are_known
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
@@ -81,8 +82,8 @@ class ShapeRequest(NamedTuple):
 
     Attributes:
         question: the query.
-        explain: whether a result contains the origins of its dims, and an error contains the values that would be
-            accepted.
+        explain: whether a result contains the origins and the groups of its dims, and an error contains the values
+            that would be accepted.
         strides: the strides of the data in elements. If the strides are given, the result says whether the output can
             be a view.
     """
@@ -123,6 +124,7 @@ class ShapeAnswer(NamedTuple):
         origins: the origin of each dim, if requested.
         view: whether the output can be a view, if requested.
         conditions_complete: whether every instance that satisfies the conditions is accepted.
+        groups: which input dims become which output dims, if requested with the origins and if both ranks are known.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -130,3 +132,4 @@ class ShapeAnswer(NamedTuple):
     origins: tuple[Origin, ...] = ()
     view: View | None = None
     conditions_complete: bool = True
+    groups: tuple[DimGroup, ...] = ()

@@ -10,15 +10,13 @@ of a part is unknown, the instances are examined one by one if there are only a 
 UNKNOWN.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
-from fractions import Fraction
-from itertools import pairwise
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.layouts import check_positions, check_strides
 from tensor_reshape.rules.limits import MAX_DIM
@@ -54,16 +52,6 @@ class View(NamedTuple):
     strides: tuple[int, ...] | None = None
 
 
-class _Factor(NamedTuple):
-    """A dim in the form of a product of a number and powers of names.
-
-    A dim without a name has an integer as its name.
-    """
-
-    number: Fraction
-    powers: Mapping[int | str, int]
-
-
 class _Run(NamedTuple):
     """A run, which is a sequence of elements at equal distances in memory.
 
@@ -78,7 +66,6 @@ class _Run(NamedTuple):
     step: int
 
 
-_Product: TypeAlias = tuple[Fraction, frozenset[tuple[int | str, int]]]
 _UNKNOWN = View(ViewPossibility.UNKNOWN)
 _IMPOSSIBLE = View(ViewPossibility.IMPOSSIBLE)
 
@@ -122,9 +109,8 @@ def infer_view(
     # tensors without elements.
     if 0 in data or 0 in output or (are_known(data) and are_known(output) and prod(data) != prod(output)):
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
-    keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
-    views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
+    views = [_infer_part(part) for part in (_split(whole, copied) if not are_known(data) else [whole])]
     view = _join_parts(views, may_be_empty=may_be_empty)
     if view.possibility is not ViewPossibility.UNKNOWN or (are_known(data) and are_known(output)):
         return view
@@ -189,68 +175,15 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
     return any(find_bounds(dim).min == 0 for dim in dims)
 
 
-def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
+def _split(whole: _Part, copied: Collection[int]) -> Iterator[_Part]:
     """Yields the parts of a reshape that can be examined separately, outermost first.
 
-    The first parts end where the outer dims of data and output have equal products. The last parts begin where the
-    inner dims have equal products.
-
     Lemma: parts-of-a-view.
-
-    Args:
-        whole: all dims of data and output.
-        keys: a number for each output dim, which identifies the dim if it has no name. A copied dim has the index of
-            its data dim as its key, so that both dims count as equal.
     """
     dims, strides, output = whole
-    left, right = _list_factors(dims, range(len(dims))), _list_factors(output, keys)
-    cuts = [(0, 0), *_list_cuts(left, right)]
-    inner = [(len(left) - at, len(right) - count) for at, count in _list_cuts(left[::-1], right[::-1])]
-    cuts += [cut for cut in reversed(inner) if cut[0] >= cuts[-1][0] and cut[1] >= cuts[-1][1]]
-    cuts.append((len(left), len(right)))
-    for (begin, first), (end, last) in pairwise(cuts):
-        yield _Part(dims[begin:end], strides[begin:end], output[first:last])
-
-
-def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[int, int]]:
-    """Returns pairs (m, n) for which the first m dims of `left` and the first n dims of `right` have equal products.
-
-    The products are equal for all values of the unknown dims.
-    """
-    found = {product: count for count, product in enumerate(_list_products(left), 1)}
-    cuts = list[tuple[int, int]]()
-    for count, product in enumerate(_list_products(right), 1):
-        # In both shapes, each part begins after the previous part, so the numbers of dims in each pair must be larger
-        # than in the previous pair.
-        at = found.get(product, -1)
-        if at >= (cuts[-1][0] if cuts else 0):
-            cuts.append((at, count))
-    return cuts
-
-
-def _list_factors(dims: Sequence[AnyDim], keys: Sequence[int]) -> list[_Factor]:
-    return [_read_factor(dim, key) for dim, key in zip(dims, keys, strict=True)]
-
-
-def _read_factor(dim: AnyDim, key: int) -> _Factor:
-    if isinstance(dim, int):
-        return _Factor(Fraction(dim), {})
-    if dim is None or dim.expression is None:
-        return _Factor(Fraction(1), {key: 1})
-    # Names are compared without their bounds, because dims with equal names have equal values. Fractions are exact, so
-    # the product of 3/2 and 2/3 is exactly 1.
-    powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
-    powers.subtract(symbol.name for symbol in dim.expression.divisors)
-    return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
-
-
-def _list_products(factors: Sequence[_Factor]) -> Iterator[_Product]:
-    """Yields the product of the first factor, then the product of the first two factors, and so on."""
-    number, powers = Fraction(1), Counter[int | str]()
-    for factor in factors:
-        number *= factor.number
-        powers.update(factor.powers)
-        yield number, frozenset((key, power) for key, power in powers.items() if power)
+    for group in find_dim_groups(dims, output, copied):
+        inputs, outputs = (slice(own.start, own.stop) for own in group)
+        yield _Part(dims[inputs], strides[inputs], output[outputs])
 
 
 def _infer_part(part: _Part) -> View:

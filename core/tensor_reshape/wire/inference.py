@@ -4,7 +4,10 @@ A request with an unknown operation or an unknown kind of dim is rejected. Unkno
 become UNKNOWN, because a newer server may send such values.
 """
 
+from collections.abc import Sequence
+
 from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
@@ -115,6 +118,10 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
         message.shape.CopyFrom(encode_shape(answer.dims))
     if answer.origins:
         message.origins.extend(map(_encode_origin, answer.origins))
+    if answer.groups:
+        message.groups.extend(
+            [reshape_pb2.DimGroup(data_indices=group.data, output_indices=group.output) for group in answer.groups]
+        )
     if answer.conditions:
         message.conditions.extend(map(encode_condition, answer.conditions))
     if answer.view is not None:
@@ -157,6 +164,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         # A newer server may send a condition that this version cannot evaluate, and this condition may exclude further
         # instances.
         message.conditions_complete and len(conditions) == len(message.conditions),
+        tuple([DimGroup(_read_range(one.data_indices), _read_range(one.output_indices)) for one in message.groups]),
     )
 
 
@@ -175,6 +183,10 @@ def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     # the text still explains the dim if this version does not know the kind of the origin
     kind = _KINDS.get(message.kind, Kind.UNKNOWN)
     return Origin(kind, message.text, index, message.dividend, message.divisor)
+
+
+def _read_range(indices: Sequence[int]) -> range:
+    return range(indices[0], indices[-1] + 1) if indices else range(0)
 
 
 def encode_condition(condition: Condition) -> reshape_pb2.Condition:

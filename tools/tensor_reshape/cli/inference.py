@@ -13,6 +13,7 @@ from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
 from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape, Strides
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.views import View
@@ -30,7 +31,8 @@ name. Any other name must be in quotes.
 --json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
 null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
 a name. "conditions" follows if the reshape demands something of its inputs, "conditions_complete" is false if these
-are not all, "origins" follows with --explain, and "view" with --strides.
+are not all, "origins" and "groups" follow with --explain, and "view" with --strides. "groups" says which data dims
+become which output dims, by index.
 
 A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain", "strides",
 "data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
@@ -183,9 +185,16 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
     if query.explain:
         yield from (origin.text for origin in answer.origins)
+        if answer.groups:
+            yield f"groups: {'; '.join(map(_format_group, answer.groups))}"
     yield from (f"requires: {condition}" for condition in answer.conditions)
     if answer.view is not None:
         yield _format_view(answer.view)
+
+
+def _format_group(group: DimGroup) -> str:
+    data, output = (",".join(map(str, indices)) or "none" for indices in group)
+    return f"{data} -> {output}"
 
 
 def _format_view(view: View) -> str:

@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterable, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
-from tensor_reshape.explorer.dim_groups import DimGroup, find_dim_groups
 from tensor_reshape.explorer.svg import (
     CHARACTER_PIXELS,
     Span,
@@ -30,6 +29,7 @@ from tensor_reshape.explorer.svg import (
     draw_title,
     wrap_picture,
 )
+from tensor_reshape.rules.dim_groups import DimGroup, find_dim_groups
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, format_dim, format_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, ReshapeError
 from tensor_reshape.rules.explanations import explain_dims

@@ -8,7 +8,8 @@ Invariants:
 
 - The groups cover all input dims and all output dims in order. A group without dims occurs only for a scalar.
 - Boundaries are found only with numbers and names, so an unknown dim is in the same group as its neighbours.
-- Groups describe how a reshape moves elements, so they have no meaning for an empty tensor.
+- In each accepted instance with elements, the input dims of a group have the same product as its output dims. Groups
+  have no meaning for an empty tensor.
 """
 
 from collections import Counter, defaultdict
@@ -26,6 +27,10 @@ class DimGroup(NamedTuple):
     Attributes:
         data: the indices of the input dims. The range is empty if the input is a scalar.
         output: the indices of the output dims. The range is empty if the output is a scalar.
+
+    >>> result = client.infer_shape(("b", "s", 768), (0, 0, 12, 64), special_zero=True, explain=True)
+    >>> [(list(group.data), list(group.output)) for group in result.groups]
+    [([0], [0]), ([1], [1]), ([2], [2, 3])]
     """
 
     data: range
