@@ -10,7 +10,17 @@ from itertools import product
 from math import isqrt, prod
 from random import Random
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, format_dims
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    find_bounds,
+    find_name,
+    format_dims,
+)
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.limits import MAX_DIM
@@ -167,7 +177,11 @@ def check_completeness(question: AnyQuestion, found: Found, answer: ShapeAnswer 
     """Returns a rejected instance that satisfies complete conditions; empty if there is none."""
     if answer is None or not answer.conditions_complete:
         return ""
-    free = {name: _bound_name(dim) for dim in question.expected or () if (name := find_name(dim)) is not None}
+    free = dict[str, Interval]()
+    for dim in question.expected or ():
+        name = find_name(dim)
+        if name is not None:
+            free[name] = _bound_name(dim).meet(free.get(name, ANY))
     for values in found.rejected:
         is_declared = all(bounds.holds(values.get(name, bounds.min)) for name, bounds in free.items())
         if is_declared and any(_satisfies(answer, chosen) for chosen in _choose_names(values, free)):

@@ -43,7 +43,6 @@ from tensor_reshape.rules.dims import (
     check_partial_dims,
     check_symbols,
     find_bounds,
-    find_name,
     format_product,
     make_dim,
 )
@@ -75,7 +74,7 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, bui
 from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
-from tensor_reshape.rules.targets import Target, balance, read_target
+from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
 
 
@@ -175,8 +174,8 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
             return _complete(request, target, *_search(question, target, budget), budget)
         if question.expected is None:
             # Nothing is known about the output, but symbols that contradict each other are rejected.
-            build_system(question, _EMPTY)
-            return _complete(request, _EMPTY, None, Conditions((), complete=False))
+            build_system(question, UNKNOWN_TARGET)
+            return _complete(request, UNKNOWN_TARGET, None, Conditions((), complete=False))
         # The expected shape gives the rank of the output, so the length of the target is known.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
@@ -251,7 +250,7 @@ def _check_parts(question: AnyQuestion) -> None:
     """Checks each partially known dim separately, and the number of symbols in the query.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
+        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVALUNKNOWN_TARGET or EXPRESSION_INVALID.
     """
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")
@@ -272,8 +271,9 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
         raise reject_expected_rank(output, expected)
     named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
-        name = find_name(want)
-        if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
+        symbol = want.expression.symbol if isinstance(want, Dim) and want.expression is not None else None
+        is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))
+        if not is_within or (symbol is not None and named.setdefault(symbol.name, have) != have):
             raise reject_expected(index, have, want)
 
 
@@ -387,17 +387,3 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     unbounded = System(ranges, system.symbols, system.data, system.rest, system.output)
     solution = solve(Case(unbounded, case.target, case.budget))
     return None if solution is None or solution[key].min <= MAX_DIM else solution[key].min
-
-
-_EMPTY: Target[AnyDim] = Target(
-    kinds=(),
-    dims=(),
-    copied=(),
-    inferred=None,
-    cancelled=(),
-    product=1,
-    may_copy=(),
-    is_plain=False,
-    copies_cancel=False,
-    rejection=None,
-)

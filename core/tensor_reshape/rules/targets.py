@@ -163,3 +163,18 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED
+
+
+UNKNOWN_TARGET: Target[AnyDim] = Target(
+    kinds=(),
+    dims=(),
+    copied=(),
+    inferred=None,
+    cancelled=(),
+    product=1,
+    may_copy=(),
+    is_plain=False,
+    copies_cancel=False,
+    rejection=None,
+)
+"""The target of a query that knows nothing about the requested shape."""

@@ -1,4 +1,4 @@
-"""The command that checks the Reshape nodes of an ONNX model."""
+"""The command that checks the Reshape nodes of a model."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,10 +73,10 @@ def check(
     profiles: Sequence[tuple[str, tuple[tuple[int, ...], ...]]],
     **options: Any,
 ) -> None:
-    """Check the Reshape nodes of an ONNX model, and show what the model requires of its inputs.
+    """Check the Reshape nodes of a model, and show what the model requires of its inputs.
 
-    The model is not run, and its weights are not read. The rules of Reshape-1 apply to every Reshape node, with
-    special_zero unless the node sets allowzero.
+    The model is an ONNX file, or an OpenVINO IR that consists of model.xml and model.bin. It is not run, and its
+    weights are not read. ONNX nodes follow the rules of ONNX, and IR layers those of Reshape-1.
     """
     shapes = _combine_profiles(profiles)
     if local:

@@ -15,6 +15,7 @@ Invariants:
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import onnx
@@ -31,6 +32,7 @@ from tensor_reshape.onnx.annotations import (
 )
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, expand_model, infer_model, load_model
+from tensor_reshape.onnx.openvino_ir import read_bounds, read_ir, read_note, read_operation
 from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
 from tensor_reshape.onnx.profiles import bind_shapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
@@ -73,10 +75,10 @@ class _Round(NamedTuple):
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
-    """Checks every Reshape node of an ONNX model.
+    """Checks every Reshape node of an ONNX model, or of an OpenVINO IR (`model.xml` with `model.bin`).
 
     Args:
-        source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
+        source: a path, the bytes of an ONNX file, or a `ModelProto`, which is not changed.
         ask: the function that infers the shapes: `infer_locally`, or `infer_shapes` of a `Client`.
 
     Raises:
@@ -90,7 +92,7 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
     >>> print(*check_model(model).findings)
     y: [N, 12, 64] under [0, -1] is [N, 768]
     """
-    return _check(load_model(source), ask)[0]
+    return _check(_load(source), ask)[0]
 
 
 def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
@@ -113,7 +115,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     >>> value.name, value.type.tensor_type.shape.dim[0].dim_value
     ('z', 24)
     """
-    model = load_model(source)
+    model = load_model(source)  # an IR is no ONNX model, so this raises an error
     report, params = _check(model, ask)
     answers = {
         find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
@@ -142,13 +144,19 @@ def check_profile(source: ModelLike, shapes: ProfileShapes, *, ask: Ask = infer_
     >>> print(*check_profile(model, dict(x=[5, 12, 64])).findings)
     y: [5, 12, 64] under [0, -1] is [5, 768]
     """
-    model = load_model(source)
-    return _check(bind_shapes(model, shapes, DimParams(_list_params(model))), ask)[0]
+    model = _load(source)
+    return _check(bind_shapes(model, shapes, _read_params(model)), ask)[0]
+
+
+def _load(source: ModelLike) -> onnx.ModelProto:
+    if isinstance(source, str | Path) and Path(source).suffix == ".xml":
+        return read_ir(Path(source))
+    return load_model(source)
 
 
 def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     expanded = expand_model(model)
-    params = DimParams(_list_params(expanded))
+    params = _read_params(expanded)
     declared = read_shapes(expanded, params)
     strip_shapes(expanded)
     current, note = infer_model(expanded)
@@ -162,7 +170,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     requirements, contradiction = find_requirements(last.list_conditions(), _list_input_names(expanded, params))
     report = ModelReport(
         findings=tuple(findings),
-        notes=(note,) if note else (),
+        notes=tuple(filter(None, (note, read_note(model)))),
         requirements=requirements,
         contradiction=contradiction,
     )
@@ -184,14 +192,15 @@ def find_key(node: ReshapeNode) -> Key:
     return node.graph, node.output
 
 
-def _list_params(model: onnx.ModelProto) -> set[str]:
-    return {
+def _read_params(model: onnx.ModelProto) -> DimParams:
+    names = {
         dim.dim_param.strip()
         for _, graph in list_graphs(model.graph)
         for _, shape in list_shapes(graph)
         for dim in shape.dim
         if dim.dim_param
     }
+    return DimParams(names, read_bounds(model))
 
 
 def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
@@ -199,10 +208,10 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
 
     onnx infers again after each round. The given `model` has no shapes of Reshape outputs.
     """
-    least, corrected = None, set[Key]()
+    least, corrected, operation = None, set[Key](), read_operation(model)
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
-        last = _Round(nodes, _infer_all([_build_query(node, params) for node in nodes], ask))
+        last = _Round(nodes, _infer_all([_build_query(node, params, operation) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.
@@ -223,14 +232,14 @@ def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: 
     raise ModelError(message)
 
 
-def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
+def _build_query(node: ReshapeNode, params: DimParams, operation: str) -> ShapeQuery:
     is_linked = node.data_from is not None and (node.data is None or any(map(params.is_open, node.data)))
     return ShapeQuery(
         data_shape=None if is_linked else node.data,
         data_from=node.data_from if is_linked else None,
         shape=node.shape,
         special_zero=node.special_zero,
-        operation="onnx_reshape",
+        operation=operation,
         explain=True,
     )
 

@@ -9,12 +9,13 @@ Invariants:
   check recognizes the dim in later computations of the model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 import onnx
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_legal_expression, name_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_product
 
@@ -28,9 +29,9 @@ _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})
 class DimParams:
     """The names of all dims of a model."""
 
-    def __init__(self, params: Iterable[str]) -> None:
-        """Stores the names of dims in the model."""
-        self._params = frozenset(params)
+    def __init__(self, params: Iterable[str], bounds: Mapping[str, Interval] = MappingProxyType({})) -> None:
+        """Stores the names of dims in the model, and the limits of some of them."""
+        self._params, self._bounds = frozenset(params), bounds
         self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
@@ -88,6 +89,8 @@ class DimParams:
         param = dim.dim_param.strip()
         if param in _NO_NAMES:
             return None
+        if param in self._bounds:
+            return name_dim(self._name(param), *self._bounds[param])
         return self._read_product(param) or name_dim(self._name(param))
 
     def _read_product(self, param: str) -> AnyDim:
@@ -97,7 +100,10 @@ class DimParams:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
             return None
-        above, below = ([Symbol(self._name(name)) for name in names] for names in (product.factors, product.divisors))
+        above, below = (
+            [Symbol(self._name(name), self._bounds.get(name, ANY)) for name in names]
+            for names in (product.factors, product.divisors)
+        )
         expression = make_legal_expression(product.coefficient, above, product.divisor, below)
         return None if expression is None or not (above or below) else Dim(ANY, expression)
 

@@ -49,6 +49,9 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     if isinstance(source, onnx.ModelProto):
         return source
     raw = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if raw.lstrip()[:1] == b"<":
+        message = "not an ONNX model: it is XML; only `check` and `--profile` read an OpenVINO IR, from a file *.xml"
+        raise ModelError(message)
     try:
         model = onnx.ModelProto.FromString(raw)
     except DecodeError:

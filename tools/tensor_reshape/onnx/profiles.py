@@ -92,6 +92,9 @@ def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
 def _check_size(size: _Size, sizes: Mapping[str, int]) -> None:
     """Rejects a size that contradicts a declared number or product."""
     field, dim, value = size
+    if isinstance(dim, Dim) and not dim.bounds.holds(value):
+        message = f"{field} is {value}; the model declares {format_dim(Dim(dim.bounds))}"
+        raise ProfileError(message)
     declared = _evaluate(dim, sizes)
     if not find_bounds(declared).holds(value):
         text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {format_dim(declared)}"

@@ -134,7 +134,7 @@ class ReshapeService:
         # Queries and batches have separate locks, because a query takes some milliseconds at most and a batch may take
         # seconds.
         self._query_turns, self._batch_turns = make_turns(), make_turns()
-        # Without this cache, a batch of ten queries takes 0.1 to 0.2 ms longer.
+        # without this cache, a batch of ten queries takes 0.1 to 0.2 ms longer
         self._item_results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES)
         self.queries = EncodedQueries(self, inference.decode_infer_request, inference.encode_infer_response)
 
@@ -260,7 +260,7 @@ class ReshapeService:
                 if result is None:
                     return None
                 results.append(result)
-            # if the results are too large, `infer_batch` puts an error in place of the last ones
+            # if the results are too large, `infer_batch` replaces the last ones by errors
             if sum(map(len, results)) <= self._limits.max_output_bytes:
                 return batches.join_items(results)
         return None

@@ -1,0 +1,318 @@
+"""Reads OpenVINO IR models (`model.xml` with `model.bin`), and translates them to ONNX models for the check.
+
+The translation keeps the inputs, the shapes, the Reshape layers, and the layers that compute target shapes. Any other
+layer becomes a node of an unknown operator with the output shapes that the IR states. Metadata of the ONNX model say
+that its Reshape nodes follow the rules of Reshape-1, and which limits the input dims have.
+
+Invariants:
+
+- An IR with a document type declaration is rejected, so no entity is expanded and no other document is read.
+- Only integer constants of up to MAX_ITEMS items are read from the weights.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+from xml.parsers import expat
+
+import onnx
+from onnx import helper
+
+from tensor_reshape.onnx.models import ModelError
+from tensor_reshape.onnx.shape_values import MAX_ITEMS
+from tensor_reshape.rules.dims import Interval
+
+_OPERATION, _BOUNDS, _NOTE = (f"tensor_reshape.{key}" for key in ("operation", "bounds", "note"))
+_DOMAIN = "openvino"
+_FIRST_VERSION = 10
+_MAX_END = 2**63 - 1
+_INTEGERS = {"i32": (onnx.TensorProto.INT32, 4), "i64": (onnx.TensorProto.INT64, 8)}
+"""The ONNX type and the bytes of an element of each type whose constants are read."""
+
+_Nodes = Iterator[onnx.NodeProto]
+
+
+class _Layer(NamedTuple):
+    """A layer of the IR.
+
+    Attributes:
+        element: the element of the layer.
+        name: the name of the layer, which is also the name of its only output.
+        inputs: the names of the input tensors.
+    """
+
+    element: ET.Element
+    name: str
+    inputs: Sequence[str]
+
+    @property
+    def kind(self) -> str:
+        """The type of the layer."""
+        return self.element.get("type", "")
+
+    def get(self, key: str, default: str = "") -> str:
+        """Returns an attribute of the layer."""
+        data = self.element.find("data")
+        return default if data is None else data.get(key, default)
+
+    def list_ports(self) -> list[ET.Element]:
+        """Returns the output ports."""
+        return self.element.findall("output/port")
+
+
+def read_ir(path: Path) -> onnx.ModelProto:
+    """Returns an IR model as an ONNX model.
+
+    Raises:
+        ModelError: the file is not an IR, or the weights of a needed constant cannot be read.
+        OSError: the file cannot be read.
+    """
+    root = _parse(path.read_bytes())
+    if root.tag != "net" or not root.get("version", "").isdecimal() or int(root.get("version", "")) < _FIRST_VERSION:
+        message = f"not an OpenVINO IR of version {_FIRST_VERSION} or newer: the root is not <net version=...>"
+        raise ModelError(message)
+    layers = _sort_layers(root)
+    graph = onnx.GraphProto(name=root.get("name", ""))
+    bounds: dict[str, list[int | None]] = {}
+    weights = path.with_suffix(".bin")
+    for layer in layers:
+        if layer.kind == "Parameter":
+            graph.input.add().CopyFrom(_describe_input(layer, bounds))
+            continue
+        if layer.kind == "Const":
+            constant = _read_constant(layer, weights)
+            if constant is not None:
+                graph.initializer.append(constant)
+                continue
+        graph.node.extend(_translate(layer))
+        graph.value_info.extend(_describe_outputs(layer))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_DOMAIN, 1)])
+    helper.set_model_props(model, {_OPERATION: "reshape", _BOUNDS: json.dumps(bounds), _NOTE: _describe_bodies(root)})
+    return model
+
+
+def read_operation(model: onnx.ModelProto) -> str:
+    """Returns the operation whose rules the Reshape nodes of a model follow."""
+    return "reshape" if _find_property(model, _OPERATION) == "reshape" else "onnx_reshape"
+
+
+def read_note(model: onnx.ModelProto) -> str:
+    """Returns a note about parts of the model that are not checked, or an empty text."""
+    return _find_property(model, _NOTE)
+
+
+def read_bounds(model: onnx.ModelProto) -> Mapping[str, Interval]:
+    """Returns the limits of the names of input dims. A model that was not translated has none."""
+    if read_operation(model) != "reshape":
+        return {}
+    return {name: Interval(low, high) for name, (low, high) in json.loads(_find_property(model, _BOUNDS)).items()}
+
+
+def _find_property(model: onnx.ModelProto, key: str) -> str:
+    return next((prop.value for prop in model.metadata_props if prop.key == key), "")
+
+
+def _parse(raw: bytes) -> ET.Element:
+    builder, parser = ET.TreeBuilder(), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = _reject_doctype
+    try:
+        parser.Parse(raw, True)  # noqa: FBT003 - expat takes no keywords
+    except expat.ExpatError as error:
+        message = f"not an OpenVINO IR: it is not XML: {error}"
+        raise ModelError(message) from None
+    return builder.close()
+
+
+def _reject_doctype(name: str, *_: object) -> None:
+    message = f"not an OpenVINO IR: it has a document type declaration ({name}), which is rejected"
+    raise ModelError(message)
+
+
+def _sort_layers(root: ET.Element) -> list[_Layer]:
+    """Returns the layers so that each comes after the layers of its inputs."""
+    elements = {element.get("id", ""): element for element in root.findall("layers/layer")}
+    edges: dict[str, dict[str, tuple[str, str]]] = {key: {} for key in elements}
+    for edge in root.findall("edges/edge"):
+        source, target = edge.get("from-layer", ""), edge.get("to-layer", "")
+        if source not in elements or target not in elements:
+            message = f"an edge leads from layer {source!r} to layer {target!r}; one of them does not exist"
+            raise ModelError(message)
+        edges[target][edge.get("to-port", "")] = source, edge.get("from-port", "")
+    sorter = TopologicalSorter({key: [source for source, _ in ports.values()] for key, ports in edges.items()})
+    try:
+        order = [*sorter.static_order()]
+    except CycleError as error:
+        cycle = " -> ".join(elements[key].get("name", key) for key in error.args[1])
+        message = f"the layers form a cycle: {cycle}"
+        raise ModelError(message) from None
+    names = _choose_names(elements)
+    outputs = {
+        (key, port.get("id", "")): names[key] + (f":{place}" if place else "")
+        for key, element in elements.items()
+        for place, port in enumerate(element.findall("output/port"))
+    }
+
+    def list_inputs(key: str) -> list[str]:
+        ports = [port.get("id", "") for port in elements[key].findall("input/port")]
+        sources = [edges[key].get(port) for port in ports]
+        return ["" if source is None else outputs.get(source, "") for source in sources]
+
+    return [_Layer(elements[key], names[key], list_inputs(key)) for key in order]
+
+
+def _choose_names(elements: Mapping[str, ET.Element]) -> dict[str, str]:
+    """Returns a different name for each layer, because the names of layers of an IR may be equal."""
+    names, taken = dict[str, str](), set[str]()
+    for key, element in elements.items():
+        name = element.get("name") or f"layer_{key}"
+        names[key] = name if name not in taken else f"{name}#{key}"
+        taken.add(names[key])
+    return names
+
+
+def _describe_input(layer: _Layer, bounds: dict[str, list[int | None]]) -> onnx.ValueInfoProto:
+    """Returns the input of a Parameter layer, and writes the limits of its dims into `bounds`."""
+    dims: list[int | str | None] = []
+    text = layer.get("shape")
+    if text == "...":
+        return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, None)
+    for place, part in enumerate(text.split(",") if text else ()):
+        low, is_range, high = part.strip().partition("..")
+        if low.isdecimal() and not is_range:
+            dims.append(int(low))
+            continue
+        if part.strip() not in {"?", "-1"} and not (is_range and f"{low}{high}".isdecimal()):
+            message = f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges"
+            raise ModelError(message)
+        name = f"{layer.name}_{place}"
+        dims.append(name)
+        if is_range:
+            bounds[name] = [int(low or 0), int(high) if high else None]
+    return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, dims)
+
+
+def _read_dims(port: ET.Element) -> list[int | None]:
+    texts = [(dim.text or "").strip() for dim in port.findall("dim")]
+    return [int(text) if text.isdecimal() else None for text in texts]
+
+
+def _describe_outputs(layer: _Layer) -> Iterator[onnx.ValueInfoProto]:
+    for place, port in enumerate(layer.list_ports()):
+        kind = onnx.TensorProto.INT64 if port.get("precision") in {"I64", "I32"} else onnx.TensorProto.FLOAT
+        name = layer.name + (f":{place}" if place else "")
+        yield helper.make_tensor_value_info(name, kind, _read_dims(port))
+
+
+def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
+    """Returns a short integer constant, or None for another constant."""
+    (port,) = layer.list_ports() or [ET.Element("port")]
+    dims = [size for size in _read_dims(port) if size is not None]
+    kind = _INTEGERS.get(layer.get("element_type") or port.get("precision", "").lower())
+    if kind is None or len(dims) > 1 or prod(dims) > MAX_ITEMS:
+        return None
+    offset, size = layer.get("offset"), prod(dims) * kind[1]
+    try:
+        with weights.open("rb") as file:
+            raw = b""
+            if offset.isdecimal():
+                file.seek(int(offset))
+                raw = file.read(size)
+    except FileNotFoundError:
+        message = f"{weights} is missing; it has the value of the layer {layer.name}"
+        raise ModelError(message) from None
+    if len(raw) != size:
+        message = f"{weights} does not contain the {size} bytes of the layer {layer.name} at the offset {offset!r}"
+        raise ModelError(message)
+    return helper.make_tensor(layer.name, kind[0], dims, raw, raw=True)
+
+
+def _translate(layer: _Layer) -> _Nodes:
+    """Yields the ONNX nodes of a layer. The last node has the outputs of the layer."""
+    special = _SPECIAL.get(layer.kind)
+    translated = None if special is None else [*special(layer)]
+    if translated:
+        yield from translated
+    elif layer.kind in _RENAMED:
+        yield helper.make_node(_RENAMED[layer.kind], layer.inputs, [layer.name], layer.name)
+    elif layer.kind != "Result":
+        outputs = [layer.name + (f":{place}" if place else "") for place in range(len(layer.list_ports()))]
+        yield helper.make_node(layer.kind or "unknown", layer.inputs, outputs, layer.name, domain=_DOMAIN)
+
+
+def _translate_reshape(layer: _Layer) -> _Nodes:
+    allowzero = int(layer.get("special_zero").lower() not in {"true", "1"})
+    yield helper.make_node("Reshape", layer.inputs, [layer.name], layer.name, allowzero=allowzero)
+
+
+def _translate_convert(layer: _Layer) -> _Nodes:
+    to = _INTEGERS.get(layer.get("destination_type"), (onnx.TensorProto.FLOAT, 0))[0]
+    yield helper.make_node("Cast", layer.inputs, [layer.name], layer.name, to=to)
+
+
+def _translate_gather(layer: _Layer) -> _Nodes:
+    # The third input is the axis. A list of dims has only one axis.
+    if layer.list_ports() and len(_read_dims(layer.list_ports()[0])) <= 1:
+        yield helper.make_node("Gather", layer.inputs[:2], [layer.name], layer.name, axis=0)
+
+
+def _translate_concat(layer: _Layer) -> _Nodes:
+    yield helper.make_node("Concat", layer.inputs, [layer.name], layer.name, axis=int(layer.get("axis", "0")))
+
+
+def _translate_product(layer: _Layer) -> _Nodes:
+    keeps = int(layer.get("keep_dims").lower() in {"true", "1"})
+    yield helper.make_node("ReduceProd", layer.inputs, [layer.name], layer.name, keepdims=keeps)
+
+
+def _translate_slice(layer: _Layer) -> _Nodes:
+    """Translates a StridedSlice of a list, as exporters use it to take dims of a shape."""
+    masks = {key: layer.get(f"{key}_mask").strip(" 0,") != "" for key in ("begin", "end", "new_axis", "ellipsis")}
+    port = layer.element.find("input/port")
+    if port is None or len(_read_dims(port)) != 1 or masks["new_axis"] or masks["ellipsis"]:
+        return
+    data, begin, end, *step = layer.inputs
+    if layer.get("shrink_axis_mask").strip(" 0,"):
+        yield helper.make_node("Gather", [data, begin], [f"{layer.name}:taken"], axis=0)
+        yield helper.make_node("Squeeze", [f"{layer.name}:taken"], [layer.name], layer.name)
+        return
+    for key, value in (("begin", 0), ("end", _MAX_END)):
+        if masks[key]:
+            yield helper.make_node("Constant", [], [f"{layer.name}:{key}"], value_ints=[value])
+    begin = f"{layer.name}:begin" if masks["begin"] else begin
+    end = f"{layer.name}:end" if masks["end"] else end
+    inputs = [data, begin, end, *(["", step[0]] if step else [])]
+    yield helper.make_node("Slice", inputs, [layer.name], layer.name)
+
+
+_SPECIAL: Mapping[str, Callable[[_Layer], _Nodes]] = {
+    "Concat": _translate_concat,
+    "Convert": _translate_convert,
+    "Gather": _translate_gather,
+    "ReduceProd": _translate_product,
+    "Reshape": _translate_reshape,
+    "StridedSlice": _translate_slice,
+}
+_SAME = ("Abs", "Add", "Elu", "Erf", "Exp", "Gelu", "Log", "Mish", "Selu", "Sigmoid", "Sqrt", "Squeeze", "Tanh")
+_RENAMED = {name: name for name in (*_SAME, "Unsqueeze")} | {
+    "Divide": "Div",
+    "Multiply": "Mul",
+    "Negative": "Neg",
+    "ReLU": "Relu",
+    "ShapeOf": "Shape",
+    "SoftPlus": "Softplus",
+    "Subtract": "Sub",
+}
+"""The ONNX operator for each layer type with the same inputs and without needed attributes."""
+
+
+def _describe_bodies(root: ET.Element) -> str:
+    """Returns a note if a loop or a branch contains Reshape layers, because these are not checked."""
+    count = sum(layer.get("type") == "Reshape" for layer in root.iter("layer"))
+    count -= sum(layer.get("type") == "Reshape" for layer in root.findall("layers/layer"))
+    return f"{count} Reshape layers in the bodies of loops and branches are not checked" if count else ""
