@@ -78,6 +78,21 @@ def test_explained_error_has_rule_number_and_accepted_values():
         assert (metadata["rule"], accepted in metadata["accepted"]) == (rule, True), (data, target, metadata)
 
 
+# data, target; the conditions and the bounds that contradict them
+CONTRADICTIONS: list[tuple[list[AnyDim], list[AnyDim], str | None]] = [
+    ([name_dim("n", 1, 2), 4], [3, -1], "3 divides n, but n is 1..2"),
+    ([name_dim("b", 1, 3), name_dim("h", 1, 3)], [5, 7], "b*h = 35, but b is 1..3, h is 1..3"),
+    ([Dim(Interval(2, 3)), 4], [16], "data[0] = 4, but data[0] is 2..3"),
+    ([5], [2, -1], None),
+    ([name_dim("n"), 2], [3], None),  # no bound is at fault
+]
+
+
+def test_explained_error_names_conditions_and_the_bounds_that_contradict_them():
+    for data, target, contradiction in CONTRADICTIONS:
+        assert reject(data, target).metadata.get("contradiction") == contradiction, (data, target)
+
+
 def test_error_message_lists_accepted_values_only_if_specific():
     rejected = reject([24], [-1, 9])
     assert rejected.message.endswith(f"; accepted: {rejected.metadata['accepted']}")

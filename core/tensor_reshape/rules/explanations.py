@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TypeAlias
 
-from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, format_dim, format_product
+from tensor_reshape.rules.conditions import Condition, list_declared
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, find_bounds, format_dim, format_product
 from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
@@ -51,11 +52,28 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
     return tuple([_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims)])
 
 
-def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the error with two additional values in its metadata.
+def remove_bounds(question: AnyQuestion) -> AnyQuestion:
+    """Returns the query without the bounds of the unknown dims of its data and of its target."""
+    data, target = ([_remove_bounds(dim) for dim in dims or ()] for dims in (question.data, question.target))
+    return question._replace(
+        data=None if question.data is None else data, target=None if question.target is None else target
+    )
+
+
+def _remove_bounds(dim: AnyDim) -> AnyDim:
+    if not isinstance(dim, Dim) or dim.expression is None:
+        return dim if isinstance(dim, int) else None
+    coefficient, factors, divisor, divisors = dim.expression
+    above, below = (tuple([Symbol(symbol.name) for symbol in own]) for own in (factors, divisors))
+    return Dim(ANY, Expression(coefficient, above, divisor, below))
+
+
+def explain_rejection(question: AnyQuestion, error: ReshapeError, conditions: Sequence[Condition] = ()) -> ReshapeError:
+    """Returns the error with additional values in its metadata.
 
     The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
-    accepted.
+    accepted. If there are conditions, the metadata `contradiction` has those that contradict the declared bounds, and
+    these bounds.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -66,7 +84,17 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeErro
         return error
     accepted = clip_text(describe(question, error), MAX_VALUE_CHARACTERS)
     metadata = {**error.metadata, "rule": str(reason.rule), "accepted": accepted}
+    contradiction = _describe_contradiction(question, conditions)
+    if contradiction:
+        metadata["contradiction"] = clip_text(contradiction, MAX_VALUE_CHARACTERS)
     return type(error)(_add_hint(error, accepted), reason=reason, field=error.field, metadata=metadata)
+
+
+def _describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition]) -> str:
+    declared = list_declared(question.data, question.target, None)
+    names = dict.fromkeys(symbol.name for condition in conditions for symbol in condition.list_symbols())
+    bounds = [f"{name} is {Dim(declared[name])}" for name in names if declared.get(name, ANY) != ANY]
+    return ", but ".join([", ".join(map(str, conditions)), ", ".join(bounds)]) if bounds else ""
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:

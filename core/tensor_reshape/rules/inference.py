@@ -47,7 +47,7 @@ from tensor_reshape.rules.dims import (
     make_dim,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import explain_dims, explain_rejection
+from tensor_reshape.rules.explanations import explain_dims, explain_rejection, remove_bounds
 from tensor_reshape.rules.layouts import check_strided_type
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
@@ -151,7 +151,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             solved = solve_single(question.data, resolved)
         return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
     except ReshapeError as error:
-        raise _explain_rejection(request, error) from None
+        raise _explain_rejection(request, error, StepBudget(0)) from None
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
@@ -182,11 +182,19 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         target = read_target(question, items)
         return _complete(request, target, *_search(question, target, budget), budget)
     except ReshapeError as error:
-        raise _explain_rejection(request, error) from None
+        raise _explain_rejection(request, error, budget) from None
 
 
-def _explain_rejection(request: ShapeRequest, error: ReshapeError) -> ReshapeError:
-    return explain_rejection(request.question, error) if request.explain else error
+def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepBudget) -> ReshapeError:
+    if not request.explain:
+        return error
+    question = request.question
+    try:
+        # Without the declared bounds, the conditions may have a solution. These conditions contradict the bounds.
+        conditions = () if is_known(question) else infer(remove_bounds(question), budget=budget).conditions
+    except ReshapeError:
+        conditions = ()
+    return explain_rejection(question, error, conditions)
 
 
 def _complete(
