@@ -47,6 +47,7 @@ def test_instances_of_unlimited_or_large_dims_are_not_listed():
     assert list_instances([None, 2], [None], (), StepBudget()) is None
     assert list_instances([Dim(Interval(1, 1000))], [None], (), StepBudget()) is None
     assert list_instances([2**62], [None, None], (), StepBudget()) is None
+    assert list_instances([2**62, 8], [None, None], (), StepBudget()) is None  # more elements than a list can have
 
 
 def test_few_instances_with_many_elements_are_listed():

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, find_bounds
+from tensor_reshape.rules.limits import MAX_DIM
 
 MAX_INSTANCES = 64
 """The largest number of instances that are listed. Examining one of them takes 10 to 50 microseconds."""
@@ -148,10 +149,10 @@ def _split(
         if expression is not None and expression.symbol is None:
             raise _TooManyError
         high = volume if bounds.max is None else min(bounds.max, volume)
-        # The last dim is the quotient that is left.
-        choices: Sequence[int] = range(max(bounds.min, 1 if others else volume), high + 1)
-        if len(choices) > _MAX_DIVISORS:
+        low = max(bounds.min, 1 if others else volume)  # the last dim is the quotient that is left
+        if high - low >= _MAX_DIVISORS or high > MAX_DIM:
             raise _TooManyError
+        choices: Sequence[int] = range(low, high + 1)
     else:
         choices = [value] if bounds.holds(value := _evaluate(expression, values)) else []
     # Most calls find no instance if many dims have small ranges, so the search could take very long without a budget.
