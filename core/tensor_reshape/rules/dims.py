@@ -126,6 +126,11 @@ class Dim(NamedTuple):
     bounds: Interval
     expression: Expression | None = None
 
+    @property
+    def is_product(self) -> bool:
+        """Whether the dim has an expression that is not a single symbol."""
+        return self.expression is not None and self.expression.symbol is None
+
     def __str__(self) -> str:
         """Returns the dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
         if self.expression is not None:

@@ -140,7 +140,8 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             if question.expected is not None:
                 check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
-            return _complete(request, target, output)
+            has_product = any(isinstance(dim, Dim) and dim.is_product for dim in question.expected or ())
+            return Unsolved(request, target) if has_product else _complete(request, target, output)
         _check_admitted(question, limits)
         if question.target is None:
             return Unsolved(request, None)

@@ -54,6 +54,15 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
         "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
         True,
     ),
+    # a product of names in an expected shape
+    (RESHAPE, "N 4", "-1", "2*M"): ("2*N = M [3 shape[0]]", True),
+    (RESHAPE, "N", "-1 2", "M/2 2"): ("2 divides M [5 expected_shape.dims[0]], N = M [3 shape[0]]", True),
+    (RESHAPE, "N 4", "0 4", "2*M:4.. 4"): (
+        "N = 2*M [5 expected_shape.dims[0]], M >= 2 [5 expected_shape.dims[0]]",
+        True,
+    ),
+    (RESHAPE, "K", "-1", "2*K"): ("K = 0 [3 shape[0]]", True),
+    (RESHAPE, "4", "4", "2*K"): ("K = 2 [5 expected_shape.dims[0]]", True),
     # both ends of a range, which two rules may demand
     (STATIC_RESHAPE, "N 4", "0 -1", "0..5 ?"): ("N >= 1 [3 shape[0]], N <= 5 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N N M", "N N -1", "0..5 2..9 ?"): (
@@ -100,6 +109,8 @@ def test_contradictory_conditions_reject_the_query():
         ("N", "N -1", "? 2", "EXPECTED_SHAPE_MISMATCH expected_shape.dims[1]"),  # N / N is 1
         ("N K", "0 0", "M:3..9 M:0..2", "SYMBOL_CONFLICT expected_shape.dims[1]"),
         ("N:1.. 3", "0 3", "2*K 2", "EXPECTED_SHAPE_MISMATCH expected_shape.dims[1]"),
+        ("K", "-1", "2*K:1..", "EXPECTED_SHAPE_MISMATCH expected_shape"),
+        ("3", "3", "2*K", "EXPECTED_SHAPE_MISMATCH expected_shape"),
     ):
         assert describe_answer(write_question(RESHAPE, data, target, True, expected)) == reason
 

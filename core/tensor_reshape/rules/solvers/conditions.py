@@ -17,7 +17,17 @@ from functools import partial
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
-from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, make_expression
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    find_bounds,
+    find_name,
+    make_expression,
+)
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
@@ -109,7 +119,7 @@ def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
 
 
 class _Want(NamedTuple):
-    """The value or the bounds that the caller expects of an output dim."""
+    """The value and the other bounds that the caller expects of an output dim."""
 
     exact: Ratio | None
     bounds: Interval
@@ -144,12 +154,15 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
     for index, (monomial, want) in enumerate(zip(system.output, question.expected or (), strict=False)):
         if want is None:
             continue
-        bounds = find_bounds(want)
-        exact: Ratio | None
-        if find_name(want) is not None:
-            exact = Ratio.of(system.add_monomial(want, f"expected_shape.dims[{index}]"))
-        else:
-            exact = Ratio(bounds.min, ()) if bounds.min == bounds.max else None
+        bounds, exact = find_bounds(want), None
+        if isinstance(want, Dim) and want.expression is not None:
+            # The bounds of a name are declared, but those of a product of names are a requirement.
+            is_name = not want.is_product
+            named = want if is_name else Dim(ANY, want.expression)
+            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))
+            bounds = ANY if is_name else bounds
+        elif bounds.min == bounds.max:
+            bounds, exact = ANY, Ratio(bounds.min, ())
         wants[index] = monomial, _Want(exact, bounds)
     return wants
 
@@ -168,8 +181,17 @@ def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
     item = f"expected_shape.dims[{index}]"
     if want.exact is not None:
         facts.add(EQUAL, ratio, want.exact, 5, item)
-    else:
-        facts.add(RANGE, ratio, ONE, 5, item, want.bounds)
+    if want.bounds != ANY:
+        facts.add(RANGE, ratio if want.exact is None else want.exact, ONE, 5, item, want.bounds)
+
+
+def _add_product(facts: Facts, index: int, product: Ratio, bounds: Interval) -> None:
+    """Adds the requirement that an expected product of names, which takes the place of an output dim, is a dim."""
+    item = f"expected_shape.dims[{index}]"
+    if product.divisor > 1 or product.divisors:
+        facts.add(DIVIDES, ONE, product, 5, item)
+    if bounds != ANY:
+        facts.add(RANGE, product, ONE, 5, item, bounds)
 
 
 def _add_volumes(
@@ -192,6 +214,7 @@ def _add_volumes(
             free.append(index)
         else:
             factors.append(exact)
+            _add_product(facts, index, exact, wants[index][1].bounds)
     right = Ratio.multiply(factors)
     if free:
         facts.add(DIVIDES, right, left, *_find_volume_rule(target))
