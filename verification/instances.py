@@ -4,11 +4,11 @@ This module is written independently of the solver, with another method. A query
 one system for each reading of its unknown items. Every dimension is a variable, 0 is a number like any other, and each
 name is one variable.
 
-Invariant: the plain reading of the rules (`tests.oracles.shape_instances`) accepts each instance and computes its
+Invariant: the plain reading of the rules (`verification.checker`) accepts each instance and computes its
 output, so every instance that is found is certain. If none is found, there may still be one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from random import Random
@@ -17,7 +17,8 @@ from typing import NamedTuple
 from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, format_dims
 from tensor_reshape.rules.limits import MAX_DIM, MAX_RANK
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
-from tests.oracles.shape_instances import Accepted, Found, answer_concrete, check_soundness
+from tests.oracles.shape_instances import answer_concrete, find_fault, try_instances
+from verification.checker import Found, Instance
 from verification.equations import Relation, Search, Spans
 
 _OPEN = 1 << 400  # represents no bound: above any product of bounded dims in the queries
@@ -39,10 +40,11 @@ class Findings(NamedTuple):
     loose: Sequence[str] = ()
 
 
-def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Iterable[Accepted] = ()) -> Findings:
-    """Compares an answer, or a rejection, with instances that are searched for and with others that were tried."""
-    found = {*tried, *find_any(question)}
-    wrong = check_soundness(Found(found), answer)
+def check_answer(question: AnyQuestion, answer: ShapeAnswer | None) -> Findings:
+    """Compares an answer, or a rejection, with instances that are searched for and with small ones."""
+    small = try_instances(question, budget=100)
+    found = [*small.accepted, *find_any(question)]
+    _, wrong = find_fault(answer, Found(found, small.rejected, complete=False))
     if wrong or answer is None:
         return Findings(wrong)
     if answer.dims is None:
@@ -50,10 +52,11 @@ def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Itera
     if not found:
         return Findings(loose=["no instance is accepted"])
     at_ends, loose = find_ends(question, answer.dims)
-    return Findings(check_soundness(Found({*at_ends, *find_outside(question, answer.dims)}), answer), loose)
+    others = [*at_ends, *find_outside(question, answer.dims)]
+    return Findings(find_fault(answer, Found(others, [], complete=False))[1], loose)
 
 
-def find_any(question: AnyQuestion) -> Iterator[Accepted]:
+def find_any(question: AnyQuestion) -> Iterator[Instance]:
     """Yields an instance of each rank that the output may have, if any is found."""
     sides = (question.target, question.expected)
     for rank in next((range(len(side), len(side) + 1) for side in sides if side is not None), _RANKS):
@@ -67,7 +70,7 @@ def find_any(question: AnyQuestion) -> Iterator[Accepted]:
 
 def find_instance(
     question: AnyQuestion, index: int = 0, ends: tuple[int, int | None] = (0, None), tries: int = _TRIES
-) -> Accepted | None:
+) -> Instance | None:
     """Returns an instance whose output dimension at an index is in a range, both ends included.
 
     Above `MAX_DIM`, dimensions without a bound are numbers of any size, which no rule accepts. Such an instance shows
@@ -85,7 +88,7 @@ def find_instance(
     return None
 
 
-def find_outside(question: AnyQuestion, dims: Sequence[AnyDim]) -> Iterator[Accepted]:
+def find_outside(question: AnyQuestion, dims: Sequence[AnyDim]) -> Iterator[Instance]:
     """Yields instances whose output has the rank of an answer but is not within it, so the answer is unsound."""
     for index, dim in enumerate(dims):
         low, high = find_bounds(dim)
@@ -95,9 +98,9 @@ def find_outside(question: AnyQuestion, dims: Sequence[AnyDim]) -> Iterator[Acce
                 yield found
 
 
-def find_ends(question: AnyQuestion, dims: Sequence[AnyDim]) -> tuple[list[Accepted], list[str]]:
+def find_ends(question: AnyQuestion, dims: Sequence[AnyDim]) -> tuple[list[Instance], list[str]]:
     """Returns instances at the ends of an answer, and the ends that no instance was found to reach."""
-    found, loose = list[Accepted](), list[str]()
+    found, loose = list[Instance](), list[str]()
     for index, dim in enumerate(dims):
         low, high = find_bounds(dim)
         for end in dict.fromkeys((low, high)):
@@ -164,7 +167,7 @@ class _Reading:
         self.relations.append(Relation(expression.divisor, (whole, *divisors), expression.coefficient, factors))
         return whole
 
-    def find_accepted(self, question: AnyQuestion, values: Sequence[int]) -> Accepted:
+    def find_accepted(self, question: AnyQuestion, values: Sequence[int]) -> Instance:
         """Returns the instance of a solution, which the plain reading of the rules must accept."""
         data, output = (tuple(values[key] for key in keys) for keys in (self.data, self.output))
         items = [
@@ -173,8 +176,10 @@ class _Reading:
         if self.cap == MAX_DIM:
             want = answer_concrete(question, data, items)
             assert want == output, f"{format_dims(data)} under {items} is {want}, not {output}"
-        names = tuple(sorted((name, values[key]) for name, key in self.names.items()))
-        return Accepted(data, output, names, tuple(value for _, value in items))
+        numbers = tuple(value for _, value in items)
+        named = {f"data[{index}]": dim for index, dim in enumerate(data)}
+        named |= {f"shape[{index}]": item for index, item in enumerate(numbers)}
+        return Instance(data, numbers, output, named | {name: values[key] for name, key in self.names.items()})
 
     def _add_name(self, name: str, low: int, high: int | None) -> int:
         key = self.names[name] if name in self.names else self.names.setdefault(name, self.add(0, None))

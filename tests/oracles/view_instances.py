@@ -9,7 +9,7 @@ from math import prod
 
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.views import View, ViewPossibility
-from tests.oracles.shape_instances import Dims, Found
+from verification.checker import Dims, Found
 
 _MAX_CASES = 60
 _MAX_VOLUME = 600

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, bound_dim, format_dims, make_dim
 from tensor_reshape.rules.notation import parse_dim
@@ -24,8 +24,15 @@ _BOUNDS = ((1, 8), (1, 64), (1, 512), (2, 128), (2, 2048), (1, 4096), (7, 448), 
 Tell: TypeAlias = Callable[[AnyDim, Mapping[str, Interval]], AnyDim]
 
 
-def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
-    """Yields what is wrong with the answer to each query of models in one of `KINDS`, or an empty string.
+class Checked(NamedTuple):
+    """What is wrong with an answer (empty if nothing is), and whether its conditions are complete."""
+
+    problem: str
+    has_complete_conditions: bool
+
+
+def check_models(kind: str, seed: str, varied: int) -> Iterator[Checked]:
+    """Yields the findings about the answer to each query of models in one of `KINDS`.
 
     Args:
         kind: the known part of the dimensions.
@@ -41,7 +48,8 @@ def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
             problems = "; ".join([findings.wrong] if findings.wrong else findings.loose)
             dims = "a rejection" if answer is None else format_dims(answer.dims)
             asked_as = f"{format_dims(question.data)} under {format_dims(question.target)}"
-            yield f"{asked_as} is {dims}: {problems}" if problems else ""
+            problem = f"{asked_as} is {dims}: {problems}" if problems else ""
+            yield Checked(problem, answer is None or answer.conditions_complete)
 
 
 def load_questions() -> list[AnyQuestion]:

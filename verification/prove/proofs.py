@@ -15,15 +15,9 @@ from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tests.oracles.round_trips import check_round_trips, format_item
-from tests.oracles.shape_instances import (
-    Found,
-    check_completeness,
-    check_soundness,
-    check_tightness,
-    find_accepted,
-    is_exact,
-)
+from tests.oracles.shape_instances import find_fault, try_instances
 from tests.oracles.view_instances import check_overlap, check_view, have_overlap, is_decided
+from verification.checker import Found
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
 from verification.tasks import Tally, Task
@@ -43,7 +37,7 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
 
 def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]:
     """Returns the outcomes of one query, its instances, and what is wrong, if anything."""
-    found = find_accepted(request.question, random)
+    found = try_instances(request.question, random)
     try:
         answer = infer(request)
         if answer is None and request.strides is not None and infer(request._replace(strides=None)) is not None:
@@ -61,21 +55,15 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
 
 
 def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
-    inference = None if answer is None else answer._replace(origins=(), view=None, groups=())
-    problem = check_soundness(found, inference) or _check_view(request, answer, found) or _check_groups(answer, found)
+    kind, problem = find_fault(answer, found)
+    if problem:
+        return kind, problem
+    problem = _check_view(request, answer, found) or _check_groups(answer, found)
     if problem:
         return "unsound", problem
-    problem = check_completeness(request.question, found, inference)
-    if problem:
-        return "incomplete conditions", problem
-    if not found.complete:
-        return "sound, not all instances tried", ""
-    if not is_exact(request.question):
-        return "sound", ""
-    problem = check_tightness(found, inference)
-    if problem:
-        return "loose", problem
-    return "rejected" if answer is None else "sound and tight", ""
+    if answer is None:
+        return "rejected", ""
+    return "sound and tight" if found.complete else "sound", ""
 
 
 def infer(request: ShapeRequest) -> ShapeAnswer | None:
@@ -131,7 +119,7 @@ def _prove_small(random: Random, number: int, tally: Tally) -> ShapeRequest:
     name, request = choose_request(random)
     outcomes, found, problem = prove(request, random)
     tally.outcomes.update([f"of {name}", *[f"of {name}, {outcome}" for outcome in outcomes[1:]], *outcomes])
-    tally.outcomes["instances tried"] += found.tried
+    tally.outcomes["instances tried"] += len(found.accepted) + len(found.rejected)
     if problem:
         tally.findings.append(f"batch {number}: {outcomes[0]}: {format_item(BatchItem(request))}: {problem}")
     return request

@@ -5,7 +5,7 @@ from random import Random
 from tensor_reshape.rules.inference import answer_question, infer
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tests.oracles.shape_instances import ask, check_completeness, check_soundness, find_accepted
+from tests.oracles.shape_instances import ask, find_fault, try_instances
 from verification.prove.small_questions import STYLES, choose_question
 from written_questions import describe_answer, write_question
 
@@ -127,8 +127,7 @@ def test_conditions_are_the_accepted_instances():
     for name, style in STYLES.items():
         for _ in range(60):
             question = choose_question(random, style)
-            found, answer = find_accepted(question, random), ask(question)
-            assert not check_soundness(found, answer), (name, question)
-            assert not check_completeness(question, found, answer), (name, question)
+            answer = ask(question)
+            assert find_fault(answer, try_instances(question, random)) == ("", ""), (name, question)
             is_known = question.data is not None and question.target is not None and None not in question.target
             assert answer is None or answer.conditions_complete or not is_known, (name, question)

@@ -1,0 +1,161 @@
+"""The checker finds nothing in right answers, and finds the answers of planted wrong solvers."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tensor_reshape.rules.inference import infer
+from tensor_reshape.rules.operations import ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import ShapeRequest
+from tensor_reshape.v1.reshape_pb2 import Condition, InferShapeRequest, InferShapeResponse
+from tensor_reshape.v1.tensor_pb2 import Dim, Expression, Interval, Symbol
+from tensor_reshape.wire.inference import build_infer_request, build_infer_response
+from tensor_reshape.wire.methods import OPERATION_NUMBERS
+from verification.checker import check, find_instances, reshape
+from written_questions import write_question
+
+Change = Callable[[InferShapeResponse], object]
+FALSE = Condition(kind=Condition.KIND_RANGE, left=Expression(factors=[Symbol(name="N")]), min=1, text="N >= 1")
+OTHER = Condition(kind=Condition.KIND_RANGE, left=Expression(factors=[Symbol(name="K")]), min=1, text="K >= 1")
+
+
+def ask(data: str | None, target: str, expected: str | None) -> tuple[InferShapeRequest, InferShapeResponse]:
+    question = write_question(RESHAPE, data, target, True, expected)
+    return build_infer_request(ShapeRequest(question)), build_infer_response(infer(question))
+
+
+def set_dim(index: int, dim: Dim) -> Change:
+    return lambda answer: answer.shape.dims[index].CopyFrom(dim)
+
+
+def set_bounds(low: int, high: int | None) -> Change:
+    return set_dim(0, Dim(interval=Interval(min=low, max=high)))
+
+
+def set_symbol(name: str, high: int) -> Change:
+    return set_dim(0, Dim(symbol=Symbol(name=name, bounds=Interval(max=high))))
+
+
+# data, target and expected shape; what a wrong solver does with the answer; the fault that the checker finds
+PLANTED: dict[str, tuple[str | None, str, str | None, Change, str]] = {
+    "drops a condition": ("N 6", "4 -1", None, lambda one: one.ClearField("conditions"), "incomplete conditions"),
+    "drops one of two": ("0..9 0..9", "0 3", "2 ?", lambda one: one.conditions.pop(0), "incomplete conditions"),
+    "weakens a condition": (
+        "N 8",
+        "4 8",
+        None,
+        lambda one: one.conditions[0].MergeFrom(Condition(kind=Condition.KIND_DIVIDES)),
+        "incomplete conditions",
+    ),
+    "adds a false condition": ("N 6", "-1 3", None, lambda one: one.conditions.append(FALSE), "unsound"),
+    "names an unknown dim": ("N 6", "-1 3", None, lambda one: one.conditions.append(OTHER), "unsound"),
+    "forgets that it holds without elements": (
+        "N M",
+        "N K",
+        None,
+        lambda one: one.conditions[0].ClearField("unless_zero"),
+        "unsound",
+    ),
+    "claims completeness": (
+        "N 4",
+        "? 8",
+        None,
+        lambda one: setattr(one, "conditions_complete", True),
+        "incomplete conditions",
+    ),
+    "widens the upper bound": ("2..4 6", "-1 4", None, set_bounds(3, 7), "loose"),
+    "widens the lower bound": ("2..4 6", "-1 4", None, set_bounds(2, 6), "loose"),
+    "leaves out the upper bound": ("2..4 6", "-1 4", None, set_bounds(3, None), "loose"),
+    "narrows the upper bound": ("2..4 6", "-1 4", None, set_bounds(3, 5), "unsound"),
+    "narrows the lower bound": ("2..4 6", "-1 4", None, set_bounds(4, 6), "unsound"),
+    "narrows a symbol": ("N:0..4 6", "0 6", None, set_symbol("N", 3), "unsound"),
+    "takes another symbol": ("N:0..4 M:0..4", "0 M", None, set_symbol("M", 4), "unsound"),
+    "returns another number": ("2 6", "-1", None, set_dim(0, Dim(value=13)), "unsound"),
+    "returns another expression": (
+        "N 6",
+        "-1",
+        None,
+        set_dim(0, Dim(expression=Expression(coefficient=5, factors=[Symbol(name="N")]))),
+        "unsound",
+    ),
+    "returns another rank": ("N 6", "-1", None, lambda one: one.shape.dims.add(value=1), "unsound"),
+    "narrows for an unknown rank": (None, "-1 2", None, set_bounds(1, None), "unsound"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_answer_of_planted_wrong_solver_is_found(name: str):
+    data, target, expected, change, fault = PLANTED[name]
+    request, answer = ask(data, target, expected)
+    found = find_instances(request)
+    assert check(answer, found) == ("", "")
+    change(answer)
+    assert check(answer, found)[0] == fault
+
+
+def test_wrong_rejection_is_found():
+    request, answer = ask("5..7 12", "-1 36", None)
+    found = find_instances(request)
+    assert check(answer, found) == ("", "")
+    assert check(None, found)[0] == "unsound"
+
+
+def test_answer_without_accepted_instance_is_found():
+    question = write_question(RESHAPE, "5..7 12", "40 -1", True)
+    found = find_instances(build_infer_request(ShapeRequest(question)))
+    assert (len(found.accepted), check(None, found)) == (0, ("", ""))
+    dims = [Dim(value=40), Dim(value=2)]
+    answer = InferShapeResponse(conditions_complete=True)
+    answer.shape.dims.extend(dims)
+    assert check(answer, found)[0] == "incomplete conditions"
+    answer.conditions_complete = False
+    assert check(answer, found)[0] == "loose"
+
+
+def test_some_of_many_instances_are_tried():
+    request, _ = ask("0..40 0..40 0..40", "? ? -1", None)
+    found, other = (find_instances(request, Random(seed)) for seed in (1, 2))
+    assert not found.complete
+    assert 300 < len(found.accepted) + len(found.rejected) <= 600
+    assert found.accepted != other.accepted
+
+
+# the examples of the specification; an item is a number, or a length if it is a text
+CONCRETE: list[tuple[Operation, bool, tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]] = [
+    (STATIC_RESHAPE, False, (), (), ()),
+    (STATIC_RESHAPE, False, (), (-1,), (1,)),
+    (STATIC_RESHAPE, False, (0, 3), (3, -1), (3, 0)),
+    (STATIC_RESHAPE, False, (0, 3), (5, 0), (5, 0)),
+    (STATIC_RESHAPE, True, (3, 1, 1), (-1, 0), (3, 1)),
+    (STATIC_RESHAPE, True, (4, 0, 2), (-1, 0), None),
+    (RESHAPE, True, (4, 0, 2), (-1, 0), (8, 0)),
+    (ONNX_RESHAPE, True, (0, 128, 1024), (0, -1, 16, 64), None),
+    (RESHAPE, False, (0, 3), (0, -1), None),
+    (RESHAPE, True, (2, 3), (0, 2), None),
+    (RESHAPE, True, (2,), (2, 0), None),
+    (RESHAPE, False, (4,), (-1, -1), None),
+    (RESHAPE, False, (4,), (-2, 2), None),
+    (RESHAPE, False, (2**62, 4), (-1,), None),
+    (RESHAPE, False, (2**62, 4), (4, -1), (4, 2**62)),
+    (STATIC_RESHAPE, False, (1,) * 13, (1,), None),
+    (RESHAPE, False, (1,) * 13, (1,), (1,)),
+]
+
+
+def test_concrete_questions_follow_the_specification():
+    assert [
+        reshape(OPERATION_NUMBERS[operation], special_zero, data, [(False, item) for item in items])
+        for operation, special_zero, data, items, _ in CONCRETE
+    ] == [output for *_, output in CONCRETE]
+    assert reshape(OPERATION_NUMBERS[RESHAPE], True, (2, 0), [(True, 0), (False, 5)]) == (0, 5)
+
+
+def test_checker_loads_no_code_of_the_rules():
+    program = "import sys, verification.checker; print([name for name in sys.modules if 'tensor_reshape.' in name])"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "tensor_reshape.v1" in loaded
+    assert "tensor_reshape.rules" not in loaded
+    assert "tensor_reshape.wire" not in loaded
