@@ -77,9 +77,11 @@ def check(response: reshape_pb2.InferShapeResponse | None, found: Found) -> tupl
     conditions = [_Condition.read(condition) for condition in response.conditions]
     products = chain(dims or (), *(condition.products for condition in conditions))
     names, is_complete = {name for product in products for name in product.symbols}, response.conditions_complete
-    missing = (names - case.values.keys() for case in (*found.accepted[:1], *found.rejected[:1]))
+    # If the rank is unknown, an instance of a low rank does not have each position.
+    tried = [case.values.keys() for case in (*found.accepted, *found.rejected)]
+    missing = names.difference(*tried) if tried else set[str]()
     faults = [
-        ("unsound", (f"the question does not have {one}" for one in missing if one)),
+        ("unsound", (f"the question does not have {one}" for one in sorted(missing))),
         ("unsound", (_contradict(dims, conditions, case) for case in found.accepted)),
         ("incomplete conditions", (_satisfy(conditions, case) for case in found.rejected if is_complete)),
         ("loose", _list_loose(dims, found.accepted) if found.complete and dims is not None else ()),

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, format_dims
 from tensor_reshape.rules.limits import MAX_DIM, MAX_RANK
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
-from tests.oracles.shape_instances import answer_concrete, find_fault, try_instances
+from tests.oracles.shape_instances import answer_concrete, find_accepted, find_fault
 from verification.checker import Found, Instance
 from verification.equations import Relation, Search, Spans
 
@@ -42,7 +42,7 @@ class Findings(NamedTuple):
 
 def check_answer(question: AnyQuestion, answer: ShapeAnswer | None) -> Findings:
     """Compares an answer, or a rejection, with instances that are searched for and with small ones."""
-    small = try_instances(question, budget=100)
+    small = find_accepted(question, budget=100)
     found = [*small.accepted, *find_any(question)]
     _, wrong = find_fault(answer, Found(found, small.rejected, complete=False))
     if wrong or answer is None:

@@ -17,7 +17,7 @@ from tests.oracles.conformance_cases import (
     load_recorded,
     read_partial_case,
 )
-from tests.oracles.shape_instances import try_instances
+from tests.oracles.shape_instances import find_accepted
 from verification.instances import find_any
 
 PARTIAL, SYMBOLIC = load_partial_cases(), load_recorded("sym")
@@ -122,7 +122,7 @@ def test_reported_condition_holds_in_every_instance():
     wrong = [
         (name_case(case), str(condition), accepted)
         for case, answer in list_symbolic()
-        for accepted in try_instances(read_partial_case(case)).accepted
+        for accepted in find_accepted(read_partial_case(case)).accepted
         for condition in answer.conditions
         if not condition.holds(accepted.values)
     ]

@@ -151,7 +151,7 @@ def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
 
 
 def _read_range(indices: Sequence[int]) -> range:
-    return range(indices[0], indices[0] + len(indices)) if indices else range(0)
+    return range(indices[0], indices[-1] + 1) if indices else range(0)
 
 
 def _read_condition(one: reshape_pb2.Condition) -> Condition:

@@ -24,7 +24,7 @@ def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) ->
     return reshape(OPERATION_NUMBERS[question.operation], bool(question.special_zero), data, items)
 
 
-def try_instances(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
+def find_accepted(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
     """Tries the instances of a query. If there are more than the budget, `random` chooses some."""
     return find_instances(build_infer_request(ShapeRequest(question)), random, budget)
 

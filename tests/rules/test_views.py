@@ -14,7 +14,7 @@ from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility, infer_view
-from tests.oracles.shape_instances import try_instances
+from tests.oracles.shape_instances import find_accepted
 from tests.oracles.view_instances import find_strides, list_addresses
 from written_questions import write_question
 
@@ -86,7 +86,7 @@ def test_view_of_few_instances_is_exact(data: list[int | Dim], output: list[int 
         found = ask(question, strides)
     except InvalidRequestError:  # the query or its strides
         return
-    accepted = [(case.data, case.output) for case in try_instances(question).accepted]
+    accepted = [(case.data, case.output) for case in find_accepted(question).accepted]
     views = {case: find_strides(case[0], strides, case[1]) for case in accepted if 0 not in case[0]}
     if None in views.values():
         assert found.possibility is (

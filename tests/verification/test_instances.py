@@ -8,7 +8,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
 from tensor_reshape.rules.shape_parser import parse_shape
-from tests.oracles.shape_instances import try_instances
+from tests.oracles.shape_instances import find_accepted
 from verification import instances
 from verification.checker import MAX_DIM, Instance, find_ends
 from verification.prove.small_questions import STYLES, choose_question
@@ -34,7 +34,7 @@ def test_instance_search_finds_the_same_as_brute_force(style: str):
     random, judged = Random(style), 0
     for _ in range(150):
         question = choose_question(random, STYLES[style])
-        found = try_instances(question, random, budget=300)
+        found = find_accepted(question, random, budget=300)
         if not found.complete or not found.accepted:
             continue
         hull: list[AnyDim] = [

@@ -15,7 +15,7 @@ from conformance.adapters.questions import Question as AskedQuestion
 from conformance.adapters.questions import Unknown
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dims
 from tensor_reshape.rules.questions import AnyQuestion
-from tests.oracles.shape_instances import try_instances
+from tests.oracles.shape_instances import find_accepted
 from verification.instances import find_any, find_outside
 from verification.prove.differences import UNEXPLAINED, UNSOUND, Answer, Comparison, infer_ours, judge
 from verification.prove.fitting_questions import generate
@@ -40,7 +40,7 @@ def compare_batch(task: Task) -> Tally:
 def _compare(question: AnyQuestion) -> Comparison:
     """Queries both, and tries instances: some of all, and others that either answer excludes."""
     ours, theirs = infer_ours(question), _infer_theirs(question)
-    accepted = [*try_instances(question, budget=_INSTANCES).accepted, *find_any(question)]
+    accepted = [*find_accepted(question, budget=_INSTANCES).accepted, *find_any(question)]
     for answer in (ours, theirs):
         dims = answer.dims or ()
         # If an answer has another rank or an empty interval, every output is outside.

@@ -15,7 +15,7 @@ from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tests.oracles.round_trips import check_round_trips, format_item
-from tests.oracles.shape_instances import find_fault, try_instances
+from tests.oracles.shape_instances import find_accepted, find_fault
 from tests.oracles.view_instances import check_overlap, check_view, have_overlap, is_decided
 from verification.checker import Found
 from verification.prove.small_questions import STYLES, choose_question
@@ -37,7 +37,7 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
 
 def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]:
     """Returns the outcomes of one query, its instances, and what is wrong, if anything."""
-    found = try_instances(request.question, random)
+    found = find_accepted(request.question, random)
     try:
         answer = infer(request)
         if answer is None and request.strides is not None and infer(request._replace(strides=None)) is not None:

@@ -5,7 +5,7 @@ from random import Random
 from tensor_reshape.rules.inference import answer_question, infer
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tests.oracles.shape_instances import ask, find_fault, try_instances
+from tests.oracles.shape_instances import ask, find_accepted, find_fault
 from verification.prove.small_questions import STYLES, choose_question
 from written_questions import describe_answer, write_question
 
@@ -128,6 +128,6 @@ def test_conditions_are_the_accepted_instances():
         for _ in range(60):
             question = choose_question(random, style)
             answer = ask(question)
-            assert find_fault(answer, try_instances(question, random)) == ("", ""), (name, question)
+            assert find_fault(answer, find_accepted(question, random)) == ("", ""), (name, question)
             is_known = question.data is not None and question.target is not None and None not in question.target
             assert answer is None or answer.conditions_complete or not is_known, (name, question)
