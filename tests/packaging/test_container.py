@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 import numpy as np
 import pytest
@@ -89,9 +90,16 @@ def port() -> int:
 
 
 @pytest.fixture(scope="module")
-def container(image: str, port: int) -> Iterator[str]:
-    """The server in a container, on a port of this machine."""
-    with run_container(image, "--network=host", f"--env=TENSOR_RESHAPE_LISTEN=127.0.0.1:{port}") as container:
+def http_port() -> int:
+    return find_free_port()
+
+
+@pytest.fixture(scope="module")
+def container(image: str, port: int, http_port: int) -> Iterator[str]:
+    """The server in a container, on two ports of this machine."""
+    settings = {"LISTEN": port, "HTTP_LISTEN": http_port}
+    variables = [f"--env=TENSOR_RESHAPE_{name}=127.0.0.1:{number}" for name, number in settings.items()]
+    with run_container(image, "--network=host", *variables) as container:
         yield container
 
 
@@ -111,6 +119,23 @@ def test_server_in_the_container_image_reshapes_an_array(container: str, port: i
 
     assert inspect(container)["HostConfig"]["ReadonlyRootfs"]
     np.testing.assert_array_equal(output, array.reshape(2, 12), strict=True)
+
+
+@pytest.mark.usefixtures("container")
+def test_container_image_answers_shape_queries_over_http(port: int, http_port: int):
+    with Client(f"127.0.0.1:{port}") as client:
+        client.wait_until_ready(timeout=READY_SECONDS)
+    dims = {"dims": [{"value": 2}, {"value": 3}]}
+    query = {
+        "operation": "OPERATION_RESHAPE",
+        "specialZero": True,
+        "data": {"shape": dims},
+        "shape": {"dims": [{"value": -1}]},
+    }
+    url = f"http://127.0.0.1:{http_port}/tensor_reshape.v1.ReshapeService/InferShape"
+    request = Request(url, json.dumps(query).encode(), {"Content-Type": "application/json"})
+    with build_opener(ProxyHandler({})).open(request, timeout=10) as response:
+        assert json.load(response)["shape"] == {"dims": [{"value": "6"}]}
 
 
 def test_container_server_is_unprivileged_process_1(facts: dict[str, Any]):

@@ -100,7 +100,12 @@ def test_kubernetes_environment_variables_are_server_settings(overlay: str):
 def test_kubernetes_probes_use_the_plain_text_health_port(overlay: str, config: Config):
     container = find_container(overlay)
     ports, (address,) = list_ports(container), config.listen
-    addresses = {"grpc": address, "health": config.health_listen, "metrics": config.metrics_listen}
+    addresses = {
+        "grpc": address,
+        "health": config.health_listen,
+        "http": config.http_listen,
+        "metrics": config.metrics_listen,
+    }
     assert ports == {name: find_port(address) for name, address in addresses.items() if address}
     assert all(address.startswith("0.0.0.0:") for address in addresses.values() if address)
     asked = ports["health" if config.tls else "grpc"]

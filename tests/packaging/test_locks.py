@@ -37,7 +37,7 @@ def test_lock_file_pins_one_version_with_hashes_per_package(name: str):
 
 def test_lock_files_satisfy_image_and_build_requirements():
     extras = PROJECT["project"]["optional-dependencies"]
-    of_the_image = [*PROJECT["project"]["dependencies"], *extras["server"], *extras["tracing"]]
+    of_the_image = [*PROJECT["project"]["dependencies"], *extras["server"], *extras["http"], *extras["tracing"]]
 
     assert find_unmet(of_the_image, "requirements.lock") == []
     assert find_unmet(PROJECT["build-system"]["requires"], "requirements-build.lock") == []
