@@ -62,6 +62,7 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
         True,
     ),
     (RESHAPE, "K", "-1", "2*K"): ("K = 0 [3 shape[0]]", True),
+    (RESHAPE, "N", "M:0..1", "M/2"): ("M = 0 [5 expected_shape.dims[0]], N = 0 [4 shape]", True),
     (RESHAPE, "4", "4", "2*K"): ("K = 2 [5 expected_shape.dims[0]]", True),
     # both ends of a range, which two rules may demand
     (STATIC_RESHAPE, "N 4", "0 -1", "0..5 ?"): ("N >= 1 [3 shape[0]], N <= 5 [5 expected_shape.dims[0]]", True),

@@ -156,11 +156,12 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
             continue
         bounds, exact = find_bounds(want), None
         if isinstance(want, Dim) and want.expression is not None:
-            # The bounds of a name are declared, but those of a product of names are a requirement.
-            is_name = not want.is_product
-            named = want if is_name else Dim(ANY, want.expression)
-            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))
-            bounds = ANY if is_name else bounds
+            # The bounds of a name are declared. It is a requirement that a product of names is an integer within its
+            # bounds, so a product must not narrow the declared ranges.
+            divisor = want.expression.divisor
+            named = Dim(ANY, want.expression._replace(divisor=1)) if want.is_product else want
+            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))._replace(divisor=divisor)
+            bounds = bounds if want.is_product else ANY
         elif bounds.min == bounds.max:
             bounds, exact = ANY, Ratio(bounds.min, ())
         wants[index] = monomial, _Want(exact, bounds)
