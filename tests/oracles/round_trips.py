@@ -98,7 +98,6 @@ def describe(result: Result | Exception | None) -> object:
         values = tuple(sorted(result.metadata.items()))
         return type(result).__name__, str(result.reason), result.message, result.field, values
     if isinstance(result, ShapeAnswer | InferredShape):
-        return repr(
-            (result.dims, result.conditions, result.origins, result.view, result.conditions_complete, result.groups)
-        )
+        explained = result.origins, result.groups, result.witnesses
+        return repr((result.dims, result.conditions, result.view, result.conditions_complete, explained))
     return repr(result)

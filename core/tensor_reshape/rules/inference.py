@@ -74,6 +74,7 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, bui
 from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
+from tensor_reshape.rules.solvers.witnesses import find_witnesses
 from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
 
@@ -146,9 +147,9 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # The closed form ignores the expected shape, which may narrow other dims. A view may require a search.
+        # The closed form ignores the expected shape, which may narrow other dims. Views and witnesses require a search.
         solved = None
-        if question.data is not None and question.expected is None and request.strides is None:
+        if question.data is not None and question.expected is None and request.strides is None and not request.explain:
             solved = solve_single(question.data, resolved)
         return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
     except ReshapeError as error:
@@ -217,7 +218,8 @@ def _complete(
         return ShapeAnswer(dims, conditions.listed, (), view, conditions.complete)
     origins = explain_dims(question, target, dims)
     groups = () if question.data is None else tuple(find_dim_groups(question.data, dims, target.copied))
-    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups)
+    witnesses = () if is_known(question) else find_witnesses(question, target, dims, budget or StepBudget())
+    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups, witnesses)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
@@ -259,7 +261,7 @@ def _check_parts(question: AnyQuestion) -> None:
     """Checks each partially known dim separately, and the number of symbols in the query.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVALUNKNOWN_TARGET or EXPRESSION_INVALID.
+        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")

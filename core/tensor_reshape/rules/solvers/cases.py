@@ -46,25 +46,28 @@ class Case:
         system: the variables and the monomials of the query.
         target: the target, in which an unknown item may be treated as a copy or as the -1.
         budget: the step budget, which all cases of the query share.
-        wanted: the keys of the output variables.
+        wanted: the keys of the variables whose ranges are needed. By default, these are the output variables.
         equation: the equation between the volumes of data and output.
         remainder: the equation after common factors have been cancelled.
     """
 
-    def __init__(self, system: System, target: Target[AnyDim], budget: StepBudget) -> None:
+    def __init__(
+        self, system: System, target: Target[AnyDim], budget: StepBudget, wanted: set[int] | None = None
+    ) -> None:
         """Builds the equation."""
         self.system = system
         self.target = target
         self.budget = budget
-        # The solver narrows only the ranges of output variables. A tighter bound of a range needs a search, and the
-        # ranges of other variables are not needed.
-        self.wanted = {key for monomial in system.output for key in monomial.variables}
+        # The solver narrows only the ranges that are needed, because a tighter bound of a range needs a search.
+        if wanted is None:
+            wanted = {key for monomial in system.output for key in monomial.variables}
+        self.wanted = wanted
         self.equation = system.equate(target)
         self.remainder = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
         """Returns the same case with another target, in which unknown items have another meaning."""
-        return Case(self.system, target, self.budget)
+        return Case(self.system, target, self.budget, self.wanted)
 
     def find_variable(self, index: int) -> int:
         """Returns the variable of an output item without a name."""
