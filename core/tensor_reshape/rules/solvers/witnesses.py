@@ -1,4 +1,4 @@
-"""Finds witnesses: for each end of each output dim, an instance whose output has this end.
+"""Finds witnesses, which are instances whose outputs have the ends of the output dims.
 
 The output dim is set to the end, and the general solver narrows the ranges of all variables. One variable after another
 is then set to an end of its range, and the solver narrows the other ranges again. If the solver is tight, the ends of a
@@ -59,7 +59,7 @@ def find_witnesses(
 
 
 def _assign(case: Case, *, is_high: bool) -> bool:
-    """Narrows each range to its higher or lower end; returns whether that is possible."""
+    """Narrows each range to its higher or lower end. Returns whether that is possible."""
     ranges = case.system.ranges
     while case.budget.spend(_STEPS * len(ranges)):
         solution = solve(Case(case.system, case.target, case.budget, case.wanted))
@@ -94,13 +94,13 @@ def _list_witnesses(question: AnyQuestion, case: Case) -> Iterator[Witness]:
 
 
 def _find_dims(system: System, monomials: Sequence[Monomial]) -> tuple[int, ...] | None:
-    """Returns the values of dims; None if a product of names is not a dim. Each variable has one value."""
+    """Returns the values of dims, or None if a product of names is not a dim. Each variable has one value."""
     found = [system.bound_monomial(monomial) for monomial in monomials]
     return tuple([own.min for own in found]) if all(own.min == own.max <= MAX_DIM for own in found) else None
 
 
 def _match(expected: Sequence[AnyDim], output: Sequence[int], named: dict[str, int]) -> bool:
-    """Whether the output is the expected one; False if that depends on a product of names."""
+    """Whether the output is the expected one. The result is False if that depends on a product of names."""
     if any(isinstance(want, Dim) and want.is_product for want in expected):
         return False
     pairs = [(want, dim, find_name(want)) for want, dim in zip(expected, output, strict=False)]
@@ -111,7 +111,7 @@ def _match(expected: Sequence[AnyDim], output: Sequence[int], named: dict[str, i
 
 
 def _solve(question: AnyQuestion, data: Sequence[int], items: Sequence[int | Dim]) -> tuple[int, ...] | None:
-    """Returns the output of an instance by exact arithmetic; None if the instance is rejected."""
+    """Returns the output of an instance by exact arithmetic, or None if the instance is rejected."""
     numbers = [1 if isinstance(item, Dim) else item for item in items]
     instance = Question(question.operation, data, numbers, question.special_zero)
     target = read_target(instance, numbers)
