@@ -153,7 +153,7 @@ def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
 
 def _read_witness(message: reshape_pb2.Witness) -> Witness:
     data, output = (tuple(dim.value for dim in shape.dims) for shape in (message.data, message.output))
-    return Witness(data, tuple(read_dims_plainly(message.shape.dims, "")), output)
+    return Witness(data, tuple(read_dims_plainly(message.shape.dims, "witnesses.shape")), output)
 
 
 def _read_range(indices: Sequence[int]) -> range:
