@@ -23,7 +23,8 @@ WITNESSES: dict[tuple[Operation, str | None, str | None, str | None], list[tuple
     (RESHAPE, "2 0", "? 5", None): [((2, 0), (-1, 5), (0, 5))],
     (RESHAPE, None, "? 3..4", None): [((0, 3), (0, 3), (0, 3)), ((0, 4), (0, 4), (0, 4))],
     (RESHAPE, "N 4", None, "8 1..2"): [((2, 4), (8, 1), (8, 1)), ((4, 4), (8, 2), (8, 2))],
-    (RESHAPE, "N 4", "-1", "2*M:8..8"): [],
+    (RESHAPE, "N:1..8 4", "-1", "2*N*K:8..8"): [],
+    (RESHAPE, "M 2*K/2 0..2", "-1 2*M/2", "1 N"): [((1, 1, 1), (-1, 1), (1, 1))],
     (RESHAPE, "2 3", "6", None): [],
 }
 

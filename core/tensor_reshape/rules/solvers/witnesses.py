@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, find_name
+from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, Question, Witness
 from tensor_reshape.rules.solvers.cases import Case, solve
 from tensor_reshape.rules.solvers.equations import Monomial, Range, System, build_system
 from tensor_reshape.rules.solvers.exact import solve_exactly
+from tensor_reshape.rules.solvers.products import RANGE
 from tensor_reshape.rules.targets import Target, read_target
 
 _MAX_VARIABLES = 32  # if a query has more variables, even one narrowing of all of them takes long
@@ -81,7 +83,11 @@ def _list_witnesses(question: AnyQuestion, case: Case) -> Iterator[Witness]:
     # If the rank of the data is unknown, the data can have the shape of the output.
     data = output if question.data is None else _find_dims(system, [system.data[key] for key in sorted(system.data)])
     named = {symbol.name: system.ranges[key].min for key, symbol in system.symbols.items()}
-    if data is None or output is None or not _match(question.expected or (), output, named):
+    if data is None or output is None:
+        return
+    # The names of the expected shape may have replaced a product of names in the system.
+    lengths = [item if isinstance(item, Dim) else None for item in question.target or ()]
+    if not _match(lengths, output, named) or not _match(question.expected or (), output, named):
         return
     choices = [
         _list_items(question, kind, index, output[index], len(data)) for index, kind in enumerate(case.target.kinds)
@@ -99,15 +105,18 @@ def _find_dims(system: System, monomials: Sequence[Monomial]) -> tuple[int, ...]
     return tuple([own.min for own in found]) if all(own.min == own.max <= MAX_DIM for own in found) else None
 
 
-def _match(expected: Sequence[AnyDim], output: Sequence[int], named: dict[str, int]) -> bool:
-    """Whether the output is the expected one. The result is False if that depends on a product of names."""
-    if any(isinstance(want, Dim) and want.is_product for want in expected):
-        return False
-    pairs = [(want, dim, find_name(want)) for want, dim in zip(expected, output, strict=False)]
-    return all(
-        find_bounds(want).holds(dim) and (name is None or named.setdefault(name, dim) == dim)
-        for want, dim, name in pairs
-    )
+def _match(dims: Sequence[AnyDim], values: Sequence[int], named: dict[str, int]) -> bool:
+    """Whether dims can have these values, if names have the given values. A name without a value gets one."""
+    for dim, value in zip(dims, values, strict=False):
+        if not find_bounds(dim).holds(value):
+            return False
+        if isinstance(dim, Dim) and dim.expression is not None:
+            if not dim.is_product:
+                named.setdefault(dim.expression.factors[0].name, value)
+            is_value = Condition(RANGE, dim.expression, min=value, max=value)
+            if not is_value.symbols <= named.keys() or not is_value.holds(named):
+                return False
+    return True
 
 
 def _solve(question: AnyQuestion, data: Sequence[int], items: Sequence[int | Dim]) -> tuple[int, ...] | None:
