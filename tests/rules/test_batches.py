@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from tensor_reshape.rules.batches import BatchItem, answer_batch, answer_light_item
-from tensor_reshape.rules.dims import AnyDim, name_dim
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
@@ -53,6 +53,14 @@ def test_item_with_a_search_reference_explanation_or_strides_is_not_light():
     assert answer_light_item(plain._replace(request=plain.request._replace(strides=[1]))) is None
     assert answer_light_item(make_item(None, [-1], 0)) is None
     assert answer_light_item(make_item([6], [None, 2])) is None
+
+
+def test_explanations_do_not_change_the_results_of_a_batch():
+    # Each item needs a search with many steps, and its explanation needs even more.
+    length: AnyDim = Dim(Interval(1, 60))
+    plain = [make_item([Dim(Interval(low, low + 40)), 6, name_dim("N")], [length, length, 4]) for low in range(1, 120)]
+    explained = [item._replace(request=item.request._replace(explain=True)) for item in plain]
+    assert answer(*explained) == answer(*plain)
 
 
 def test_data_from_uses_the_output_shape_of_an_earlier_item():

@@ -59,16 +59,30 @@ def answer_batch(
             raised.
     """
     outputs: list[_Output | None] = []
-    budget, steps = StepBudget(), RESERVE_STEPS
+    explanations = _Reserve()
+    reserve = _Reserve(explanations.budget)
     for item in items:
-        steps += ITEM_STEPS
-        # An item of a batch may not use more steps than a single query, even if earlier items did not use all their
-        # steps.
-        budget.left = granted = min(steps, MAX_STEPS)
-        answer, output = _answer_item(item, outputs, limits, budget, report)
-        steps -= granted - budget.left  # the value of `budget.left` is negative if the last step exceeded the budget
+        reserve.grant()
+        explanations.grant()
+        answer, output = _answer_item(item, outputs, limits, reserve.budget, report)
         outputs.append(output)
         yield answer
+
+
+class _Reserve:
+    """The steps of a batch, from which each item gets the steps of `budget`."""
+
+    def __init__(self, explanations: StepBudget | None = None) -> None:
+        self.budget = StepBudget(0, explanations)
+        self._steps, self._granted = RESERVE_STEPS, 0
+
+    def grant(self) -> None:
+        """Takes the unused steps back, and gives steps to the next item."""
+        # the value of `budget.left` is negative if the last step exceeded the budget
+        self._steps += ITEM_STEPS - (self._granted - self.budget.left)
+        # An item of a batch may not use more steps than a single query, even if earlier items did not use all their
+        # steps.
+        self.budget.left = self._granted = min(self._steps, MAX_STEPS)
 
 
 def answer_light_item(

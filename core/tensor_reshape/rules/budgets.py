@@ -21,9 +21,15 @@ class StepBudget:
         left: the remaining steps; negative if the last call of `spend` needed more steps than remained.
     """
 
-    def __init__(self, steps: int = MAX_STEPS) -> None:
-        """Creates a budget with the given number of steps."""
+    def __init__(self, steps: int = MAX_STEPS, explanations: "StepBudget | None" = None) -> None:
+        """Creates a budget with the given number of steps. Explanations have MAX_STEPS steps by default."""
         self.left = steps
+        self._explanations = explanations
+
+    @property
+    def explanations(self) -> "StepBudget":
+        """The budget for explanations, which is separate because an explanation never changes a result."""
+        return self._explanations or StepBudget()
 
     def spend(self, steps: int) -> bool:
         """Subtracts `steps` from the remaining steps. Returns whether the remaining steps were sufficient."""

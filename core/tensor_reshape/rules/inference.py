@@ -60,8 +60,8 @@ from tensor_reshape.rules.questions import (
     is_known,
 )
 from tensor_reshape.rules.rejections import (
+    check_expected,
     reject_expected,
-    reject_expected_rank,
     reject_expected_volume,
     reject_overflow,
     reject_remainder,
@@ -80,15 +80,17 @@ from tensor_reshape.rules.views import infer_view
 
 
 class Unsolved(NamedTuple):
-    """A partially known query that has passed the first checks and has no closed form.
+    """A query that has passed the first checks, and whose result or explanation needs a search.
 
     Attributes:
         request: the query.
         target: the target of the query. None: not even the length of the target is known.
+        solved: the dims and conditions of the closed form, if only the explanation needs a search.
     """
 
     request: ShapeRequest
     target: Target[AnyDim] | None
+    solved: tuple[tuple[AnyDim, ...], Conditions] | None = None
 
 
 def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tuple[int, ...]:
@@ -147,13 +149,15 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # The closed form ignores the expected shape, which may narrow other dims. Views and witnesses require a search.
+        # The closed form ignores the expected shape, which may narrow other dims. A view may require a search.
         solved = None
-        if question.data is not None and question.expected is None and request.strides is None and not request.explain:
+        if question.data is not None and question.expected is None and request.strides is None:
             solved = solve_single(question.data, resolved)
-        return Unsolved(request, resolved) if solved is None else _complete(request, resolved, *solved)
+        if solved is None or request.explain:
+            return Unsolved(request, resolved, solved)
+        return _complete(request, resolved, *solved)
     except ReshapeError as error:
-        raise _explain_rejection(request, error, StepBudget(0)) from None
+        raise _explain_rejection(request, error, StepBudget(0, StepBudget(0))) from None
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
@@ -166,23 +170,22 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted.
     """
-    request, target = unsolved
+    request, target, solved = unsolved
     question, budget = request.question, budget or StepBudget()
     try:
         # The closed form takes less time than the checks of single dims, and it applies only to valid dims. A query
         # with an invalid dim therefore has no closed form, and these checks reject it.
         _check_parts(question)
-        if target is not None:
-            return _complete(request, target, *_search(question, target, budget), budget)
-        if question.expected is None:
-            # Nothing is known about the output, but symbols that contradict each other are rejected.
-            build_system(question, UNKNOWN_TARGET)
-            return _complete(request, UNKNOWN_TARGET, None, Conditions((), complete=False))
-        # The expected shape gives the rank of the output, so the length of the target is known.
-        items = [None] * len(question.expected)
-        question = question._replace(target=items)
-        target = read_target(question, items)
-        return _complete(request, target, *_search(question, target, budget), budget)
+        if target is None:
+            if question.expected is None:
+                # Nothing is known about the output, but symbols that contradict each other are rejected.
+                build_system(question, UNKNOWN_TARGET)
+                return _complete(request, UNKNOWN_TARGET, None, Conditions((), complete=False))
+            # The expected shape gives the rank of the output, so the length of the target is known.
+            items = [None] * len(question.expected)
+            question = question._replace(target=items)
+            target = read_target(question, items)
+        return _complete(request, target, *(solved or _search(question, target, budget)), budget)
     except ReshapeError as error:
         raise _explain_rejection(request, error, budget) from None
 
@@ -193,7 +196,7 @@ def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepB
     question = request.question
     try:
         # Without the declared bounds, the conditions may have a solution. These conditions contradict the bounds.
-        conditions = () if is_known(question) else infer(remove_bounds(question), budget=budget).conditions
+        conditions = () if is_known(question) else infer(remove_bounds(question), budget=budget.explanations).conditions
     except ReshapeError:
         conditions = ()
     return explain_rejection(question, error, conditions)
@@ -218,7 +221,8 @@ def _complete(
         return ShapeAnswer(dims, conditions.listed, (), view, conditions.complete)
     origins = explain_dims(question, target, dims)
     groups = () if question.data is None else tuple(find_dim_groups(question.data, dims, target.copied))
-    witnesses = () if is_known(question) else find_witnesses(question, target, dims, budget or StepBudget())
+    steps = (budget or StepBudget()).explanations
+    witnesses = () if is_known(question) else find_witnesses(question, target, dims, steps)
     return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups, witnesses)
 
 
@@ -231,7 +235,7 @@ def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], 
         raise target.rejection
     output = solve_exactly(question, target)
     if question.expected is not None:
-        _check_expected(output, question.expected)
+        check_expected(output, question.expected)
     return target, output
 
 
@@ -270,22 +274,6 @@ def _check_parts(question: AnyQuestion) -> None:
             check_partial_dim(item, f"shape[{index}]", index)
     check_partial_dims(expected, "expected_shape.dims")
     check_symbols([*data, *target, *expected])
-
-
-def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
-    """Checks that the output matches the expected shape.
-
-    Raises:
-        InvalidRequestError: EXPECTED_SHAPE_MISMATCH.
-    """
-    if len(expected) != len(output):
-        raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
-    for index, (have, want) in enumerate(zip(output, expected, strict=True)):
-        symbol = want.expression.symbol if isinstance(want, Dim) and want.expression is not None else None
-        is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))
-        if not is_within or (symbol is not None and named.setdefault(symbol.name, have) != have):
-            raise reject_expected(index, have, want)
 
 
 def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -> tuple[tuple[AnyDim, ...], Conditions]:

@@ -1,11 +1,11 @@
-"""Creates the errors for an invalid requested shape.
+"""Creates the errors for an invalid requested shape, and compares a known output with the expected shape.
 
-Each error contains the wrong item, the whole target and the data shape.
+Each error about an item contains the wrong item, the whole target and the data shape.
 """
 
 from collections.abc import Sequence
 
-from tensor_reshape.rules.dims import AnyDim, Interval, format_dim, format_dims, hint_unknown
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dim, format_dims, hint_unknown
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
@@ -108,3 +108,19 @@ def _reject(reason: Reason, text: str, question: AnyQuestion, index: int, **valu
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"{field} is {value}: {text}; shape {shape}, data {data}"
     return InvalidRequestError.of(reason, message, field, index=index, value=value, shape=shape, data=data, **values)
+
+
+def check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
+    """Checks that the output matches the expected shape.
+
+    Raises:
+        InvalidRequestError: EXPECTED_SHAPE_MISMATCH.
+    """
+    if len(expected) != len(output):
+        raise reject_expected_rank(output, expected)
+    named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
+    for index, (have, want) in enumerate(zip(output, expected, strict=True)):
+        symbol = want.expression.symbol if isinstance(want, Dim) and want.expression is not None else None
+        is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))
+        if not is_within or (symbol is not None and named.setdefault(symbol.name, have) != have):
+            raise reject_expected(index, have, want)
