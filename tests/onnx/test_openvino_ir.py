@@ -152,6 +152,7 @@ def test_faulty_ir_is_rejected_with_one_line_that_names_the_fault(tmp_path: Path
         text.replace('offset="0"', 'offset="99"'): "the 24 bytes of the layer c1 at the offset '99'",
         text.replace('offset="0"', 'offset="-1"'): "at the offset '-1'",
         text.replace('shape="?,4"', 'shape="?,a"'): "the layer x has the shape '?,a'",
+        text.replace('type="Reshape"><data ', 'type="Concat"><data axis="a" '): "the layer r2 is not a valid Concat",
     }
     for wrong, message in faults.items():
         path.write_text(wrong)

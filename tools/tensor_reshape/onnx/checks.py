@@ -31,14 +31,14 @@ from tensor_reshape.onnx.annotations import (
     write_shapes,
 )
 from tensor_reshape.onnx.dim_params import DimParams, Key
-from tensor_reshape.onnx.models import ModelError, ModelLike, expand_model, infer_model, load_model
-from tensor_reshape.onnx.openvino_ir import read_bounds, read_ir, read_note, read_operation
+from tensor_reshape.onnx.models import ModelError, ModelLike, Source, expand_model, infer_model, load_model
+from tensor_reshape.onnx.openvino_ir import read_ir
 from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
 from tensor_reshape.onnx.profiles import bind_shapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
-from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.dims import AnyDim, Interval
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import MAX_RANK
 
@@ -116,7 +116,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     ('z', 24)
     """
     model = load_model(source)  # an IR is no ONNX model, so this raises an error
-    report, params = _check(model, ask)
+    report, params = _check(Source(model), ask)
     answers = {
         find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
         for finding in report.findings
@@ -144,25 +144,26 @@ def check_profile(source: ModelLike, shapes: ProfileShapes, *, ask: Ask = infer_
     >>> print(*check_profile(model, dict(x=[5, 12, 64])).findings)
     y: [5, 12, 64] under [0, -1] is [5, 768]
     """
-    model = _load(source)
-    return _check(bind_shapes(model, shapes, _read_params(model)), ask)[0]
+    loaded = _load(source)
+    bound = bind_shapes(loaded.model, shapes, _read_params(loaded.model, loaded.bounds))
+    return _check(loaded._replace(model=bound), ask)[0]
 
 
-def _load(source: ModelLike) -> onnx.ModelProto:
+def _load(source: ModelLike) -> Source:
     if isinstance(source, str | Path) and Path(source).suffix == ".xml":
         return read_ir(Path(source))
-    return load_model(source)
+    return Source(load_model(source))
 
 
-def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
-    expanded = expand_model(model)
-    params = _read_params(expanded)
+def _check(source: Source, ask: Ask) -> tuple[ModelReport, DimParams]:
+    expanded = expand_model(source.model)
+    params = _read_params(expanded, source.bounds)
     declared = read_shapes(expanded, params)
     strip_shapes(expanded)
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
-    last = _infer_in_rounds(expanded, current, params, ask)
+    last = _infer_in_rounds(source._replace(model=expanded), current, params, ask)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -170,7 +171,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     requirements, contradiction = find_requirements(last.list_conditions(), _list_input_names(expanded, params))
     report = ModelReport(
         findings=tuple(findings),
-        notes=tuple(filter(None, (note, read_note(model)))),
+        notes=tuple(filter(None, (note, source.note))),
         requirements=requirements,
         contradiction=contradiction,
     )
@@ -192,7 +193,7 @@ def find_key(node: ReshapeNode) -> Key:
     return node.graph, node.output
 
 
-def _read_params(model: onnx.ModelProto) -> DimParams:
+def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimParams:
     names = {
         dim.dim_param.strip()
         for _, graph in list_graphs(model.graph)
@@ -200,18 +201,18 @@ def _read_params(model: onnx.ModelProto) -> DimParams:
         for dim in shape.dim
         if dim.dim_param
     }
-    return DimParams(names, read_bounds(model))
+    return DimParams(names, bounds)
 
 
-def _infer_in_rounds(model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
+def _infer_in_rounds(source: Source, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
     """Infers the shapes in rounds.
 
-    onnx infers again after each round. The given `model` has no shapes of Reshape outputs.
+    onnx infers again after each round. The model of `source` has no shapes of Reshape outputs.
     """
-    least, corrected, operation = None, set[Key](), read_operation(model)
+    least, corrected, model = None, set[Key](), source.model
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
-        last = _Round(nodes, _infer_all([_build_query(node, params, operation) for node in nodes], ask))
+        last = _Round(nodes, _infer_all([_build_query(node, params, source.operation) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.

@@ -8,15 +8,17 @@ Invariants:
 - The caller's model object is never changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx.inliner import inline_local_functions
 from onnx.shape_inference import InferenceError, infer_shapes
 
+from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.errors import TensorReshapeError
 
 ModelLike: TypeAlias = onnx.ModelProto | bytes | str | Path
@@ -26,6 +28,22 @@ MAX_NODES = 100_000
 
 _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, ValueError, RuntimeError)
+
+
+class Source(NamedTuple):
+    """A model in the form of ONNX, with the properties that ONNX cannot express.
+
+    Attributes:
+        model: the model.
+        operation: the operation whose rules the Reshape nodes follow.
+        bounds: the limits of input dims, by name.
+        note: a note about parts that are not checked, or an empty text.
+    """
+
+    model: onnx.ModelProto
+    operation: str = "onnx_reshape"
+    bounds: Mapping[str, Interval] = MappingProxyType({})
+    note: str = ""
 
 
 class ModelError(TensorReshapeError, ValueError):

@@ -1,8 +1,7 @@
 """Reads OpenVINO IR models (`model.xml` with `model.bin`), and translates them to ONNX models for the check.
 
 The translation keeps the inputs, the shapes, the Reshape layers, and the layers that compute target shapes. Any other
-layer becomes a node of an unknown operator with the output shapes that the IR states. Metadata of the ONNX model say
-that its Reshape nodes follow the rules of Reshape-1, and which limits the input dims have.
+layer becomes a node of an unknown operator with the output shapes that the IR states.
 
 Invariants:
 
@@ -10,7 +9,6 @@ Invariants:
 - Only integer constants of up to MAX_ITEMS items are read from the weights.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import prod
@@ -22,11 +20,10 @@ from xml.parsers import expat
 import onnx
 from onnx import helper
 
-from tensor_reshape.onnx.models import ModelError
+from tensor_reshape.onnx.models import ModelError, Source
 from tensor_reshape.onnx.shape_values import MAX_ITEMS
 from tensor_reshape.rules.dims import Interval
 
-_OPERATION, _BOUNDS, _NOTE = (f"tensor_reshape.{key}" for key in ("operation", "bounds", "note"))
 _DOMAIN = "openvino"
 _FIRST_VERSION = 10
 _MAX_END = 2**63 - 1
@@ -59,12 +56,20 @@ class _Layer(NamedTuple):
         data = self.element.find("data")
         return default if data is None else data.get(key, default)
 
+    def is_set(self, key: str) -> bool:
+        """Whether a Boolean attribute of the layer is true."""
+        return self.get(key).lower() in {"true", "1"}
+
     def list_ports(self) -> list[ET.Element]:
         """Returns the output ports."""
         return self.element.findall("output/port")
 
+    def list_outputs(self) -> list[str]:
+        """Returns the names of the output tensors."""
+        return _list_outputs(self.element, self.name)
 
-def read_ir(path: Path) -> onnx.ModelProto:
+
+def read_ir(path: Path) -> Source:
     """Returns an IR model as an ONNX model.
 
     Raises:
@@ -75,45 +80,30 @@ def read_ir(path: Path) -> onnx.ModelProto:
     if root.tag != "net" or not root.get("version", "").isdecimal() or int(root.get("version", "")) < _FIRST_VERSION:
         message = f"not an OpenVINO IR of version {_FIRST_VERSION} or newer: the root is not <net version=...>"
         raise ModelError(message)
-    layers = _sort_layers(root)
-    graph = onnx.GraphProto(name=root.get("name", ""))
-    bounds: dict[str, list[int | None]] = {}
-    weights = path.with_suffix(".bin")
-    for layer in layers:
-        if layer.kind == "Parameter":
-            graph.input.add().CopyFrom(_describe_input(layer, bounds))
-            continue
-        if layer.kind == "Const":
-            constant = _read_constant(layer, weights)
-            if constant is not None:
-                graph.initializer.append(constant)
-                continue
-        graph.node.extend(_translate(layer))
-        graph.value_info.extend(_describe_outputs(layer))
+    graph, bounds = onnx.GraphProto(name=root.get("name", "")), dict[str, Interval]()
+    for layer in _sort_layers(root):
+        try:
+            _add_layer(graph, layer, path.with_suffix(".bin"), bounds)
+        except ModelError:
+            raise
+        except ValueError as error:  # an attribute is not a number, or the number of ports is wrong
+            message = f"the layer {layer.name} is not a valid {layer.kind}: {error}"
+            raise ModelError(message) from None
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_DOMAIN, 1)])
-    helper.set_model_props(model, {_OPERATION: "reshape", _BOUNDS: json.dumps(bounds), _NOTE: _describe_bodies(root)})
-    return model
+    return Source(model, "reshape", bounds, _describe_bodies(root))
 
 
-def read_operation(model: onnx.ModelProto) -> str:
-    """Returns the operation whose rules the Reshape nodes of a model follow."""
-    return "reshape" if _find_property(model, _OPERATION) == "reshape" else "onnx_reshape"
-
-
-def read_note(model: onnx.ModelProto) -> str:
-    """Returns a note about parts of the model that are not checked, or an empty text."""
-    return _find_property(model, _NOTE)
-
-
-def read_bounds(model: onnx.ModelProto) -> Mapping[str, Interval]:
-    """Returns the limits of the names of input dims. A model that was not translated has none."""
-    if read_operation(model) != "reshape":
-        return {}
-    return {name: Interval(low, high) for name, (low, high) in json.loads(_find_property(model, _BOUNDS)).items()}
-
-
-def _find_property(model: onnx.ModelProto, key: str) -> str:
-    return next((prop.value for prop in model.metadata_props if prop.key == key), "")
+def _add_layer(graph: onnx.GraphProto, layer: _Layer, weights: Path, bounds: dict[str, Interval]) -> None:
+    """Adds a layer to the graph, as an input, a constant or nodes."""
+    if layer.kind == "Parameter":
+        graph.input.add().CopyFrom(_describe_input(layer, bounds))
+        return
+    constant = _read_constant(layer, weights) if layer.kind == "Const" else None
+    if constant is not None:
+        graph.initializer.append(constant)
+        return
+    graph.node.extend(_translate(layer))
+    graph.value_info.extend(_describe_outputs(layer))
 
 
 def _parse(raw: bytes) -> ET.Element:
@@ -153,9 +143,9 @@ def _sort_layers(root: ET.Element) -> list[_Layer]:
         raise ModelError(message) from None
     names = _choose_names(elements)
     outputs = {
-        (key, port.get("id", "")): names[key] + (f":{place}" if place else "")
+        (key, port.get("id", "")): output
         for key, element in elements.items()
-        for place, port in enumerate(element.findall("output/port"))
+        for port, output in zip(element.findall("output/port"), _list_outputs(element, names[key]), strict=True)
     }
 
     def list_inputs(key: str) -> list[str]:
@@ -164,6 +154,11 @@ def _sort_layers(root: ET.Element) -> list[_Layer]:
         return ["" if source is None else outputs.get(source, "") for source in sources]
 
     return [_Layer(elements[key], names[key], list_inputs(key)) for key in order]
+
+
+def _list_outputs(element: ET.Element, name: str) -> list[str]:
+    """Returns the names of the output tensors of a layer. The first one has the name of the layer."""
+    return [f"{name}:{place}" if place else name for place in range(len(element.findall("output/port")))]
 
 
 def _choose_names(elements: Mapping[str, ET.Element]) -> dict[str, str]:
@@ -176,7 +171,7 @@ def _choose_names(elements: Mapping[str, ET.Element]) -> dict[str, str]:
     return names
 
 
-def _describe_input(layer: _Layer, bounds: dict[str, list[int | None]]) -> onnx.ValueInfoProto:
+def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInfoProto:
     """Returns the input of a Parameter layer, and writes the limits of its dims into `bounds`."""
     dims: list[int | str | None] = []
     text = layer.get("shape")
@@ -193,7 +188,7 @@ def _describe_input(layer: _Layer, bounds: dict[str, list[int | None]]) -> onnx.
         name = f"{layer.name}_{place}"
         dims.append(name)
         if is_range:
-            bounds[name] = [int(low or 0), int(high) if high else None]
+            bounds[name] = Interval(int(low or 0), int(high) if high else None)
     return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, dims)
 
 
@@ -203,9 +198,8 @@ def _read_dims(port: ET.Element) -> list[int | None]:
 
 
 def _describe_outputs(layer: _Layer) -> Iterator[onnx.ValueInfoProto]:
-    for place, port in enumerate(layer.list_ports()):
+    for port, name in zip(layer.list_ports(), layer.list_outputs(), strict=True):
         kind = onnx.TensorProto.INT64 if port.get("precision") in {"I64", "I32"} else onnx.TensorProto.FLOAT
-        name = layer.name + (f":{place}" if place else "")
         yield helper.make_tensor_value_info(name, kind, _read_dims(port))
 
 
@@ -241,13 +235,12 @@ def _translate(layer: _Layer) -> _Nodes:
     elif layer.kind in _RENAMED:
         yield helper.make_node(_RENAMED[layer.kind], layer.inputs, [layer.name], layer.name)
     elif layer.kind != "Result":
-        outputs = [layer.name + (f":{place}" if place else "") for place in range(len(layer.list_ports()))]
-        yield helper.make_node(layer.kind or "unknown", layer.inputs, outputs, layer.name, domain=_DOMAIN)
+        yield helper.make_node(layer.kind or "unknown", layer.inputs, layer.list_outputs(), layer.name, domain=_DOMAIN)
 
 
 def _translate_reshape(layer: _Layer) -> _Nodes:
-    allowzero = int(layer.get("special_zero").lower() not in {"true", "1"})
-    yield helper.make_node("Reshape", layer.inputs, [layer.name], layer.name, allowzero=allowzero)
+    allowzero = not layer.is_set("special_zero")
+    yield helper.make_node("Reshape", layer.inputs, [layer.name], layer.name, allowzero=int(allowzero))
 
 
 def _translate_convert(layer: _Layer) -> _Nodes:
@@ -266,26 +259,27 @@ def _translate_concat(layer: _Layer) -> _Nodes:
 
 
 def _translate_product(layer: _Layer) -> _Nodes:
-    keeps = int(layer.get("keep_dims").lower() in {"true", "1"})
-    yield helper.make_node("ReduceProd", layer.inputs, [layer.name], layer.name, keepdims=keeps)
+    keeps = layer.is_set("keep_dims")
+    yield helper.make_node("ReduceProd", layer.inputs, [layer.name], layer.name, keepdims=int(keeps))
 
 
 def _translate_slice(layer: _Layer) -> _Nodes:
     """Translates a StridedSlice of a list, as exporters use it to take dims of a shape."""
-    masks = {key: layer.get(f"{key}_mask").strip(" 0,") != "" for key in ("begin", "end", "new_axis", "ellipsis")}
+    names = ("begin", "end", "new_axis", "ellipsis", "shrink_axis")
+    masks = {name for name in names if layer.get(f"{name}_mask").strip(" 0,")}
     port = layer.element.find("input/port")
-    if port is None or len(_read_dims(port)) != 1 or masks["new_axis"] or masks["ellipsis"]:
+    if port is None or len(_read_dims(port)) != 1 or masks & {"new_axis", "ellipsis"}:
         return
     data, begin, end, *step = layer.inputs
-    if layer.get("shrink_axis_mask").strip(" 0,"):
+    if "shrink_axis" in masks:
         yield helper.make_node("Gather", [data, begin], [f"{layer.name}:taken"], axis=0)
         yield helper.make_node("Squeeze", [f"{layer.name}:taken"], [layer.name], layer.name)
         return
     for key, value in (("begin", 0), ("end", _MAX_END)):
-        if masks[key]:
+        if key in masks:
             yield helper.make_node("Constant", [], [f"{layer.name}:{key}"], value_ints=[value])
-    begin = f"{layer.name}:begin" if masks["begin"] else begin
-    end = f"{layer.name}:end" if masks["end"] else end
+    begin = f"{layer.name}:begin" if "begin" in masks else begin
+    end = f"{layer.name}:end" if "end" in masks else end
     inputs = [data, begin, end, *(["", step[0]] if step else [])]
     yield helper.make_node("Slice", inputs, [layer.name], layer.name)
 
