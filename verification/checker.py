@@ -284,11 +284,8 @@ class _Form:
     def __init__(
         self, request: reshape_pb2.InferShapeRequest, data: Sequence[tensor_pb2.Dim], target: Sequence[tensor_pb2.Dim]
     ) -> None:
-        expected, self._request, self._has_expected = (
-            request.expected_shape.dims,
-            request,
-            request.HasField("expected_shape"),
-        )
+        expected = request.expected_shape.dims
+        self._request, self._has_expected = request, request.HasField("expected_shape")
         symbols = {name for dim in chain(data, target, expected) for name in _Term.read(dim).symbols}
         self._data = [_Term.read(dim, _name_position(f"data[{at}]", symbols)) for at, dim in enumerate(data)]
         self._items = [_read_item(dim, _name_position(f"shape[{at}]", symbols)) for at, dim in enumerate(target)]

@@ -23,8 +23,8 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
     For a tensor, a variant is a value of `transfer`. "stream" receives into an array of the caller. "empty" sends an
     empty tensor, whatever the cell's size, to measure a call without data. "shapes" sends the tensor in 10,000 pairs of
-    an input shape and a requested shape, in random order. For queries, a variant is "batch" (one
-    call for all), "alone" (a call for each), or "local" (no call).
+    an input shape and a requested shape, in random order. For queries, a variant is "batch" (one call for all), "alone"
+    (a call for each), or "local" (no call).
     """
     if job.cell.load == TENSOR:
         if variant == "empty":
@@ -32,7 +32,8 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
         client = stack.enter_context(Client(job.address, timeout=math.inf))
         if variant == "shapes":
             calls = _list_calls(job)
-            for array, target in calls:  # as after a while, when each shape has occurred before
+            # Each pair of shapes is called once before the measurement, as in a program that runs for a while.
+            for array, target in calls:
                 client.static_reshape(array, target, special_zero=False)
             connect = partial(_prepare_shapes, client, calls)
             return ThreadSession(job, stack, connect, lambda array: job.check(array.reshape(job.target)))

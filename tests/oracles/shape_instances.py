@@ -30,7 +30,7 @@ def find_accepted(question: AnyQuestion, random: Random | None = None, budget: i
 
 
 def find_fault(answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
-    """Returns the kind of fault of an answer or a rejection, and a text about it; both are empty if there is none."""
+    """Returns the kind of fault of an answer or a rejection, and a text about it. Both are empty without a fault."""
     return check(None if answer is None else build_infer_response(answer), found)
 
 

@@ -25,7 +25,12 @@ Tell: TypeAlias = Callable[[AnyDim, Mapping[str, Interval]], AnyDim]
 
 
 class Checked(NamedTuple):
-    """What is wrong with an answer (empty if nothing is), and whether its conditions are complete."""
+    """The result of checking one answer.
+
+    Attributes:
+        problem: a description of the fault. The text is empty if there is no fault.
+        has_complete_conditions: whether the answer says that its conditions are complete.
+    """
 
     problem: str
     has_complete_conditions: bool

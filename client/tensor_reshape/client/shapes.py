@@ -52,7 +52,7 @@ class InferredShape(Sequence[AnyDim]):
         self.groups: tuple[DimGroup, ...] = answer.groups
         self.witnesses: tuple[Witness, ...] = answer.witnesses
         self.view: View | None = answer.view
-        self._declare = declare
+        self._answer, self._declare = answer, declare
 
     @property
     def known(self) -> tuple[int, ...]:
@@ -154,10 +154,7 @@ class InferredShape(Sequence[AnyDim]):
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}
         """
-        conditions, explained = (self.conditions, self.conditions_complete), (self.groups, self.witnesses)
-        return describe_answer(
-            ShapeAnswer(self.dims, conditions[0], self.origins, self.view, conditions[1], *explained)
-        )
+        return describe_answer(self._answer)
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:

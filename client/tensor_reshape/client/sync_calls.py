@@ -83,7 +83,8 @@ class SyncCalls:
         self._endpoint.require_open()
         with context:
             pieces = [*split_queries(queries)]
-        if len(pieces) == 1:  # like any other call, because starting it on a thread takes longer than the call itself
+        # The caller's own thread sends a single piece, because another thread takes longer to start than the call.
+        if len(pieces) == 1:
             return self.run(build_infer_shapes(pieces[0]), context)
         answers, started = ShapeAnswers(), deque[_Started]()
         with context:

@@ -54,10 +54,9 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 def remove_bounds(question: AnyQuestion) -> AnyQuestion:
     """Returns the query without the bounds of the unknown dims of its data and of its target."""
-    data, target = ([_remove_bounds(dim) for dim in dims or ()] for dims in (question.data, question.target))
-    return question._replace(
-        data=None if question.data is None else data, target=None if question.target is None else target
-    )
+    sides = (question.data, question.target)
+    data, target = (None if dims is None else [_remove_bounds(dim) for dim in dims] for dims in sides)
+    return question._replace(data=data, target=target)
 
 
 def _remove_bounds(dim: AnyDim) -> AnyDim:

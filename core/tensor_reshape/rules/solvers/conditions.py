@@ -156,8 +156,8 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
             continue
         bounds, exact = find_bounds(want), None
         if isinstance(want, Dim) and want.expression is not None:
-            # The bounds of a name are declared. It is a requirement that a product of names is an integer within its
-            # bounds, so a product must not narrow the declared ranges.
+            # The bounds of a name are declared, but a product of names only has to be an integer within its bounds. So
+            # the product must not narrow the declared ranges of its names.
             divisor = want.expression.divisor
             named = Dim(ANY, want.expression._replace(divisor=1)) if want.is_product else want
             exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))._replace(divisor=divisor)
@@ -187,7 +187,7 @@ def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
 
 
 def _add_product(facts: Facts, index: int, product: Ratio, bounds: Interval) -> None:
-    """Adds the requirement that an expected product of names, which takes the place of an output dim, is a dim."""
+    """Adds the requirement that an expected product of names is an integer within its bounds."""
     item = f"expected_shape.dims[{index}]"
     if product.divisor > 1 or product.divisors:
         facts.add(DIVIDES, ONE, product, 5, item)

@@ -64,7 +64,7 @@ def _assign(case: Case, *, is_high: bool) -> bool:
     """Narrows each range to its higher or lower end. Returns whether that is possible."""
     ranges = case.system.ranges
     while case.budget.spend(_STEPS * len(ranges)):
-        solution = solve(Case(case.system, case.target, case.budget, case.wanted))
+        solution = solve(case.suppose(case.target))  # a new case, because the ranges have changed
         if solution is None:
             return False
         ranges[:] = [solution[key] for key in range(len(ranges))]
