@@ -8,7 +8,7 @@ from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer, ShapeRequest
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.methods import OPERATION_NUMBERS
-from verification.checker import BUDGET, Dims, Found, Item, check, check_witnesses, find_instances, reshape
+from verification.checker import BUDGET, MAX_DIM, Dims, Found, Item, check, check_witnesses, find_instances, reshape
 
 
 def ask(question: AnyQuestion) -> ShapeAnswer | None:
@@ -26,6 +26,9 @@ def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) ->
 
 def find_accepted(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
     """Tries the instances of a query. If there are more than the budget, `random` chooses some."""
+    # Rule 2 rejects an item above the largest dim in every instance. A message cannot hold such an item.
+    if any(isinstance(item, int) and item > MAX_DIM for item in question.target or ()):
+        return Found([], [], complete=False)
     return find_instances(build_infer_request(ShapeRequest(question)), random, budget)
 
 

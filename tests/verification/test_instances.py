@@ -105,3 +105,8 @@ def test_inferred_shapes_are_checked_against_known_instances():
         name: (bool(wrong), loose) for name, (_, _, wrong, loose) in rows.items()
     }
     assert [name for name, found in findings.items() if rows[name][2] not in found.wrong] == []
+
+
+def test_item_above_the_largest_dim_has_no_accepted_instance():
+    question = Question(operation=RESHAPE, data=None, target=[2**63], special_zero=True)
+    assert instances.check_answer(question, None) == instances.Findings()
