@@ -1,5 +1,7 @@
 """Concrete input shapes for a check."""
 
+import re
+
 import onnx
 import pytest
 from onnx import parser
@@ -38,6 +40,22 @@ def test_rejected_profile_names_the_reason():
 def test_size_of_a_name_applies_to_all_inputs():
     (finding,) = check_profile(IMAGES, {"k": (4, 8)}).findings
     assert finding.node.data == (4, 16, 4, 4)
+
+
+def test_size_of_a_product_gives_the_size_of_its_only_name():
+    model = parse("1,256", "float[batch,16,4,4] x, float[pairs,8] k")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*batch"
+    (finding,) = check_profile(model, {"k": (8, 8)}).findings
+    assert finding.node.data == (4, 16, 4, 4)
+
+
+def test_odd_size_of_a_double_is_rejected():
+    model = parse("1,256", "float[batch,16,4,4] x, float[pairs,8] k")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*batch"
+    with pytest.raises(
+        ProfileError, match=re.escape("dim 0 of k is 7; the model declares 2*batch, which is 7 for no batch")
+    ):
+        check_profile(model, {"k": (7, 8)})
 
 
 def test_size_of_a_name_applies_to_the_declared_output():

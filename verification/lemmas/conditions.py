@@ -41,3 +41,10 @@ def factors_of_elements() -> Claims:
     x, y, k, a = declare("x y k a")
     yield "one factor; by induction any number", Implies(And(a >= 1, x >= 0, y >= 0, a == x * y), And(x >= 1, y >= 1))
     yield "a divisor", Implies(And(a >= 1, x >= 0, k >= 0, a == x * k), x >= 1)
+
+
+@state("equal-to-a-multiple", "solvers.products:_list_multiples")
+def equal_to_a_multiple() -> Claims:
+    """A product that is equal to a number times another product is a multiple of each divisor of the number."""
+    x, y, a, d, q, k = declare("x y a d q k")
+    yield "also with further factors k", Implies(And(a == d * q, x == a * y), x * k == d * (q * y * k))

@@ -85,6 +85,20 @@ def test_declared_step_implies_a_divisibility():
     assert write(facts) == []
 
 
+def test_equality_implies_a_divisibility():
+    facts = start()
+    facts.add(DIVIDES, Ratio(3, ()), Ratio(1, (A,)), 3, "shape[0]")
+    facts.add(EQUAL, Ratio(1, (A,)), Ratio(12, (B,)), 5, "x")
+    assert write(facts) == ["a = 12*b"]
+
+
+def test_equality_keeps_a_divisibility_by_another_number():
+    facts = start()
+    facts.add(DIVIDES, Ratio(9, ()), Ratio(1, (A,)), 3, "shape[0]")
+    facts.add(EQUAL, Ratio(1, (A,)), Ratio(12, (B,)), 5, "x")
+    assert write(facts) == ["9 divides a", "a = 12*b"]
+
+
 def test_fact_about_a_variable_without_a_name_is_not_complete():
     facts = start(names="ab")
     facts.add(EQUAL, Ratio(1, (C,)), Ratio(1, (A,)), 4, "shape")

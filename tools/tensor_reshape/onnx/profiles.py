@@ -78,7 +78,7 @@ def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
     """Returns the size of each name.
 
     Raises:
-        ProfileError: a name has two sizes.
+        ProfileError: a name has two sizes, or no size.
     """
     sizes: dict[str, int] = {}
     for field, dim, value in given:
@@ -86,7 +86,27 @@ def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
         if name is not None and sizes.setdefault(name, value) != value:
             message = f"{field} is {value}; the profile already has {format_dim(dim)} = {sizes[name]}"
             raise ProfileError(message)
+    for size in given:
+        _solve_product(size, sizes)
     return sizes
+
+
+def _solve_product(size: _Size, sizes: dict[str, int]) -> None:
+    """Adds the size of the only name in a product such as `2*b`, if the name has no size yet.
+
+    Raises:
+        ProfileError: no size of the name gives the size of the product.
+    """
+    field, dim, value = size
+    expression = dim.expression if isinstance(dim, Dim) else None
+    if expression is None or expression.divisors or len(expression.factors) != 1:
+        return
+    name = expression.factors[0].name
+    found, rest = divmod(value * expression.divisor, expression.coefficient)
+    if rest and name not in sizes:
+        message = f"{field} is {value}; the model declares {format_dim(dim)}, which is {value} for no {name}"
+        raise ProfileError(message)
+    sizes.setdefault(name, found)
 
 
 def _check_size(size: _Size, sizes: Mapping[str, int]) -> None:

@@ -26,7 +26,6 @@ from tensor_reshape.rules.dims import (
     Symbol,
     find_bounds,
     find_name,
-    make_expression,
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind
@@ -247,6 +246,13 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
     return Conditions(tuple(listed), True)  # noqa: FBT003 - faster than a named argument
 
 
+def list_frozen_condition(data: Sequence[AnyDim], value: int) -> Conditions:
+    """Returns the condition that the only dim of `data` that is not a number has the given value."""
+    (index,) = [index for index, dim in enumerate(data) if not isinstance(dim, int)]
+    frozen = Condition(EQUAL, _name_single(data, index), Expression(value, ()), rule=4, item="shape")
+    return Conditions((frozen,), complete=True)
+
+
 def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) -> Condition:
     """Returns the condition that a dim is a multiple of a number."""
     low, high = (0, MAX_DIM) if dim is None else find_range(dim)
@@ -259,7 +265,7 @@ def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) ->
 def _name_single(data: Sequence[AnyDim], index: int) -> Expression:
     """Returns a dim as an expression. If the dim has no name, its position is used as its name."""
     dim = data[index]
-    if isinstance(dim, Dim) and dim.expression is not None:
+    if dim is not None and not isinstance(dim, int) and dim.expression is not None:
         return dim.expression
     names = {name for name in map(find_name, data) if name is not None}
-    return make_expression(1, [Symbol(name_position("data", index, names), find_bounds(dim))])
+    return Expression(1, (Symbol(name_position("data", index, names), find_bounds(dim)),))

@@ -106,16 +106,24 @@ class Implied(NamedTuple):
         highs: the upper ends of ranges of variables.
         positive: the variables that must be at least 1, because a condition compares their product with a product above
             0.
+        multiples: pairs of a number and the variables whose product is a multiple of this number, because a condition
+            says that it is equal to another product with this factor.
     """
 
     known: set[int]
     lows: dict[int, int]
     highs: dict[int, int]
     positive: set[int]
+    multiples: list[tuple[int, Counter[int]]]
 
     def make_positive(self, key: int) -> bool:
         """Whether a variable is at least 1 because of the conditions."""
         return key in self.lows or key in self.positive or key in self.known
+
+    def make_divisible(self, found: Found) -> bool:
+        """Whether a number divides a product because of an equality."""
+        _, left, number, right, _ = found.sides
+        return not right and any(step % number == 0 and own <= Counter(left) for step, own in self.multiples)
 
 
 def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
@@ -125,10 +133,11 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
         listed: the conditions.
         declared: the declared range of each variable, by its key.
     """
-    implied = Implied(set(), {}, {}, set())
+    implied = Implied(set(), {}, {}, set(), [])
     for found in listed:
         if not is_solved(found):
             implied.positive.update(_list_positive(found, declared))
+            implied.multiples.extend(_list_multiples(found))
             continue
         key, (low, high) = found.sides.left[0], found.bounds
         if found.kind is EQUAL:
@@ -145,6 +154,8 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
     known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
     seen = set[Found]()
     for fact, found in listed:
+        if found.kind is DIVIDES and implied.make_divisible(found):
+            continue
         kept = found
         if found.kind is RANGE and is_solved(found):
             # For each variable, only the highest lower bound and the lowest upper bound are listed, and each of them
@@ -175,3 +186,16 @@ def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
         return right if is_left_filled else ()
     is_right_filled = below > 0 and all(declared[key].min for key in right)
     return (*(left if is_right_filled else ()), *(right if is_left_filled else ()))
+
+
+def _list_multiples(found: Found) -> Iterator[tuple[int, Counter[int]]]:
+    """Yields each product of an equality that is a multiple of the number on the other side, with this number.
+
+    Lemma: equal-to-a-multiple.
+    """
+    above, left, below, right, shared = found.sides
+    if found.kind is EQUAL and not shared:
+        if below == 1 < above:
+            yield above, Counter(right)
+        if above == 1 < below:
+            yield below, Counter(left)

@@ -26,7 +26,12 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name
-from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_single_conditions
+from tensor_reshape.rules.solvers.conditions import (
+    NO_CONDITIONS,
+    Conditions,
+    list_frozen_condition,
+    list_single_conditions,
+)
 from tensor_reshape.rules.targets import Target
 
 _NONE = Interval(1, 0)
@@ -50,9 +55,8 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     dividend, unknown = _multiply(data, target.copied)
     divisor = target.product
     if target.inferred is None:
-        # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If
-        # these products differ, the volumes are equal only if a copied dim is 0, which the general solver examines.
-        return None if unknown or dividend != divisor else (tuple(target.dims), NO_CONDITIONS)
+        conditions = _equate(data, target, dividend, unknown)
+        return None if conditions is None else (tuple(target.dims), conditions)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
         return None
@@ -64,6 +68,21 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     # If all dims are known, or if the divisor is 1, the quotient exists without conditions.
     step = 1 if dividend == 0 or not unknown else divisor // gcd(dividend, divisor)
     return tuple(output), list_single_conditions(data, target, step) if step > 1 or copied else NO_CONDITIONS
+
+
+def _equate(
+    data: Sequence[AnyDim], target: Target[AnyDim], dividend: int, unknown: list[Dim | None]
+) -> Conditions | None:
+    """Returns the conditions of a query without a -1; None if the query has no closed form or must be rejected."""
+    # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If these
+    # products differ, the volumes are equal only if a copied dim is 0, which the general solver examines.
+    if not unknown:
+        return NO_CONDITIONS if dividend == target.product else None
+    if target.copied or len(unknown) > 1 or dividend == 0:
+        return None
+    value, rest = divmod(target.product, dividend)
+    is_legal = not rest and value <= MAX_DIM and find_bounds(unknown[0]).holds(value)
+    return list_frozen_condition(data, value) if is_legal else None
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
