@@ -2,7 +2,8 @@
 
 `python -m benchmarks --useful` measures the project's performance goals in ten minutes. `--into docs/benchmarks` writes
 the report, and `--readme README.md` writes the README's table. `benchmarks/install-peers` installs the peers. `ab`
-compares two versions of this project, and needs no peers. See docs/benchmarks/README.md.
+compares two versions of this project, and `rest` compares REST with gRPC. These two need no peers. See
+docs/benchmarks/README.md.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from benchmarks.suites.ab import BASE
 from benchmarks.tables import RUNS, Table
 
 _USEFUL = "useful"
-_SUITES = (_USEFUL, "ab")
+_SUITES = (_USEFUL, "ab", "rest")
 _REPORT = "results.md"
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 

@@ -22,5 +22,5 @@ def test_documented_client_programs_print_the_output_in_their_comments(
 ):
     text = (ROOT / program.page).read_text()
     assert f"\n{text}```\n" in PAGES
-    printed = find_program(program.name).run_page(find_server(program).address)
+    printed = find_program(program.name).run_page(program.find_address(find_server(program)))
     assert printed.split() == " ".join(PRINTED.findall(text)).split()

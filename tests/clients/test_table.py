@@ -22,7 +22,7 @@ def test_clients_in_other_languages_get_the_expected_results(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], name: str, table: str
 ):
     program = find_program(name)
-    cells = run_table(program, table, find_server(program).address, program.row_calls)
+    cells = run_table(program, table, program.find_address(find_server(program)), program.row_calls)
     assert {row: cell.differences for row, cell in cells.items() if cell.differences} == {}
 
 

@@ -177,13 +177,25 @@ def test_documented_grpcurl_command_prints_the_shown_response(server: ServerProc
 
 
 def test_documented_curl_command_prints_the_shown_response():
-    (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
+    (command,) = [text for text in find_curl_commands() if "/v2/" not in text]
     shown = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
     ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
     wrong = {**json.loads(body), "shape": {"dims": [{"value": -2}]}}
 
     with run_server("--http-listen", "127.0.0.1:0") as server:
         assert [post(find_http(server), asked, path).document for asked in (json.loads(body), wrong)] == shown
+
+
+def test_documented_curl_command_over_rest_prints_the_shown_response():
+    (command,) = [text for text in find_curl_commands() if "/v2/" in text]
+    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "inference-protocol.md" in block.name]
+    ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
+    with run_server("--http-listen", "127.0.0.1:0") as server:
+        assert post(find_http(server), json.loads(body), path).document == shown
+
+
+def find_curl_commands() -> list[str]:
+    return [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
 
 
 def test_documented_service_config_retries_a_full_server():

@@ -60,7 +60,7 @@ def show_table(table: str, programs: list[Program]) -> list[str]:
             begin = time.monotonic()
             try:
                 with run_server(*program.server) as server:
-                    columns[program.name] = run_table(program, table, server.address)
+                    columns[program.name] = run_table(program, table, program.find_address(server))
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 failed.append(f"{program.name}, {table}: {error}")
             print(f"{program.name}: {time.monotonic() - begin:.1f} s for the table {table}", flush=True)

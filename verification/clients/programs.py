@@ -3,9 +3,9 @@
 A program is a folder of `tests/clients/programs`:
 
 - `about.json`: `title`, the protocols whose tables it supports (`tables`), the flags of the server that it calls
-  (`server`), `page`, `row_calls` if each call starts a process, and `exceptions`: the rows in which this client must
-  get a different result. Each exception has `why`, the `code` that ends its calls, and the `reason` in the details, if
-  any.
+  (`server`), whether it calls the HTTP port (`http`), `page`, `row_calls` if each call starts a process, and
+  `exceptions`: the rows in which this client must get a different result. Each exception has `why`, the `code` that
+  ends its calls, and the `reason` in the details, if any.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`. PROTOS is the folder of the protobuf definition, EXAMPLES is that of the examples, GOOGLEAPIS
   is one with `google/rpc`, and PYTHON is an interpreter that has uv. The script writes the file `versions`. It ends
@@ -41,6 +41,8 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 
 from foreign_calls import ForeignCall
+from http_calls import find_http
+from server_processes import ServerProcess
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from verification.clients.answers import Answer
@@ -52,7 +54,7 @@ PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 400
-_OPTIONAL: Mapping[str, Any] = {"server": (), "page": "", "row_calls": None, "exceptions": {}}
+_OPTIONAL: Mapping[str, Any] = {"server": (), "http": False, "page": "", "row_calls": None, "exceptions": {}}
 """Defaults for `about.json`, in the order of the attributes of `Program`."""
 _LACKING = 77
 """The exit code of `install` if the machine lacks something. automake uses the same code."""
@@ -71,6 +73,7 @@ class Program:
         title: the name that the tables show.
         tables: the protocols that the client supports.
         server: additional flags of its server.
+        is_http: whether it calls the HTTP port of its server.
         page: the file in the repository that a page of docs/how-to shows; empty if there is none.
         row_calls: the number of calls of a row in `scripts/test`; None makes all calls, as `scripts/verify clients`
             does.
@@ -81,6 +84,7 @@ class Program:
     title: str
     tables: Sequence[str]
     server: Sequence[str]
+    is_http: bool
     page: str
     row_calls: int | None
     exceptions: Mapping[str, Mapping[str, object]]
@@ -94,6 +98,10 @@ class Program:
     def environment(self) -> Path:
         """The folder in which it runs."""
         return ENVIRONMENTS / self.name
+
+    def find_address(self, server: ServerProcess) -> str:
+        """Returns the address of a server that the client calls."""
+        return find_http(server) if self.is_http else server.address
 
     def install(self) -> str:
         """Makes the environment if none is up to date, and returns the versions in it.

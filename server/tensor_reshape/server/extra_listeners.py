@@ -7,15 +7,17 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.health_ports import HealthPort
+from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.service.methods import ReshapeService
 
 if TYPE_CHECKING:
-    from tensor_reshape.server.http.gateways import Gateway
+    from tensor_reshape.server.http.gateways import BuildRoutes, Gateway
 
 _POLL_SECONDS = 0.02
 
@@ -51,6 +53,7 @@ class ExtraListeners:
         self,
         service: Service,
         reshapes: ReshapeService,
+        inference: Inference,
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext] | None,
     ) -> None:
@@ -60,13 +63,20 @@ class ExtraListeners:
             ConfigError: the extra `[http]` is not installed, or the address cannot be bound.
         """
         if self._config.http_listen is not None:
-            self._gateway = import_gateway()(
+            gateway, build_routes = import_gateway()
+            self._gateway = gateway(
                 self._config,
                 service,
                 reshapes,
                 is_serving=is_serving,
                 find_context=find_context,
                 shares=self._shares,
+                build_routes=partial(
+                    build_routes,
+                    inference=inference,
+                    max_bytes=self._config.max_message_bytes,
+                    is_ready=is_serving,
+                ),
             )
 
     @property
@@ -129,15 +139,16 @@ class ExtraListeners:
             self._health_port.end()
 
 
-def import_gateway() -> "type[Gateway]":
-    """Returns the class of the HTTP gateway.
+def import_gateway() -> "tuple[type[Gateway], BuildRoutes]":
+    """Returns the class of the HTTP gateway, and the function that builds the routes of the Open Inference Protocol.
 
     Raises:
         ConfigError: the extra `[http]` is not installed.
     """
     try:
         from tensor_reshape.server.http.gateways import Gateway  # noqa: PLC0415 - an optional extra
+        from tensor_reshape.server.oip_rest.routes import build_rest_routes  # noqa: PLC0415 - as above
     except ImportError as error:
         message = f"--http-listen needs the extra tensor-reshape[http]: {error}"
         raise ConfigError(message) from error
-    return Gateway
+    return Gateway, build_rest_routes

@@ -33,6 +33,7 @@ from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
 from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, GaugeWriter
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
+from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
@@ -100,7 +101,8 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.bound_addresses))
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        methods = _join_methods(config, service)
+        inference = Inference(service, _open_shared_memory(config.shared_memory_dir), config.limits)
+        methods = _join_methods(config, service, inference)
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
@@ -127,7 +129,9 @@ class Runner:
         self._extra_listeners = ExtraListeners(
             replace(config, listen=self.addresses), self._max_connections, shares=shares_ports
         )
-        self._extra_listeners.open_gateway(served, service, self._health.is_serving, self._access.find_context)
+        self._extra_listeners.open_gateway(
+            served, service, inference, self._health.is_serving, self._access.find_context
+        )
         self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
 
@@ -276,11 +280,10 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
     )
 
 
-def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
+def _join_methods(config: Config, service: ReshapeService, inference: Inference) -> MethodTable:
     """Returns the methods of ReshapeService and of the Open Inference Protocol."""
-    inference = build_inference_methods(service, config.limits, _open_shared_memory(config.shared_memory_dir))
     info = build_info_method(describe_server(config, choose_serving()))
-    return service.methods.join(MethodTable((info,), ())).join(inference)
+    return service.methods.join(MethodTable((info,), ())).join(build_inference_methods(inference))
 
 
 def _open_shared_memory(directory: Path | None) -> SharedMemory:

@@ -22,7 +22,7 @@ from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.connections import read_certificate
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import find_body_error, read_message
-from tensor_reshape.server.http.responses import build_response
+from tensor_reshape.server.http.responses import JSON_FORM
 from tensor_reshape.server.security.identities import read_identities
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
@@ -34,7 +34,7 @@ class Echo:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        response = find_body_error(request, MAX_BYTES) or build_response(await read_message(request))
+        response = find_body_error(request, MAX_BYTES) or JSON_FORM.build_response(await read_message(request))
         await response(scope, receive, send)
 
 

@@ -20,7 +20,7 @@ from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.http import connections, ports
 from tensor_reshape.server.http.connections import FindContext
 from tensor_reshape.server.http.ports import HttpPort
-from tensor_reshape.server.http.responses import build_response
+from tensor_reshape.server.http.responses import JSON_FORM
 from waits import WAIT_SECONDS, await_that
 
 ANY = "127.0.0.1:0"
@@ -40,12 +40,12 @@ class Waiting:
             self.arrived.release()
             with suppress(asyncio.CancelledError):
                 await asyncio.get_running_loop().run_in_executor(self._threads, self.released.wait, WAIT_SECONDS)
-        await build_response(b"1")(scope, receive, send)
+        await JSON_FORM.build_response(b"1")(scope, receive, send)
 
 
 async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
     """An application whose response never fits into the socket buffer at once."""
-    await build_response(bytes(LARGE_BYTES))(scope, receive, send)
+    await JSON_FORM.build_response(bytes(LARGE_BYTES))(scope, receive, send)
 
 
 def make_port(app: ASGIApp, find_context: FindContext | None = None, address: str = ANY) -> HttpPort:

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.statuses import build_failure
-from tensor_reshape.server.http.responses import HTTP_CODES, build_rejection, build_response
+from tensor_reshape.server.http.responses import HTTP_CODES, JSON_FORM
 
 
 def reject(error: Exception) -> Response:
-    return build_rejection(build_failure(error, CallInfo("/a/b", [("x-request-id", "mine")])))
+    return JSON_FORM.build_rejection(build_failure(error, CallInfo("/a/b", [("x-request-id", "mine")])))
 
 
 def test_every_grpc_code_and_reason_has_an_http_status():
@@ -40,7 +40,7 @@ def test_http_401_response_has_a_bearer_www_authenticate_header():
 
 
 def test_successful_http_response_has_only_the_request_id_header():
-    response = build_response(b"{}", [("x-request-id", "mine"), ("x-other", "a")])
+    response = JSON_FORM.build_response(b"{}", [("x-request-id", "mine"), ("x-other", "a")])
     assert (response.status_code, response.body) == (200, b"{}")
     assert (response.headers["x-request-id"], response.headers["content-type"]) == ("mine", "application/json")
     assert "x-other" not in response.headers

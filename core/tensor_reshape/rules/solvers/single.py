@@ -73,7 +73,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
 def _equate(
     data: Sequence[AnyDim], target: Target[AnyDim], dividend: int, unknown: list[Dim | None]
 ) -> Conditions | None:
-    """Returns the conditions of a query without a -1; None if the query has no closed form or must be rejected."""
+    """Returns the conditions of a query without a -1, or None if the query has no closed form or must be rejected."""
     # The copied dims are on both sides, so the volumes are equal if the products of all other dims are equal. If these
     # products differ, the volumes are equal only if a copied dim is 0, which the general solver examines.
     if not unknown:

@@ -28,7 +28,7 @@ from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, build_failure
 from tensor_reshape.server.http.connections import find_connection
 from tensor_reshape.server.http.requests import await_disconnect, get_message_size, read_message, read_metadata
-from tensor_reshape.server.http.responses import build_rejection, build_response
+from tensor_reshape.server.http.responses import JSON_FORM, Form
 from tensor_reshape.server.service.method_tables import Method
 
 _Result = TypeVar("_Result")
@@ -40,8 +40,9 @@ class HttpCall:
     An `HttpCall` does not store its request, because a stored request would keep the message in memory.
     """
 
-    def __init__(self, service: Service, method: Method, request: Request) -> None:
+    def __init__(self, service: Service, method: Method, request: Request, form: Form = JSON_FORM) -> None:
         """Creates a call, which `serve` then starts. `service` must use the thread pools of the HTTP port."""
+        self._form = form
         self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
         self._method = method
         self._connection = connection = find_connection(request)
@@ -170,7 +171,7 @@ class HttpCall:
             if body is None:
                 return None
             self._perform(self._engine.end(self._life, OK, len(body)).effects)
-            return build_response(body, self._info.trailing)
+            return self._form.build_response(body, self._info.trailing)
         except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
             return self._end(error)
 
@@ -181,7 +182,7 @@ class HttpCall:
         self._perform(ended.effects)
         if ended.is_first:  # this is false if the call has already been aborted or ended
             self._log(failure.result, failure.field, failure.detail)
-        return build_rejection(failure)
+        return self._form.build_rejection(failure)
 
     def _reject(self, rejection: LimitError) -> None:
         if not self._rejected.done():
@@ -196,6 +197,6 @@ class HttpCall:
         log_failure(self._info, result, self._life.began, field, detail)
 
 
-async def serve_call(service: Service, method: Method, request: Request, send: Send) -> None:
+async def serve_call(service: Service, method: Method, request: Request, send: Send, form: Form = JSON_FORM) -> None:
     """Serves a request as a call of the server. `partial(serve_call, service)` is a `ServeCall`."""
-    await HttpCall(service, method, request).serve(request, send)
+    await HttpCall(service, method, request, form).serve(request, send)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from starlette.routing import BaseRoute
+
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.services import Service
@@ -21,7 +23,8 @@ from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 
-_KINDS = (Work.QUERIES, Work.BATCHES)
+BuildRoutes = Callable[..., list[BaseRoute]]
+"""Function that returns the routes of another protocol. Its argument is `serve_call` of this server."""
 
 
 class Gateway:
@@ -31,7 +34,7 @@ class Gateway:
         port: the HTTP port.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each argument has its name
         self,
         config: Config,
         service: Service,
@@ -40,6 +43,7 @@ class Gateway:
         is_serving: Callable[[], bool],
         find_context: FindContext | None,
         shares: bool,
+        build_routes: BuildRoutes,
     ) -> None:
         """Binds the HTTP address of `config`, which must be set.
 
@@ -50,16 +54,18 @@ class Gateway:
             is_serving: function that returns whether the server is ready for calls.
             find_context: function that returns the TLS context, or None for plain text.
             shares: whether other processes listen on the same port.
+            build_routes: returns the routes of another protocol.
 
         Raises:
             ConfigError: the address cannot be bound, or the system has no memory for threads.
         """
         address = config.http_listen or ""
-        self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
+        self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in Work}
         serve = partial(serve_call, replace(service, pools=self._pools))
         routes = [
             *build_method_routes(serve, build_json_methods(reshapes)),
             build_health_route(is_serving),
+            *build_routes(serve),
             *build_explorer_routes(serve, reshapes, config.listen),
         ]
         # The server does not authenticate clients that request the OpenAPI description.

@@ -70,6 +70,15 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
     )
 
 
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Returns the JSON object in a body.
+
+    Raises:
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+    """
+    return parse_json(_decode(body))
+
+
 def parse_json(text: str) -> dict[str, Any]:
     """Returns the value of a JSON text, which must be an object.
 
@@ -119,7 +128,7 @@ def write_message(message: Message) -> bytes:
 
 
 def _read_question(body: bytes) -> ShapeRequest:
-    return read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(_decode(body))))
+    return read_question(read_message(reshape_pb2.InferShapeRequest, parse_body(body)))
 
 
 def _write_answer(answer: ShapeAnswer) -> bytes:

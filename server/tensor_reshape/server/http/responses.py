@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from google.protobuf import json_format
 from google.rpc import error_details_pb2
@@ -52,27 +53,45 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 _POOL = error_details_pb2.DESCRIPTOR.pool  # the descriptor pool that contains the messages of error details
 
 
-def build_response(body: bytes, metadata: Metadata = ()) -> Response:
-    """Returns the response of a successful call. A request id in `metadata` becomes a header."""
-    return Response(body, HTTP_CODES["OK"], _build_headers(metadata), JSON_TYPE)
+class Form(Protocol):
+    """The form in which a protocol writes the responses of a call."""
+
+    def build_response(self, body: bytes, metadata: Metadata) -> Response:
+        """Returns the response of a successful call. `body` is the result of the method."""
+
+    def build_rejection(self, failure: Failure) -> Response:
+        """Returns the response of a failed call."""
 
 
-def build_rejection(failure: Failure) -> Response:
-    """Returns the response of a failed call."""
-    trailing = dict(failure.status.trailing_metadata)
-    packed = trailing.get(DETAILS_KEY)
+class JsonForm:
+    """The form of JSON with `google.rpc.Status` as the error."""
+
+    def build_response(self, body: bytes, metadata: Metadata = ()) -> Response:
+        """Returns the response of a successful call. A request id in `metadata` becomes a header."""
+        return Response(body, HTTP_CODES["OK"], build_headers(metadata), JSON_TYPE)
+
+    def build_rejection(self, failure: Failure) -> Response:
+        """Returns the response of a failed call, with all details."""
+        return _build_status(find_code(failure), read_status(failure), build_headers(failure.status.trailing_metadata))
+
+
+JSON_FORM = JsonForm()
+
+
+def read_status(failure: Failure) -> StatusMessage:
+    """Returns the status of a failed call, with its details."""
+    packed = dict(failure.status.trailing_metadata).get(DETAILS_KEY)
     message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
+    return message
+
+
+def find_code(failure: Failure) -> int:
+    """Returns the HTTP status of a failed call."""
     # A request that is too large gets the HTTP status 413, because it is more precise than the status for the gRPC
     # code.
-    code = 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
-    headers = _build_headers(failure.status.trailing_metadata)
-    if PUSHBACK_KEY in trailing:
-        headers["retry-after"] = str(math.ceil(int(trailing[PUSHBACK_KEY]) / 1000))
-    if code == HTTP_CODES["UNAUTHENTICATED"]:
-        headers["www-authenticate"] = "Bearer"
-    return _build_status(code, message, headers)
+    return 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
 
 
 def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
@@ -87,10 +106,16 @@ def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = Ma
     return _build_status(code, StatusMessage(code=StatusCode[name].value[0], message=text), headers)
 
 
-def _build_headers(metadata: Metadata) -> dict[str, str]:
-    return {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
+def build_headers(metadata: Metadata) -> dict[str, str]:
+    """Returns the headers for the request id and the retry delay in the trailing metadata of a call."""
+    headers = {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
+    delay = dict(metadata).get(PUSHBACK_KEY)
+    if delay is not None:
+        headers["retry-after"] = str(math.ceil(int(delay) / 1000))
+    return headers
 
 
 def _build_status(code: int, message: StatusMessage, headers: Mapping[str, str]) -> Response:
     document = json_format.MessageToDict(message, descriptor_pool=_POOL)
-    return Response(json.dumps(document, separators=(",", ":")), code, headers, JSON_TYPE)
+    challenge = {"www-authenticate": "Bearer"} if code == HTTP_CODES["UNAUTHENTICATED"] else {}
+    return Response(json.dumps(document, separators=(",", ":")), code, {**headers, **challenge}, JSON_TYPE)

@@ -6,10 +6,11 @@ the request.
 
 import struct
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType, ElementKind
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.server.oip.messages import InferTensor
 from tensor_reshape.wire.tensors import TensorView
 
@@ -40,6 +41,14 @@ _FORMS = {
     DataType.F64: _Form("fp64_contents", "d"),
 }
 
+_JSON_TYPES: dict[ElementKind, set[type]] = {
+    ElementKind.BOOLEAN: {bool},
+    ElementKind.SIGNED: {int},
+    ElementKind.UNSIGNED: {int},
+    ElementKind.FLOAT: {int, float},
+}
+"""The Python types of the JSON values of each kind of elements."""
+
 _AT_ONCE = 16384
 """The number of elements that are converted to bytes in one step.
 
@@ -64,7 +73,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
     if data_type.kind is ElementKind.FLOAT:
         return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
-    return _pack_integers(getattr(tensor.contents, name), data_type, f"{field}.contents.{name}")
+    return _pack(getattr(tensor.contents, name), data_type, f"{field}.contents.{name}")
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
@@ -92,21 +101,58 @@ def _pack_floats(contents: InferTensor, size: int) -> bytes:
     return serialized[len(serialized) - size :]
 
 
-def _pack_integers(numbers: Any, data_type: DataType, path: str) -> bytes:  # noqa: ANN401 - of protobuf
+def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str) -> bytes:
+    """Returns elements that JSON has as numbers or as true and false, as dense little-endian bytes.
+
+    Raises:
+        InvalidRequestError: INPUT_INVALID, if an element has another type or does not fit.
+    """
+    _find_form(data_type, field)
+    wrong = {*map(type, numbers)} - _JSON_TYPES[data_type.kind]
+    if wrong:
+        index = next(index for index, number in enumerate(numbers) if type(number) in wrong)
+        message = f"{field}[{index}] is not a value of the type {data_type}"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}[{index}]", index=index)
+    return _pack(numbers, data_type, field)
+
+
+def unpack_numbers(output: TensorView, field: str) -> Sequence[Any]:
+    """Returns the elements of an output for JSON, in which a boolean is true or false.
+
+    Raises:
+        InvalidRequestError: INPUT_INVALID, if the type has no form in JSON.
+    """
+    form = _find_form(output.data_type, field)
+    return struct.unpack(f"<{prod(output.dims)}{form.code}", output.payload)
+
+
+def _find_form(data_type: DataType, field: str) -> _Form:
+    form = _FORMS.get(data_type)
+    if form is None:
+        message = f"{field}: elements of the type {data_type} have no form in JSON; use binary data"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, field, value=str(data_type))
+    return form
+
+
+def _pack(numbers: Any, data_type: DataType, path: str) -> bytes:  # noqa: ANN401 - of protobuf
     begins = range(0, len(numbers), _AT_ONCE)
     return b"".join(_pack_some(numbers[at : at + _AT_ONCE], at, data_type, path) for at in begins)
 
 
-def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: str) -> bytes:
+def _pack_some(numbers: Sequence[Any], begin: int, data_type: DataType, path: str) -> bytes:
+    code = _FORMS[data_type].code
     try:
-        return struct.pack(f"<{len(numbers)}{_FORMS[data_type].code}", *numbers)
-    except struct.error:  # the error of `struct` does not say which number does not fit
-        index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
+        return struct.pack(f"<{len(numbers)}{code}", *numbers)
+    except (struct.error, OverflowError):  # the error does not say which number does not fit
+        index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _fits(code, number))
         path = f"{path}[{index}]"
-        message = f"{path} is {value}, which does not fit into {data_type}"
+        message = f"{path} is {format_value(value)}, which does not fit into {data_type}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=value) from None
 
 
-def _holds(data_type: DataType, number: int) -> bool:
-    least = -(1 << (data_type.bits - 1)) if data_type.kind is ElementKind.SIGNED else 0
-    return least <= number < least + (1 << data_type.bits)
+def _fits(code: str, number: float) -> bool:
+    try:
+        struct.pack(f"<{code}", number)
+    except (struct.error, OverflowError):
+        return False
+    return True

@@ -9,9 +9,10 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from struct import pack
+from typing import TypeVar
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim
 from tensor_reshape.rules.dtypes import DataType
@@ -21,6 +22,7 @@ from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
 from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
+from tensor_reshape.server.oip.regions import Location
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -39,6 +41,11 @@ from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
+Response = TypeVar("Response")
+
+Write = Callable[[InferCall, TensorView, ShapeAnswer | None], Response]
+"""Returns the response to a request, from its output and from the answer if the request is a shape query."""
+
 Pieces = tuple[bytes, memoryview]
 """A response in two parts. The first part is the header, and the second part is the elements of the output."""
 
@@ -54,13 +61,14 @@ class Inference:
     """Executes requests of the Open Inference Protocol. Any thread may use this object.
 
     Attributes:
+        memory: the shared memory regions of clients.
         statistics: the statistics of the models.
     """
 
     def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
         """Starts with an empty cache. `service` executes the requests within `limits`."""
         self._service = service
-        self._memory = memory
+        self.memory = memory
         self._limits = limits
         self._cache = ResponseCache()
         self.statistics = Statistics()
@@ -85,12 +93,33 @@ class Inference:
         if pieces is not None:
             return pieces
         request = self._parse(raw)
+        return self.execute(request, partial(self._write, raw, request), is_over)
+
+    def execute(self, request: Request, write: Write[Response], is_over: IsOver) -> Response:
+        """Executes a parsed request.
+
+        Args:
+            request: the request.
+            write: returns the response.
+            is_over: returns whether the client no longer waits.
+        """
         with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self._memory, self._limits)
+            call = read_request(request, self.memory, self._limits)
             if call.model.has_data:
-                return measured.count_response(self._reshape(raw, request, call))
-            write = partial(self._respond_with_shape, raw, request, call)
-            return measured.count_response(self._service.infer(partial(_read_query, call), write, is_over))
+                return measured.count_response(self._reshape(call, write))
+            read, write_shape = partial(_read_query, call), partial(self._write_shape, call, write)
+            return measured.count_response(self._service.infer(read, write_shape, is_over))
+
+    def execute_light(self, request: Request, write: Write[Response]) -> Response | None:
+        """Executes a parsed request that does not take long. Returns None if the request may take long."""
+        if names_a_region(request.message):
+            return None
+        with self.statistics.measure(_find_model(request)) as measured:
+            call = read_request(request, self.memory, self._limits)
+            if call.model.has_data:
+                return measured.count_response(self._reshape(call, write))
+            result = self._service.infer_light(_read_query(call))
+            return None if result is None else measured.count_response(self._write_shape(call, write, result))
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a rejected request, or "" if the request cannot be parsed."""
@@ -124,16 +153,7 @@ class Inference:
         if pieces:
             return pieces
         request = parse_split(raw, split)
-        if names_a_region(request.message):
-            return None
-        with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self._memory, self._limits)
-            if call.model.has_data:
-                return measured.count_response(self._reshape(raw, request, call))
-            result = self._service.infer_light(_read_query(call))
-            if result is None:
-                return None
-            return measured.count_response(self._respond_with_shape(raw, request, call, result))
+        return self.execute_light(request, partial(self._write, raw, request))
 
     def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
@@ -144,44 +164,54 @@ class Inference:
         self.statistics.count_success(hit.model, began)
         return hit.header, hit.payload
 
-    def _reshape(self, raw: bytes, request: Request, call: InferCall) -> Pieces:
-        self._service.lookups.misses += 1
+    def _reshape(self, call: InferCall, write: Write[Response]) -> Response:
         question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
-        output = self._service.reshape(ReshapeCall(question, call.first))
-        header, payload = self._finish(call, output)
-        spans = request.find_spans(call.model.first.name)
-        if spans is not None and payload is call.first.payload:
-            self._cache.add(raw, spans, header, call.model.name)
-        return encode_id(call.id) + header, payload
+        return self._finish(call, write, self._service.reshape(ReshapeCall(question, call.first)), None)
 
-    def _respond_with_shape(self, raw: bytes, request: Request, call: InferCall, result: ShapeAnswer) -> Pieces:
+    def _write_shape(self, call: InferCall, write: Write[Response], result: ShapeAnswer) -> Response:
         """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
-        self._service.lookups.misses += 1
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
-        response = b"".join(self._finish(call, output, result))
+        return self._finish(call, write, output, result)
+
+    def _finish(
+        self, call: InferCall, write: Write[Response], output: TensorView, answer: ShapeAnswer | None
+    ) -> Response:
+        """Writes the output into shared memory if the request demands it, and returns the response."""
+        self._service.lookups.misses += 1
+        if call.output_location is not None:
+            self._store(call, call.output_location, output)
+        return write(call, output, answer)
+
+    def _write(
+        self, raw: bytes, request: Request, call: InferCall, output: TensorView, answer: ShapeAnswer | None
+    ) -> Pieces:
+        """Returns the response in the form of gRPC, and adds it to the cache.
+
+        The second part is empty if the elements are in a shared memory region or are sent as numbers.
+        """
+        header = encode_header(call, output, answer)
+        is_raw = call.output_location is None and not call.is_typed
+        payload = output.payload if is_raw else _NOTHING
+        if answer is None:
+            spans = request.find_spans(call.model.first.name)
+            if spans is not None and payload is call.first.payload:
+                self._cache.add(raw, spans, header, call.model.name)
+            return encode_id(call.id) + header, payload
+        response = header + payload
         spans = request.split and request.split.find_whole()
         if spans and not names_a_region(request.message):
             self._cache.add(raw, spans, response, call.model.name)
         return encode_id(call.id) + response, _NOTHING
 
-    def _finish(self, call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> Pieces:
-        """Returns the two parts of a response without its id.
-
-        The second part is empty if the elements are in a shared memory region or are sent as numbers.
-        """
-        if call.output_location is None:
-            return encode_header(call, output, answer), _NOTHING if call.is_typed else output.payload
+    def _store(self, call: InferCall, location: Location, output: TensorView) -> None:
+        """Writes the elements of the output into a shared memory region."""
         size = output.payload.nbytes
-        if size > call.output_location.byte_size:
+        if size > location.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
-            message += f"({call.output_location.byte_size} bytes) should be at least {size} bytes to hold the results"
-            have = call.output_location.byte_size
-            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=have, want=size)
-        # `write` is called before `encode_header`, because `write` checks the offset, which `encode_header` writes into
-        # a field.
-        self._memory.write(call.output_location.region, call.output_location.offset, output.payload, _OUTPUT)
-        return encode_header(call, output, answer), _NOTHING
+            message += f"({location.byte_size} bytes) should be at least {size} bytes to hold the results"
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=location.byte_size, want=size)
+        self.memory.write(location.region, location.offset, output.payload, _OUTPUT)
 
 
 class InferSession:

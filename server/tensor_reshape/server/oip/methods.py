@@ -3,30 +3,20 @@
 from collections.abc import Callable
 from functools import partial
 
-from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import Respond, encode, find_class, find_path
 from tensor_reshape.server.oip.region_methods import build_region_methods
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod, build_light_method
-from tensor_reshape.server.service.methods import ReshapeService
 
 _STREAM = find_path("ModelStreamInfer")
 
 
-def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory) -> MethodTable:
-    """Returns all methods of the service except the methods that `build_probes` returns.
-
-    Args:
-        service: the service that executes the requests.
-        limits: the limits of requests and responses.
-        memory: the shared memory regions of clients.
-    """
-    inference = Inference(service, memory, limits)
+def build_methods(inference: Inference) -> MethodTable:
+    """Returns all methods of the service except the methods that `build_probes` returns."""
     infer = Method(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference), find_work)
-    return MethodTable((infer, *_build_others(inference, memory), *build_region_methods(memory)), (stream,))
+    return MethodTable((infer, *_build_others(inference), *build_region_methods(inference.memory)), (stream,))
 
 
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
@@ -50,9 +40,9 @@ def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], by
     return {find_path(name): encode(name, respond) for name, respond in responds.items()}
 
 
-def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, ...]:
+def _build_others(inference: Inference) -> tuple[Method, ...]:
     return (
-        _build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=memory.is_enabled)),
+        _build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=inference.memory.is_enabled)),
         _build_method("ModelMetadata", metadata.describe_model),
         _build_method("ModelConfig", metadata.configure_model),
         _build_method("ModelStatistics", partial(metadata.describe_statistics, inference.statistics)),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.oip.contents import fill_contents
 from tensor_reshape.server.oip.datatypes import NAMES
-from tensor_reshape.server.oip.messages import find_class
+from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.models import VERSION
 from tensor_reshape.server.oip.regions import BYTE_SIZE, OFFSET, REGION
 from tensor_reshape.server.oip.requests import InferCall
@@ -23,35 +23,44 @@ _RAW_TAG = b"\x32"  # the tag of `raw_output_contents`, which is field 6 (length
 _INFER_TAG = b"\x12"  # the tag of `infer_response`, which is field 2 of a ModelStreamInferResponse
 
 
-def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:
-    """Returns the response without its id and without its elements.
-
-    If the response has its elements as raw contents, the elements must follow this header.
+def describe_output(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> InferMessage:
+    """Returns the response as a message without its id and without its elements.
 
     Args:
         call: the request.
         output: the output tensor.
         answer: the answer to a shape query, whose conditions the response contains, or None for other requests.
     """
-    message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
-    tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
+    message: InferMessage = _RESPONSE(model_name=call.model.name, model_version=VERSION)
+    tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
     if answer is not None and answer.conditions:
         texts = json.dumps([str(condition) for condition in answer.conditions])
-        message.parameters["conditions"].string_param = texts  # type: ignore[attr-defined] # a message of the pool
+        message.parameters["conditions"].string_param = texts
     if answer is not None and not answer.conditions_complete:
-        message.parameters["conditions_complete"].bool_param = False  # type: ignore[attr-defined] # as above
+        message.parameters["conditions_complete"].bool_param = False
     if call.output_location is not None:
         # Triton also reports the location of the output with these parameters.
         tensor.parameters[REGION].string_param = call.output_location.region
         tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
         if call.output_location.offset:
             tensor.parameters[OFFSET].int64_param = call.output_location.offset
+    return message
+
+
+def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:
+    """Returns the response without its id and without its elements.
+
+    If the response has its elements as raw contents, the elements must follow this header. The arguments are those of
+    `describe_output`.
+    """
+    message = describe_output(call, output, answer)
+    if call.output_location is not None:
         # the raw contents have an empty entry for an output in shared memory
-        return message.SerializeToString() + _RAW_TAG + b"\0"
+        return bytes(message.SerializeToString()) + _RAW_TAG + b"\0"
     if call.is_typed:
-        fill_contents(tensor, call.source, output)
-        return message.SerializeToString()
-    return message.SerializeToString() + _RAW_TAG + encode_varint(output.payload.nbytes)
+        fill_contents(message.outputs[0], call.source, output)
+        return bytes(message.SerializeToString())
+    return bytes(message.SerializeToString()) + _RAW_TAG + encode_varint(output.payload.nbytes)
 
 
 def encode_id(request_id: str) -> bytes:

@@ -24,7 +24,7 @@ from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import prepare_listener
 from tensor_reshape.server.http.requests import LOCAL_HOSTS, read_message, read_metadata
-from tensor_reshape.server.http.responses import build_rejection, build_response
+from tensor_reshape.server.http.responses import JSON_FORM
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.settings.serving import ServingSettings
@@ -86,9 +86,9 @@ async def serve_call(method: Method, request: Request, send: Send) -> None:
     info = CallInfo(method.name, read_metadata(request))
     try:
         message = await read_message(request)
-        response = build_response(await asyncio.to_thread(method.respond, message, lambda: False))
+        response = JSON_FORM.build_response(await asyncio.to_thread(method.respond, message, lambda: False))
     except ClientDisconnect:
         return
     except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
-        response = build_rejection(build_failure(error, info))
+        response = JSON_FORM.build_rejection(build_failure(error, info))
     await response(request.scope, request.receive, send)
