@@ -30,7 +30,7 @@ def test_server_agrees_with_every_core_conformance_case(server: ServerProcess):
     outcome = run_command("conformance", "--command", command, "--name", "a server")
     assert (outcome.code, outcome.errors) == (0, [])
     assert outcome.text.startswith("a server: ")
-    assert outcome.text.splitlines()[2] == "rule      agrees"
+    assert outcome.text.splitlines()[2] == "rule        agrees"
 
 
 def test_conformance_reports_show_differences_with_examples(tmp_path: Path):

@@ -136,6 +136,27 @@ MISTAKES: dict[str, Callable[[Json], Json]] = {
 }
 
 
+FALSE_CONDITIONS: dict[str, Callable[[Json], Json]] = {
+    "the last condition is dropped": lambda answer: {**answer, "conditions": answer["conditions"][:-1]},
+    "a divisor is too large": lambda answer: {**answer, "conditions": [*map(_double_divisor, answer["conditions"])]},
+    "conditions are always complete": lambda answer: {**answer, "conditions_complete": True},
+    "a condition holds for empty tensors": lambda answer: {
+        **answer,
+        "conditions": [{key: one[key] for key in one if key != "unless_zero"} for one in answer["conditions"]],
+    },
+}
+
+
+def _double_divisor(condition: Json) -> Json:
+    return {**condition, "left": f"2*{condition['left']}"} if condition["kind"] == "divides" else condition
+
+
+def test_core_conformance_cases_find_false_conditions():
+    core = [case for line in CASES[FOLDER / "cases/core/conditions.jsonl"] for case in split_line(line)]
+    for name, change in FALSE_CONDITIONS.items():
+        assert any(judge(case, change(dict(case.right))).verdict.is_difference for case in core), name
+
+
 def test_core_conformance_cases_find_known_mistakes():
     core = [case for path in FILES if path.parent.name == "core" for line in CASES[path] for case in split_line(line)]
     found = {

@@ -96,7 +96,11 @@ def test_json_query_line_may_have_an_id_and_bytes():
     line = read_line(json.dumps({**PLAIN, "id": "a", "data_type": "u8", "bytes": "0fF0"}).encode())
     assert isinstance(line.query, ShapeQuery)
     assert (line.query.data_type, line.id, line.data) == ("u8", "a", b"\x0f\xf0")
-    assert read_line(json.dumps(PLAIN).encode())[1:] == (None, None)
+    assert read_line(json.dumps(PLAIN).encode())[1:] == (None, None, False)
+
+
+def test_json_query_line_may_ask_for_conditions():
+    assert read_line(json.dumps({**PLAIN, "conditions": True}).encode()).lists_conditions
 
 
 def write(**keys: object) -> bytes:

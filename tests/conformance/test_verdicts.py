@@ -31,6 +31,20 @@ DENSE = make_case(
     "layouts/dense", {"shape": [None], "view": {"possibility": "unknown"}}, data=[None, 4], shape=[-1], strides=[4, 1]
 )
 
+EVEN = {"kind": "divides", "left": "2", "right": "b"}
+HALF: Json = {"shape": [4, {"min": 0, "max": None, "name": "3*b/2"}]}
+DIVIDED = make_case(
+    "conditions/divides", {**HALF, "conditions": [EVEN], "conditions_complete": True}, data=["b", 6], shape=[4, -1]
+)
+OPEN = make_case(
+    "conditions/open",
+    {**HALF, "conditions": [EVEN], "conditions_complete": False},
+    data=["b", 6],
+    shape=[None, 4],
+    special_zero=True,
+)
+
+
 VERDICTS: list[tuple[Case, Json, str]] = [
     (KNOWN, {"shape": [6]}, "agrees"),
     (KNOWN, {"shape": [7]}, "wrong_shape"),
@@ -75,6 +89,18 @@ VERDICTS: list[tuple[Case, Json, str]] = [
     (MOVED, {"shape": [6], "bytes": "0A0B"}, "agrees"),
     (MOVED, {"shape": [6], "bytes": "0b0a"}, "wrong_bytes"),
     (MOVED, {"shape": [6]}, "weaker"),
+    (DIVIDED, HALF, "agrees"),
+    (DIVIDED, {**HALF, "conditions": [EVEN]}, "agrees"),
+    (DIVIDED, {**HALF, "conditions": [{**EVEN, "left": "4", "right": "6*b"}]}, "agrees"),
+    (DIVIDED, {**HALF, "conditions": []}, "wrong_shape"),
+    (DIVIDED, {**HALF, "conditions": [], "conditions_complete": False}, "weaker"),
+    (DIVIDED, {**HALF, "conditions": [EVEN], "conditions_complete": False}, "weaker"),
+    (DIVIDED, {**HALF, "conditions": [{**EVEN, "left": "4"}]}, "wrong_shape"),
+    (DIVIDED, {**HALF, "conditions": [EVEN, {"kind": "range", "left": "b", "min": 1}]}, "wrong_shape"),
+    (DIVIDED, {**HALF, "conditions": [{**EVEN, "right": "h"}]}, "wrong_shape"),
+    (DIVIDED, {**HALF, "conditions": ["2 divides b"]}, "garbage"),
+    (DIVIDED, {**HALF, "conditions": [{**EVEN, "left": "b+1"}]}, "garbage"),
+    (OPEN, {"shape": [{"min": 0, "max": None, "name": "3*b/2"}, 4], "conditions": [EVEN]}, "wrong_shape"),
     # A name may be any of those that the query makes equal, or an additional one that no instance contradicts.
     (EQUAL, {"shape": [{"min": 5, "max": 8, "name": "N"}]}, "agrees"),
     (UNNAMED, {"shape": [{"min": 0, "name": "N"}, 3]}, "tighter"),

@@ -1,6 +1,7 @@
 """The answers of the project's rules, and of a plain reading of them, to the queries of the suite."""
 
-from tensor_reshape.client import InferredShape, infer_locally
+from tensor_reshape.client import InferredShape, ReshapeError, infer_locally
+from tensor_reshape.conformance.conditions import describe_conditions
 from tensor_reshape.rules.json_format import Json
 from verification.kit.executions import execute
 from verification.kit.questions import make_query
@@ -12,9 +13,18 @@ REJECTED: Json = {"error": {}}
 def apply_rules(question: Json) -> Json:
     """Returns the answer of the project's rules, without an execution."""
     (answer,) = infer_locally([make_query(question)])
-    if isinstance(answer, InferredShape):
-        return {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
-    return {"error": {"reason": str(answer.reason), "field": answer.field}}
+    return describe_result(question, answer)
+
+
+def describe_result(question: Json, answer: InferredShape | ReshapeError) -> Json:
+    """Returns the result of a query in the form of the suite."""
+    if isinstance(answer, ReshapeError):
+        return {"error": {"reason": str(answer.reason), "field": answer.field}}
+    told = {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
+    if question.get("conditions"):
+        told["conditions"] = describe_conditions(answer.to_json().get("conditions", []))
+        told["conditions_complete"] = answer.conditions_complete
+    return told
 
 
 def compute_answer(question: Json) -> Json:

@@ -55,8 +55,10 @@ def _check(case: Json, question: Json) -> instances.Findings:
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
     expected = answers.read_answer(case["answer"])
-    answer = (
-        ShapeAnswer(expected.dims, conditions_complete=False) if isinstance(expected, answers.ShapeAnswer) else None
-    )
+    answer = None
+    if isinstance(expected, answers.ShapeAnswer):
+        # A case without conditions says nothing about them.
+        listed, is_complete = expected.conditions, expected.conditions is not None and expected.conditions_complete
+        answer = ShapeAnswer(expected.dims, listed or (), conditions_complete=is_complete)
     parsed = read_query(make_query(question)).request.question
     return instances.check_answer(parsed, answer)

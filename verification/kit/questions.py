@@ -13,7 +13,7 @@ def list_questions(case: Json) -> list[Json]:
 
 def make_query(question: Json) -> ShapeQuery:
     """Returns a query as the project's own client sends it."""
-    return read_record({key: value for key, value in question.items() if key not in {"id", "bytes"}})
+    return read_record({key: value for key, value in question.items() if key not in {"id", "bytes", "conditions"}})
 
 
 def is_known(question: Json) -> bool:

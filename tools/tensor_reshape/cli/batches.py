@@ -38,6 +38,8 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
     try:
         if isinstance(answer, ReshapeError):
             return describe_rejection(answer)
+        if line.lists_conditions:
+            return {"conditions": [], "conditions_complete": True, **answer.to_json()}
         if line.data is None or isinstance(line.query, ReshapeError):
             return answer.to_json()
         return {**answer.to_json(), "bytes": execute(line.query, line.data, client).hex()}

@@ -11,7 +11,9 @@ Invariants:
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.client.queries import read_dims
+from tensor_reshape.conformance.conditions import InvalidConditionError, read_conditions
 from tensor_reshape.conformance.query_records import read_shape
+from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json
@@ -32,11 +34,15 @@ class ShapeAnswer(NamedTuple):
         view: the object about the view, with its possibility and its strides. The value is None if the answer has no
             such object.
         data: the bytes of the output in hexadecimal. The value is None if the answer has no bytes.
+        conditions: the conditions. The value is None if the answer does not name any, not even an empty list.
+        conditions_complete: whether the answer accepts every instance that satisfies the conditions.
     """
 
     dims: tuple[AnyDim, ...] | None
     view: Json | None = None
     data: str | None = None
+    conditions: tuple[Condition, ...] | None = None
+    conditions_complete: bool = True
 
 
 class Rejection(NamedTuple):
@@ -84,7 +90,15 @@ def read_answer(record: Json) -> Answer:
     if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
         message = "view must be a JSON object and bytes must be text"
         raise InvalidAnswerError(message)
-    return ShapeAnswer(_read_dims(record["shape"]), view, data)
+    conditions, is_complete = record.get("conditions"), record.get("conditions_complete")
+    if not isinstance(is_complete, bool | None):
+        message = "conditions_complete must be true or false"
+        raise InvalidAnswerError(message)
+    try:
+        listed = None if conditions is None else read_conditions(conditions)
+    except InvalidConditionError as error:
+        raise InvalidAnswerError(str(error)) from None
+    return ShapeAnswer(_read_dims(record["shape"]), view, data, listed, is_complete is not False)
 
 
 def _read_dims(value: object) -> tuple[AnyDim, ...] | None:

@@ -20,7 +20,7 @@ SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "co
 FOLDER = SUITE / "cases"
 RULES = (
     *("admitted", "target", "inferred", "copies", "volume", "expected"),
-    *("partial", "symbols", "layouts", "packed", "errors"),
+    *("partial", "symbols", "conditions", "layouts", "packed", "errors"),
 )
 """The rules in the order in which the README of the suite explains them. Each rule has one file."""
 

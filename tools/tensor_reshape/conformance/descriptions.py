@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from tensor_reshape.conformance.conditions import InvalidConditionError, read_conditions
 from tensor_reshape.rules.json_format import Json
 
 _MAX_CHARACTERS = 400
@@ -37,9 +38,19 @@ def describe_answer(answer: Json | None) -> str:
     if isinstance(view, Mapping):
         strides = "" if view.get("strides") is None else f" {_shorten(view['strides'])}"
         parts.append(f"view {view.get('possibility')}{strides}")
+    if isinstance(answer.get("conditions"), Sequence):
+        parts.append(f"conditions {_shorten([_describe_condition(one) for one in answer['conditions']])}")
     if answer.get("bytes") is not None:
         parts.append(f"bytes {_shorten(answer['bytes'])}")
     return ", ".join(parts)
+
+
+def _describe_condition(record: object) -> object:
+    """Returns a condition as text. A record that is not valid stays as it is."""
+    try:
+        return str(read_conditions([record])[0])
+    except InvalidConditionError:
+        return record
 
 
 def describe_shape(dims: object) -> str:

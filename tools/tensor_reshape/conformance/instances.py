@@ -95,7 +95,7 @@ def read_rules_query(query: Json) -> AnyQuestion:
     Raises:
         InvalidRequestError: the query is not valid, so the right answer is a rejection.
     """
-    record = {key: value for key, value in query.items() if key not in {"id", "bytes"}}
+    record = {key: value for key, value in query.items() if key not in {"id", "bytes", "conditions"}}
     return read_query(read_record(record)).request.question
 
 
@@ -109,6 +109,48 @@ def list_instances(question: AnyQuestion) -> Iterator[Instance]:
     search = _Search(_list_hints(question))
     for ranked in _list_ranked(question):
         yield from _solve(ranked, search)
+
+
+def list_candidates(question: AnyQuestion) -> Iterator[tuple[Mapping[str, int], bool]]:
+    """Yields values of the unknown dims of a query, and whether the rules accept these values.
+
+    The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
+    expression in the query would not be a whole number.
+    """
+    hints = _list_hints(question)
+    for ranked in _list_ranked(question):
+        for candidate in _list_all(ranked, _Search(hints)):
+            names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
+            expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
+            if all(one is None or _compute(one, names) is not None for one in expressions):
+                yield _list_values(question, candidate, names), next(_try_instance(candidate), None) is not None
+
+
+def _list_all(question: AnyQuestion, search: _Search) -> Iterator[AnyQuestion]:
+    """Yields the query with its unknown values replaced by numbers."""
+    alternatives = next(_list_alternatives(question, search), None)
+    if alternatives is None:
+        yield question
+        return
+    for alternative in alternatives:
+        yield from _list_all(alternative, search)
+
+
+def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str, int]) -> dict[str, int]:
+    values = dict(names)
+    sides = (("data", asked.data, candidate.data), ("shape", asked.target, candidate.target))
+    for field, unknown, known in sides:
+        for index, (dim, value) in enumerate(zip(unknown or (), known or (), strict=False)):
+            if not isinstance(dim, int) and not _has_name(dim):
+                values[f"{field}[{index}]"] = find_bounds(value).min
+    return values
+
+
+def _try_instance(question: AnyQuestion) -> Iterator[Instance]:
+    try:
+        yield from _build_instance(question)
+    except InvalidRequestError:
+        return
 
 
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
@@ -244,6 +286,10 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
         for dims in (question.data, question.target, question.expected)
     )
     return question._replace(data=data, target=target, expected=expected)
+
+
+def _has_name(dim: AnyDim) -> bool:
+    return isinstance(dim, Dim) and dim.expression is not None
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:

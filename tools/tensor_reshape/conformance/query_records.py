@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
 _HEX = re.compile("[0-9a-fA-F]*")
-_ID, _BYTES = "id", "bytes"
+_ID, _BYTES, _CONDITIONS = "id", "bytes", "conditions"
 _LINE = ""  # if an error is about a whole line, its field is empty
 
 
@@ -27,11 +27,13 @@ class BatchLine(NamedTuple):
         query: the query, or the error if the line is not a valid query.
         id: the id of the result; None if the line has no id.
         data: the buffer to reshape; None if only the shape is requested.
+        lists_conditions: whether the result has a list of conditions even if there are none.
     """
 
     query: ShapeQuery | ReshapeError
     id: str | int | None = None
     data: bytes | None = None
+    lists_conditions: bool = False
 
 
 def read_line(line: bytes) -> BatchLine:
@@ -41,8 +43,8 @@ def read_line(line: bytes) -> BatchLine:
         record = _parse(line)
         # The id is read first, because an error about the rest of the record contains the id.
         name = _read_id(record.pop(_ID, None))
-        data = _read_data(record)
-        return BatchLine(read_record(record), name, data)
+        data, lists_conditions = _read_data(record), _read_flag(_CONDITIONS, record.pop(_CONDITIONS, False))
+        return BatchLine(read_record(record), name, data, lists_conditions)
     except ReshapeError as error:
         return BatchLine(error, name)
 
@@ -55,7 +57,7 @@ def read_record(record: Json) -> ShapeQuery:
     """
     for key in record:
         if key not in _KEYS:
-            raise _reject(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, id and bytes")
+            raise _reject(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, conditions, id and bytes")
     for key in ("shape",) if "data_from" in record else ("data", "shape"):
         if key not in record:
             message = f"{key} is required; write null if nothing is known about it"
