@@ -53,7 +53,8 @@ _MATRIX = """\
 
 Each cell of this table has the number of correct answers and the number of queries that the library supports. If the
 library supports no query of a rule, the cell has a `-`. No library infers conditions, so in the rule `conditions` only
-the shapes are compared. Do not compare rows with different sizes of the suite, because `core` has a few cases for each limit of a rule, and the other sizes have many similar cases. The page
+the shapes are compared. Do not compare rows with different sizes of the suite, because `core` has a few cases for each
+limit of a rule, and the other sizes have many similar cases. The page
 [Test your own implementation](how-to/conformance.md) explains the rules.
 """
 

@@ -1,6 +1,7 @@
 """Reads the conditions of an answer, and finds instances that contradict them.
 
-A product is text such as `2*b`, `N^2*M`, `data[0]`, or `a*b/2` in a range. A dim without a name is called by its position.
+A product is text such as `2*b`, `N^2*M`, `data[0]`, or `a*b/2` in a range. A dim without a name is called by its
+position.
 """
 
 import re
