@@ -44,6 +44,7 @@ CORE means gRPC's core, and PUBLIC means grpcio's public API.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 
+_ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")
 # In a listening address, an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port,
 # because int() also accepts other Unicode digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
@@ -151,6 +152,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """Yields invalid values and conflicts between settings."""
         yield from self._find_single_faults()
         yield from self._find_address_faults()
+        yield from self._find_http_faults()
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs --workers 1, because each process has its own registered regions"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
@@ -180,6 +182,12 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         for proxy in self.trusted_proxy:
             if not _is_proxy(proxy):
                 yield f"--trusted-proxy is {proxy!r}: use an IP address, a network such as 10.0.0.0/8, or unix:"
+
+    def _find_http_faults(self) -> Iterator[str]:
+        """Yields malformed addresses and origins for HTTP."""
+        for origin in self.http_allow_origin:
+            if not _ORIGIN.fullmatch(origin):
+                yield f"--http-allow-origin is {origin!r}: use a scheme and a host in lower case, such as https://a.example"
         for action, plain in (("serve metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
                 yield f"cannot {action} on {plain!r}: use host:port"

@@ -110,7 +110,7 @@ async def test_http_responses_have_nosniff_and_content_security_policy_headers(c
 
 
 async def test_http_app_logs_exceptions_without_sending_their_text(caplog: pytest.LogCaptureFixture):
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         message = "secret"
         raise ValueError(message)
 

@@ -126,10 +126,12 @@ class HttpCall:
             LimitError: the call was aborted before `work` ended.
         """
         task = self._loop.create_task(work)
-        await asyncio.wait((task, self._rejected), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait((task, self._rejected), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()  # does nothing if the task is done; the deadline of a call cancels this coroutine
         if task.done():
             return task.result()
-        task.cancel()
         raise self._rejected.result()
 
     async def _await_work(self, message: bytes, request: Request) -> Response:

@@ -63,7 +63,7 @@ class Gateway:
         self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in Work}
         serve = partial(serve_call, replace(service, pools=self._pools))
         routes = [
-            *build_method_routes(serve, build_json_methods(reshapes)),
+            *build_method_routes(serve, build_json_methods(reshapes), reshapes.methods.unary),
             build_health_route(is_serving),
             *build_routes(serve),
             *build_explorer_routes(serve, reshapes, config.listen),
@@ -72,7 +72,7 @@ class Gateway:
         if config.reflects and not config.authenticates:
             routes.append(build_openapi_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
-        self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
+        self.port = HttpPort(address, build_app(routes, hosts, config.http_allow_origin), find_context, shares=shares)
 
     def end(self) -> None:
         """Closes the port and ends all running calls."""

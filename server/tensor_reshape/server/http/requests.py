@@ -58,7 +58,9 @@ async def await_disconnect(request: Request) -> None:
         pass
 
 
-def find_origin_error(request: Request, hosts: Collection[str]) -> Response | None:
+def find_origin_error(
+    request: Request, hosts: Collection[str], origins: Collection[str] = frozenset()
+) -> Response | None:
     """Checks the Host, Origin and Transfer-Encoding headers.
 
     Returns an error response, or None if these headers are allowed.
@@ -66,12 +68,13 @@ def find_origin_error(request: Request, hosts: Collection[str]) -> Response | No
     Args:
         request: the request.
         hosts: the names that the Host header may have. An empty collection allows any name.
+        origins: the other origins whose pages may use the server, in lower case.
     """
     host = request.headers.get("host", "").lower()
     if hosts and _PORT.sub("", host) not in hosts:
         return build_error(421, "PERMISSION_DENIED", f"the Host header must be one of {', '.join(sorted(hosts))}")
     origin = request.headers.get("origin")
-    if origin is not None and origin.lower().partition("://")[2] != host:
+    if origin is not None and origin.lower().partition("://")[2] != host and origin.lower() not in origins:
         return build_error(403, "PERMISSION_DENIED", "pages of other origins may not use this server")
     return _reject_length() if "transfer-encoding" in request.headers else None
 

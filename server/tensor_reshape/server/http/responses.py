@@ -50,13 +50,14 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
-_POOL = error_details_pb2.DESCRIPTOR.pool  # the descriptor pool that contains the messages of error details
+DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
+"""The descriptor pool that contains the messages of error details."""
 
 
 class Form(Protocol):
     """The form in which a protocol writes the responses of a call."""
 
-    def build_response(self, body: bytes, metadata: Metadata) -> Response:
+    def build_response(self, body: bytes, metadata: Metadata = ()) -> Response:
         """Returns the response of a successful call. `body` is the result of the method."""
 
     def build_rejection(self, failure: Failure) -> Response:
@@ -116,6 +117,6 @@ def build_headers(metadata: Metadata) -> dict[str, str]:
 
 
 def _build_status(code: int, message: StatusMessage, headers: Mapping[str, str]) -> Response:
-    document = json_format.MessageToDict(message, descriptor_pool=_POOL)
+    document = json_format.MessageToDict(message, descriptor_pool=DETAILS_POOL)
     challenge = {"www-authenticate": "Bearer"} if code == HTTP_CODES["UNAUTHENTICATED"] else {}
     return Response(json.dumps(document, separators=(",", ":")), code, {**headers, **challenge}, JSON_TYPE)

@@ -7,7 +7,6 @@ treat a call over REST like a call over gRPC.
 from collections.abc import Callable
 from functools import partial
 from http import HTTPMethod
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.http.apps import ServeCall
 from tensor_reshape.server.http.responses import JSON_TYPE, build_headers
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
@@ -47,13 +47,6 @@ from tensor_reshape.wire.tensors import TensorView
 
 _LIGHT_JSON_BYTES = 16 * 1024  # the event loop parses JSON up to this size in less than a millisecond
 _MODELS = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
-
-
-class Serve(Protocol):
-    """Function that serves a request as a call of a method (see `http.calls.serve_call`)."""
-
-    async def __call__(self, method: Method, request: Request, send: Send, *, form: RestForm) -> None:
-        """Runs the method on the message of the request, and sends the response or the error in a form."""
 
 
 class InferExchange(RestForm):
@@ -101,7 +94,7 @@ class InferExchange(RestForm):
 class _InferApp:
     """An ASGI application that serves inference requests."""
 
-    def __init__(self, serve: Serve, inference: Inference, max_bytes: int) -> None:
+    def __init__(self, serve: ServeCall, inference: Inference, max_bytes: int) -> None:
         self._serve = serve
         self._inference = inference
         self._max_bytes = max_bytes
@@ -120,7 +113,7 @@ class _InferApp:
 class _DescriptionApp:
     """An ASGI application that serves a method whose request has only the name and the version of a model."""
 
-    def __init__(self, serve: Serve, method: str, respond: Respond, field: str = "") -> None:
+    def __init__(self, serve: ServeCall, method: str, respond: Respond, field: str = "") -> None:
         """Serves the response of `respond`, or only one field of it."""
         self._serve = serve
         self._method = method
@@ -143,7 +136,7 @@ class _DescriptionApp:
 
 
 def build_rest_routes(
-    serve: Serve, inference: Inference, max_bytes: int, is_ready: Callable[[], bool]
+    serve: ServeCall, inference: Inference, max_bytes: int, is_ready: Callable[[], bool]
 ) -> list[BaseRoute]:
     """Returns the routes of the protocol.
 

@@ -35,11 +35,21 @@ class ServingSettings:
     http_listen: Annotated[
         str | None,
         Declaration(
-            help="Address (host:port) that serves InferShape and BatchInferShape as JSON over HTTP, and a page to try "
-            "them. The address uses TLS if the server uses TLS. Needs the extra http.",
+            help="Address (host:port) that serves shape queries as JSON over HTTP, a page to try them, and the Open "
+            "Inference Protocol over REST. The address uses TLS if the server uses TLS. Needs the extra http.",
             metavar="ADDRESS",
         ),
     ] = None
+
+    http_allow_origin: Annotated[
+        tuple[str, ...],
+        Declaration(
+            help="Origin of web pages that may call the HTTP port from a browser, for example https://shapes.example. "
+            "You can repeat the option. In the environment variable, separate origins by spaces. Without it, pages of "
+            "other origins are rejected.",
+            metavar="ORIGIN",
+        ),
+    ] = ()
 
     workers: Annotated[
         int,

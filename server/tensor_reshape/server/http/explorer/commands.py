@@ -24,7 +24,7 @@ from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import prepare_listener
 from tensor_reshape.server.http.requests import LOCAL_HOSTS, read_message, read_metadata
-from tensor_reshape.server.http.responses import JSON_FORM
+from tensor_reshape.server.http.responses import JSON_FORM, Form
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.settings.serving import ServingSettings
@@ -81,14 +81,14 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-async def serve_call(method: Method, request: Request, send: Send) -> None:
+async def serve_call(method: Method, request: Request, send: Send, *, form: Form = JSON_FORM) -> None:
     """Runs a method without authorization and without a memory budget (see `ServeCall`)."""
     info = CallInfo(method.name, read_metadata(request))
     try:
         message = await read_message(request)
-        response = JSON_FORM.build_response(await asyncio.to_thread(method.respond, message, lambda: False))
+        response = form.build_response(await asyncio.to_thread(method.respond, message, lambda: False))
     except ClientDisconnect:
         return
     except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
-        response = JSON_FORM.build_rejection(build_failure(error, info))
+        response = form.build_rejection(build_failure(error, info))
     await response(request.scope, request.receive, send)
