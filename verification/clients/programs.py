@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import any_pb2, duration_pb2
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 
@@ -175,7 +175,18 @@ def encode_descriptors() -> str:
     details = (any_pb2.DESCRIPTOR, duration_pb2.DESCRIPTOR, status_pb2.DESCRIPTOR, error_details_pb2.DESCRIPTOR)
     for descriptor in (*contract, *details):
         descriptor.CopyToProto(files.file.add())
+        for message in files.file[-1].message_type:
+            _name_fields(message)
     return base64.b64encode(files.SerializeToString()).decode()
+
+
+def _name_fields(message: DescriptorProto) -> None:
+    """Adds the names in JSON, which compilers write into descriptors, but Python does not."""
+    for nested in message.nested_type:
+        _name_fields(nested)
+    for field in message.field:
+        first, *words = field.name.split("_")
+        field.json_name = first + "".join(map(str.capitalize, words))
 
 
 @contextmanager

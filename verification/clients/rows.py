@@ -34,7 +34,7 @@ from tensor_reshape.wire.methods import SERVICE
 from verification.clients.inference_rows import INFERENCE_ROWS
 
 MIB = 2**20
-NATIVE, INFERENCE = "native", "inference"
+NATIVE, INFERENCE, CONNECT = "native", "inference", "connect"
 _DEADLINE_SECONDS = 0.5
 _SEED = 12
 
@@ -107,6 +107,22 @@ def list_messages_above_the_limit() -> list[ForeignCall]:
     return [ForeignCall(SERVICE, "Reshape", [request], failure=Failure(StatusCode.RESOURCE_EXHAUSTED))]
 
 
+def list_rejected_inferences() -> list[ForeignCall]:
+    questions = [
+        Question(operation=operation, data=[2, None, 3], target=target, special_zero=True)
+        for operation in OPERATIONS.values()
+        for target in ([4, -2], [-1, -1], [0, 0, 0, 0])
+    ]
+    return [make_inference(ShapeRequest(question)) for question in questions]
+
+
+def list_inferences_above_the_limit() -> list[ForeignCall]:
+    """Returns a query that is larger than the HTTP port accepts."""
+    question = Question(operation=RESHAPE, data=[6], target=[1] * 40_000, special_zero=True)
+    call = make_inference(ShapeRequest(question))
+    return [replace(call, responses=(), failure=Failure(StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"))]
+
+
 NATIVE_ROWS: Rows = {
     "a reshape of every type": partial(list_reshapes_of_every_type, (2, 3, 4), (0, -1)),
     "a scalar of every type": partial(list_reshapes_of_every_type, (), (1, 1)),
@@ -122,5 +138,13 @@ NATIVE_ROWS: Rows = {
     "a message above the limit": list_messages_above_the_limit,
 }
 
-TABLES: Mapping[str, Rows] = {NATIVE: NATIVE_ROWS, INFERENCE: INFERENCE_ROWS}
+CONNECT_ROWS: Rows = {
+    "inference, all known": partial(list_inferences, known=True),
+    "inference, partly known": partial(list_inferences, known=False),
+    "a batch with a bad item": list_batches,
+    "a rejection, its reason decoded": list_rejected_inferences,
+    "a message above the limit": list_inferences_above_the_limit,
+}
+
+TABLES: Mapping[str, Rows] = {NATIVE: NATIVE_ROWS, INFERENCE: INFERENCE_ROWS, CONNECT: CONNECT_ROWS}
 """The rows of each protocol. The `about.json` of a program names its protocols."""

@@ -1,5 +1,6 @@
 """Calls over HTTP have the life cycle of gRPC calls, in a server in this process."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -228,3 +229,25 @@ def test_grpc_and_http_calls_share_a_quota():
         reply = post(address)
     assert (reply.code, reply.reason) == (429, Reason.QUOTA_EXCEEDED)
     assert 1 <= int(reply.headers["retry-after"]) <= 100
+
+
+def test_chunked_connect_request_is_answered():
+    with run_runner(CONFIG) as runner, connect(str(runner.http_address)) as connection:
+        body = write_json(QUESTION)
+        connection.sendall(write_connect_head() + b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+        code, answer = read_answer(connection)
+    assert (code, json.loads(answer)) == (200, ANSWER)
+
+
+def test_endless_chunked_connect_request_is_rejected_at_the_limit():
+    with run_runner(CONFIG) as runner, connect(str(runner.http_address)) as connection:
+        connection.sendall(write_connect_head() + b"4000\r\n%b\r\n" % bytes(0x4000) * 5)
+        code, answer = read_answer(connection)
+        assert (code, json.loads(answer)["code"]) == (429, "resource_exhausted")
+        assert receive_all(connection) == b""
+
+
+def write_connect_head() -> bytes:
+    """Returns the headers of a Connect request whose body is chunked."""
+    lines = ("Host: localhost", "Content-Type: application/json", "Connect-Protocol-Version: 1")
+    return "\r\n".join([f"POST {INFER_PATH} HTTP/1.1", *lines, "Transfer-Encoding: chunked", "", ""]).encode()

@@ -19,14 +19,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Send
 
+from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.statuses import Failure
+from tensor_reshape.server.http.requests import CONNECT_VERSION, MAX_BYTES
 from tensor_reshape.server.http.responses import DETAILS_POOL, HTTP_CODES, JSON_TYPE, build_headers, read_status
 
 PROTO_TYPE = "application/proto"
 """The content type of protobuf messages."""
 
-_VERSION, _TIMEOUT = "connect-protocol-version", "connect-timeout-ms"
+_TIMEOUT = "connect-timeout-ms"
+_CLOSE = {"connection": "close"}  # the client may send the rest of a rejected body for ever
 _TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
 _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
 _CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
@@ -47,12 +50,15 @@ class ConnectForm:
         """Returns the response of a failed call, with all details."""
         status, code = read_status(failure), failure.status.code.name
         document = {"code": _name_code(code), "message": status.message, "details": [*map(_pack, status.details)]}
-        return _build_document(HTTP_CODES[code], document, build_headers(failure.status.trailing_metadata))
+        headers = build_headers(failure.status.trailing_metadata)
+        if failure.result.reason == Reason.MESSAGE_TOO_LARGE:
+            headers |= _CLOSE
+        return _build_document(HTTP_CODES[code], document, headers)
 
 
 def is_connect(request: Request) -> bool:
     """Whether a request uses the Connect protocol."""
-    return _VERSION in request.headers
+    return CONNECT_VERSION in request.headers
 
 
 def find_connect_error(request: Request, max_bytes: int) -> Response | None:
@@ -60,14 +66,17 @@ def find_connect_error(request: Request, max_bytes: int) -> Response | None:
     headers, media = request.headers, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     length, timeout = headers.get("content-length", ""), headers.get(_TIMEOUT, "0")
     size = int(length) if _NUMBER.fullmatch(length) else None
+    if "transfer-encoding" in headers:  # h11 accepts only chunked bodies, and rejects both headers together
+        size = 0
+        request.scope[MAX_BYTES] = max_bytes
     plain = "this server does not accept compressed bodies"
     limit = f"the body has {length} bytes, but the limit is {max_bytes}"
     checks = (
-        (headers[_VERSION] == "1", "INVALID_ARGUMENT", f"{_VERSION} must be 1", None),
+        (headers[CONNECT_VERSION] == "1", "INVALID_ARGUMENT", f"{CONNECT_VERSION} must be 1", None),
         (headers.get("content-encoding", "identity") == "identity", "UNIMPLEMENTED", plain, None),
         (find_content_type(request) in _TYPES, "INVALID_ARGUMENT", f"use {JSON_TYPE} or {PROTO_TYPE}", media),
         (_NUMBER.fullmatch(timeout), "INVALID_ARGUMENT", f"{_TIMEOUT} must be a number of at most ten digits", None),
-        (size is not None, "INVALID_ARGUMENT", "the request needs a Content-Length header", None),
+        (size is not None, "INVALID_ARGUMENT", "the request needs a Content-Length header or chunks", None),
         (size is None or size <= max_bytes, "RESOURCE_EXHAUSTED", limit, None),
     )
     return next((build_connect_error(code, text, status) for good, code, text, status in checks if not good), None)
@@ -112,9 +121,7 @@ def build_connect_error(code: str, text: str, status: int | None = None) -> Resp
         text: the message, which must not contain texts of the client.
         status: the HTTP status. By default, it is the status of the code.
     """
-    # The connection is closed, because the client may send the rest of a rejected body for ever.
-    document = {"code": _name_code(code), "message": text}
-    return _build_document(status or HTTP_CODES[code], document, {"connection": "close"})
+    return _build_document(status or HTTP_CODES[code], {"code": _name_code(code), "message": text}, _CLOSE)
 
 
 def _name_code(code: str) -> str:

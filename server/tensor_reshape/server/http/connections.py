@@ -39,6 +39,7 @@ FindContext = Callable[[], ssl.SSLContext]
 # A client that does not read does not complete the shutdown of TLS. By default, asyncio would wait 30 s for such a
 # client.
 _TLS_END_SECONDS = 1.0
+_PIECE_BYTES = 8 * 1024  # uvicorn needs 10 ms for chunks of one byte each
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
@@ -71,12 +72,18 @@ class Connection(H11Protocol):
         self._socket: asyncio.Transport | None = None
         # this buffer contains data that arrives before uvicorn can read it, and is None later
         self._early_data: bytes | None = b""
+        self._waiting = b""  # data that uvicorn has not received yet
         self._header_timer: asyncio.TimerHandle | None = None  # the timer that runs while the server waits for headers
 
     @property
     def is_busy(self) -> bool:
         """Whether the headers of a request have arrived, but its response is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _is_chunked(self) -> bool:
+        """Whether the body of the current request is chunked."""
+        return self.is_busy and any(name == b"transfer-encoding" for name, _ in self.cycle.scope["headers"])
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts to serve, after the TLS handshake if TLS is used (see `asyncio.Protocol`)."""
@@ -133,8 +140,29 @@ class Connection(H11Protocol):
         if self._early_data is not None:  # before `start_tls` returns, it may deliver data that follows the handshake
             self._early_data += data
             return
-        super().data_received(data)
+        is_waiting, self._waiting = bool(self._waiting), self._waiting + data if self._waiting else data
+        if not is_waiting:  # otherwise, `_feed` is already scheduled
+            self._feed()
+
+    def _feed(self) -> None:
+        """Passes data to uvicorn. After each piece of a chunked body, other connections have their turn.
+
+        A chunk of one byte costs as much as a large chunk, so a piece is small.
+        """
+        if self.transport.is_closing():
+            self._waiting = b""
+            return
+        piece = self._waiting[:_PIECE_BYTES] if self._is_chunked or not self.is_busy else self._waiting
+        self._waiting = self._waiting[len(piece) :]
+        super().data_received(piece)
         self._update_header_timer()
+        if self._waiting and self._is_chunked:
+            self.flow.pause_reading()
+            self.loop.call_soon(self._feed)
+        elif self._waiting:
+            self._feed()
+        elif self._is_chunked:
+            self.flow.resume_reading()  # uvicorn pauses again if the call has not read the body so far
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""

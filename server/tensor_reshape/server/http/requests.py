@@ -3,7 +3,8 @@
 - The message of a request is the body of a POST or the query string of a GET.
 - A request with a body needs a `Content-Length` header, so that the server can reject a body above the size limit
   without reading it.
-- The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request.
+- The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request. The only exception
+  is a Connect request, because Connect's client for Node sends chunks over HTTP/1.1.
 - The body of a request must have the content type `application/json`. A browser lets a page of another origin send a
   JSON body only if the server allows it, and this server never allows it.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
@@ -17,11 +18,18 @@ from collections.abc import Collection
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.http.responses import JSON_TYPE, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
+
+CONNECT_VERSION = "connect-protocol-version"
+"""The header of requests that use the Connect protocol."""
+
+MAX_BYTES = "tensor_reshape.max_bytes"
+"""The key of the scope with the maximum size of a chunked body. Other bodies have a `Content-Length`."""
 
 _LENGTH = re.compile("[0-9]{1,9}")
 _PORT = re.compile(":[0-9]{0,5}$")
@@ -40,7 +48,7 @@ def get_message_size(request: Request) -> int:
     """
     if request.method != "POST":
         return len(request.scope["query_string"])
-    return int(request.headers["content-length"])
+    return int(request.headers.get("content-length", request.scope.get(MAX_BYTES, 0)))
 
 
 async def read_message(request: Request) -> bytes:
@@ -48,8 +56,20 @@ async def read_message(request: Request) -> bytes:
 
     Raises:
         ClientDisconnect: the client has disconnected.
+        LimitError: MESSAGE_TOO_LARGE, for a chunked body.
     """
-    return await request.body() if request.method == "POST" else bytes(request.scope["query_string"])
+    if request.method != "POST":
+        return bytes(request.scope["query_string"])
+    if MAX_BYTES not in request.scope:
+        return await request.body()
+    parts, size, limit = list[bytes](), 0, request.scope[MAX_BYTES]
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            message = f"the body has more than {limit} bytes"
+            raise LimitError.of(Reason.MESSAGE_TOO_LARGE, message, limit=limit)
+        parts.append(part)
+    return b"".join(parts)
 
 
 async def await_disconnect(request: Request) -> None:
@@ -76,7 +96,8 @@ def find_origin_error(
     origin = request.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != host and origin.lower() not in origins:
         return build_error(403, "PERMISSION_DENIED", "pages of other origins may not use this server")
-    return _reject_length() if "transfer-encoding" in request.headers else None
+    is_chunked = "transfer-encoding" in request.headers
+    return _reject_length() if is_chunked and CONNECT_VERSION not in request.headers else None
 
 
 def find_body_error(request: Request, max_bytes: int) -> Response | None:
