@@ -18,7 +18,7 @@ from attack_runs import Row, attack_address, run_attacks
 from attacks import ATTACKS
 from proxies import EDGES
 
-_HEADER = "| attack | p50 | p99 | health | rejected | lost | MiB | back |\n|---|" + "---:|" * 7
+_HEADER = "| attack | p50 | p99 | health | HTTP | rejected | lost | MiB | back |\n|---|" + "---:|" * 8
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -13,6 +13,7 @@ class Bounds(NamedTuple):
         p50_ms: median time of a call, of raw clients and the SDK together.
         p99_ms: 99th percentile of the same times.
         health_p99_ms: 99th percentile of the time of health checks.
+        http_p99_ms: 99th percentile of the time of calls over HTTP.
         rejections: number of rejected calls of raw clients.
         recovery_seconds: time from the end of the attack to the end of the last slow or failed call.
         memory_mib: memory of the server in addition to that before the attack.
@@ -21,12 +22,13 @@ class Bounds(NamedTuple):
     p50_ms: float = 50.0
     p99_ms: float = 100.0
     health_p99_ms: float = 100.0
+    http_p99_ms: float = 100.0
     rejections: float = 0
     recovery_seconds: float = 1.0
     memory_mib: float = 1024 * 1.15  # the default budget and losses of the allocator
 
 
-ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, rejections=float("inf"))
+ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, http_p99_ms=500, rejections=float("inf"))
 EDGE = Bounds(memory_mib=64)
 """Bounds of attacks that do not reach the server if a proxy is in front of it."""
 

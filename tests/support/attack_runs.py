@@ -24,7 +24,7 @@ from http_calls import find_http
 from meters import Sampler, read_total_memory
 from proxies import Proxy, run_proxy
 from server_processes import Record, ServerProcess, run_server
-from steady_clients import Figures, SteadyCall, SteadyClients, run_steady_clients
+from steady_clients import KINDS, Figures, SteadyCall, SteadyClients, run_steady_clients
 
 SLOW_SECONDS = 0.1
 """Calls above this duration are slow. The server has recovered when no call is slow."""
@@ -49,6 +49,7 @@ class Row:
         calls: number of calls of well-behaved clients during the attack, without health checks.
         p50_ms, p99_ms: percentiles of the duration of these calls.
         health_p99_ms: 99th percentile of the duration of health checks.
+        http_p99_ms: 99th percentile of the duration of calls over HTTP.
         rejected: number of rejected calls of the plain channel.
         rejected_sdk: number of rejected calls of the SDK.
         lost: other errors of calls and health checks, with their numbers.
@@ -69,6 +70,7 @@ class Row:
     p50_ms: float = 0.0
     p99_ms: float = 0.0
     health_p99_ms: float = 0.0
+    http_p99_ms: float = 0.0
     rejected: int = 0
     rejected_sdk: int = 0
     lost: Counter[str] = field(default_factory=Counter)
@@ -88,8 +90,9 @@ class Row:
             return f"| {self.attack} | {self.failure} |"
         rejected = f"{self.rejected} + {self.rejected_sdk}" if self.rejected or self.rejected_sdk else "0"
         return (
-            f"| {self.attack} | {self.p50_ms:.1f} | {self.p99_ms:.0f} | {self.health_p99_ms:.0f} | {rejected}"
-            f" | {self.lost.total()} | {self.peak_mib} | {self.recovery_seconds:.1f} |"
+            f"| {self.attack} | {self.p50_ms:.1f} | {self.p99_ms:.0f} | {self.health_p99_ms:.0f}"
+            f" | {self.http_p99_ms:.0f} | {rejected} | {self.lost.total()} | {self.peak_mib}"
+            f" | {self.recovery_seconds:.1f} |"
         )
 
     def find_misses(self, bounds: Bounds, slack: float = 1.0) -> list[str]:
@@ -100,6 +103,7 @@ class Row:
             "p50 ms": (self.p50_ms, bounds.p50_ms * slack),
             "p99 ms": (self.p99_ms, bounds.p99_ms * slack),
             "health p99 ms": (self.health_p99_ms, bounds.health_p99_ms * slack),
+            "HTTP p99 ms": (self.http_p99_ms, bounds.http_p99_ms * slack),
             "seconds to recover": (self.recovery_seconds, bounds.recovery_seconds * slack),
             "rejected": (self.rejected, bounds.rejections),
             "rejected with the SDK": (self.rejected_sdk, 0),
@@ -148,7 +152,8 @@ def attack_address(attacks: Iterable[Attack], seconds: float, address: str) -> I
 def _attack_one_server(waiting: deque[Attack], server: ServerProcess, address: str, seconds: float) -> Iterator[Row]:
     """Runs waiting attacks until one damages the server. `address` is that of the server or of its proxy."""
     pid = server.process.pid
-    with run_steady_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
+    kinds = dict.fromkeys(KINDS, address) | {"http": find_http(server)}
+    with run_steady_clients(kinds, calls_per_second=_CALLS_PER_SECOND) as clients:
         base, is_whole = read_total_memory(pid), True
         while waiting and is_whole:
             attack, records = waiting[0], len(server.records)
@@ -180,6 +185,8 @@ def _attack(attack: Attack, address: str, clients: SteadyClients, seconds: float
         row.p50_ms, row.p99_ms = (round(both.find_quantile(share) * 1000, 2) for share in (0.5, 0.99))
     if seen["health"].calls:
         row.health_p99_ms = round(seen["health"].find_quantile(0.99) * 1000, 2)
+    if "http" in seen and seen["http"].calls:
+        row.http_p99_ms = round(seen["http"].find_quantile(0.99) * 1000, 2)
     row.rejected, row.rejected_sdk = (
         sum(name.startswith(_REJECTIONS) for name in seen[kind].failures) for kind in ("raw", "sdk")
     )

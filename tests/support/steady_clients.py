@@ -5,17 +5,22 @@ the test cannot slow it down. If you run this module as a program, it is one cli
 CALLS_PER_SECOND.
 """
 
+import http.client
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from threading import Condition, Thread
 from typing import NamedTuple
 
+from json_bodies import INFER_PATH, QUESTION, write_json
+
+KINDS = ("raw", "sdk", "health")
 STOP_SECONDS = 60.0
 CALL_SECONDS = 10.0
 
@@ -127,18 +132,21 @@ class SteadyClients:
 
 @contextmanager
 def run_steady_clients(
-    address: str, kinds: tuple[str, ...] = ("raw", "sdk", "health"), *, calls_per_second: float = 20.0
+    address: str | Mapping[str, str], kinds: tuple[str, ...] = KINDS, *, calls_per_second: float = 20.0
 ) -> Iterator[SteadyClients]:
     """Runs a client of each kind until the end of the block. Each has made one call when the block begins.
 
     Args:
-        address: the address of the server.
-        kinds: "raw" (a plain channel without retries), "sdk", "health" (a plain channel), "mib" (the SDK with 1 MiB).
+        address: the address of the server, or an address for each kind.
+        kinds: "raw" (a plain channel without retries), "sdk", "health" (a plain channel), "mib" (the SDK with 1 MiB),
+            or "http" (a kept connection to the HTTP port).
         calls_per_second: the rate of each client.
     """
     # In parallel, because each needs seconds for its imports.
-    with ThreadPoolExecutor(len(kinds)) as threads:
-        clients = SteadyClients(list(threads.map(lambda kind: SteadyClient(address, kind, calls_per_second), kinds)))
+    found = dict.fromkeys(kinds, address) if isinstance(address, str) else address
+    with ThreadPoolExecutor(len(found)) as threads:
+        made = threads.map(lambda kind: SteadyClient(found[kind], kind, calls_per_second), found)
+        clients = SteadyClients(list(made))
     try:
         yield clients
     finally:
@@ -170,7 +178,25 @@ def _name(error: Exception) -> str:
     return f"{getattr(status, 'name', type(error).__name__)}: {getattr(error, 'details', lambda: error)() or ''}"[:100]
 
 
+def _build_http_call(address: str) -> Callable[[], object]:
+    connection = http.client.HTTPConnection(address, timeout=CALL_SECONDS)
+
+    def call() -> None:
+        try:
+            connection.request("POST", INFER_PATH, write_json(QUESTION), {"content-type": "application/json"})
+            response = connection.getresponse()
+            assert response.read(), response.status
+        except Exception:
+            connection.close()  # the next call opens it again
+            raise
+        assert response.status == HTTPStatus.OK, response.status
+
+    return call
+
+
 def _build_call(address: str, kind: str) -> Callable[[], object]:
+    if kind == "http":
+        return _build_http_call(address)
     # Imported here, because a test that only starts such processes does not need these modules.
     import grpc  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415

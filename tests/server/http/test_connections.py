@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -19,6 +20,7 @@ from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, write_request
 from tensor_reshape.server.http import connections
 from tensor_reshape.server.http.apps import build_app
+from tensor_reshape.server.http.connect import find_connect_error, is_connect
 from tensor_reshape.server.http.connections import read_certificate
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import find_body_error, read_message
@@ -34,7 +36,8 @@ class Echo:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        response = find_body_error(request, MAX_BYTES) or JSON_FORM.build_response(await read_message(request))
+        find_error = find_connect_error if is_connect(request) else find_body_error
+        response = find_error(request, MAX_BYTES) or JSON_FORM.build_response(await read_message(request))
         await response(scope, receive, send)
 
 
@@ -123,6 +126,49 @@ def test_malformed_http_request_is_rejected_and_closes_the_connection(address: s
             received = receive_all(connection)
         assert received == b"" or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), sent
     assert [record for record in caplog.records if record.name.startswith(("uvicorn", "tensor_reshape"))] == []
+
+
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+CHUNKS = b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "body"),
+    [
+        (b"Content-Length: 4\r\nTransfer-Encoding: chunked", CHUNKS),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", CHUNKS),
+        (b"Content-Length: 0\r\nContent-Length: 38", b""),
+        (b"Content-Length: 0, 38", b""),
+        (b"Content-Length: +0", b""),
+        (b"Content-Length : 0", b""),
+        (b"Content-Length: 0\r\n X: folded\x00", b""),
+        (b"Transfer-Encoding: chunked, identity", CHUNKS),
+        (b"Transfer-Encoding: xchunked", CHUNKS),
+        (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", CHUNKS),
+        (b"Transfer-Encoding: chunked", b"0;\n\r\n"),
+        (b"Transfer-Encoding: chunked", b"-0\r\n\r\n"),
+        (b"Transfer-Encoding: chunked", b"0x0\r\n\r\n"),
+    ],
+    ids=range(13),
+)
+@pytest.mark.parametrize("version", [b"", b"Connect-Protocol-Version: 1\r\n"], ids=["JSON", "Connect"])
+def test_ambiguous_http_request_never_gets_a_second_response(address: str, lines: bytes, body: bytes, version: bytes):
+    with connect(address) as connection:
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        connection.sendall(head + version + lines + b"\r\n\r\n" + body + SMUGGLED)
+        answers = receive_all(connection).split(b"HTTP/1.1 ")[1:]
+    assert len(answers) == 1
+    assert answers[0][:3] in {b"400", b"411", b"501"}
+
+
+def test_unread_responses_stop_the_reading_of_further_requests(address: str):
+    with connect(address) as connection:
+        connection.settimeout(1)
+        sent, block = 0, write_request(b"a" * 1000) * 100
+        with suppress(TimeoutError):
+            while sent < 1 << 28:
+                sent += connection.send(block)
+    assert sent < 1 << 26  # of which most is in the buffers of the operating system
 
 
 def test_oversized_http_body_is_rejected_before_it_arrives(address: str):

@@ -9,17 +9,19 @@
 - The headers of a request must arrive within `HEADER_SECONDS`. For the first request of a connection, this time limit
   begins when the connection opens. For a later request, the time limit begins with the first byte of its headers.
 - uvicorn limits the size of headers (`h11_max_incomplete_event_size`) and the time between requests.
+- A chunked body, and requests that a client sends before it has read a response, are read in small parts.
 - The class `Connection` overrides only methods that asyncio's protocols define.
 """
 
 import asyncio
 import logging
 import ssl
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tensor_reshape.server.engine.sources import find_address, name_peer
@@ -33,13 +35,16 @@ HEADER_SECONDS = 10.0
 For the first request of a connection, this time includes the TLS handshake.
 """
 
+MAX_AHEAD_BYTES = 64 * 1024
+"""The maximum number of bytes of further requests that a connection reads before it has sent a response."""
+
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
 # A client that does not read does not complete the shutdown of TLS. By default, asyncio would wait 30 s for such a
 # client.
 _TLS_END_SECONDS = 1.0
-_PIECE_BYTES = 8 * 1024  # uvicorn needs 10 ms for chunks of one byte each
+_PIECE_BYTES = 2 * 1024  # uvicorn needs 2 ms for so many bytes, if they are chunks of one byte each
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
@@ -79,6 +84,11 @@ class Connection(H11Protocol):
     def is_busy(self) -> bool:
         """Whether the headers of a request have arrived, but its response is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether enough data has arrived that uvicorn has not read yet."""
+        return bool(self._waiting) or len(self.conn.trailing_data[0]) > MAX_AHEAD_BYTES
 
     @property
     def _is_chunked(self) -> bool:
@@ -127,6 +137,7 @@ class Connection(H11Protocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        self.flow = _Flow(self, transport)
         # With these limits of 1 and 0 bytes, `flow.drain` waits until the operating system has accepted the whole
         # response.
         transport.set_write_buffer_limits(1, 0)
@@ -141,27 +152,22 @@ class Connection(H11Protocol):
             self._early_data += data
             return
         is_waiting, self._waiting = bool(self._waiting), self._waiting + data if self._waiting else data
-        if not is_waiting:  # otherwise, `_feed` is already scheduled
-            self._feed()
+        if not is_waiting:  # otherwise, the connection already waits for its turn
+            self.feed()
 
-    def _feed(self) -> None:
-        """Passes data to uvicorn. After each piece of a chunked body, other connections have their turn.
-
-        A chunk of one byte costs as much as a large chunk, so a piece is small.
-        """
-        if self.transport.is_closing():
-            self._waiting = b""
-            return
-        piece = self._waiting[:_PIECE_BYTES] if self._is_chunked or not self.is_busy else self._waiting
-        self._waiting = self._waiting[len(piece) :]
-        super().data_received(piece)
+    def feed(self) -> None:
+        """Passes waiting data to uvicorn. If data of a chunked body is left, the connection waits for its turn."""
+        while self._waiting and not self.transport.is_closing():
+            piece = self._waiting[:_PIECE_BYTES] if self._is_chunked or not self.is_busy else self._waiting
+            self._waiting = self._waiting[len(piece) :]
+            super().data_received(piece)
+            if self._waiting and self._is_chunked:
+                self.flow.pause_reading()
+                self._connections.take_turns(self)
+                return
+        self._waiting = b""
         self._update_header_timer()
-        if self._waiting and self._is_chunked:
-            self.flow.pause_reading()
-            self.loop.call_soon(self._feed)
-        elif self._waiting:
-            self._feed()
-        elif self._is_chunked:
+        if self._is_chunked:
             self.flow.resume_reading()  # uvicorn pauses again if the call has not read the body so far
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -196,12 +202,30 @@ class Connection(H11Protocol):
             self._header_timer = None
 
 
+class _Flow(FlowControl):
+    """uvicorn's flow control with a limit.
+
+    uvicorn resumes reading whenever a call waits for its client. Without this limit, a client that sends requests and
+    reads no responses could make the server store all its requests.
+    """
+
+    def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        """Resumes reading, unless the connection has enough data."""
+        if not self._connection.has_unread:
+            super().resume_reading()
+
+
 class Connections:
     """The connections of a port."""
 
     def __init__(self) -> None:
         """Creates an empty set."""
         self._open = dict[Connection, None]()  # the open connections in the order of their arrival
+        self._waiting = deque[Connection]()  # the connections with parts of chunked bodies, which take turns
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -224,6 +248,23 @@ class Connections:
         self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()
+
+    def take_turns(self, connection: Connection) -> None:
+        """Makes a connection wait for its turn to pass a piece of a chunked body to uvicorn.
+
+        In each iteration of the event loop, only one connection has its turn. A chunk of one byte costs as much as a
+        large chunk, so chunks of one connection or of many would otherwise delay all requests.
+        """
+        self._waiting.append(connection)
+        if len(self._waiting) == 1:
+            connection.loop.call_soon(self._give_turn)
+
+    def _give_turn(self) -> None:
+        connection = self._waiting[0]
+        connection.feed()  # adds the connection again if more data is left
+        self._waiting.popleft()
+        if self._waiting:
+            connection.loop.call_soon(self._give_turn)
 
     def _replace_one(self, host: str) -> bool:
         """Closes a connection to admit a new connection from `host`. Returns False if no connection may be closed."""
