@@ -1,6 +1,7 @@
 """The lock files pin exactly the packages that the project requires, each file by its hash."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from locks import LOCKS, ROOT, read_locked, read_pins
 
+VERSIONS = ROOT / "docs/reference/supported-versions.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -52,3 +54,28 @@ def find_unmet(wanted: list[str], lock: str) -> list[str]:
         return bool(versions) and all(map(one.specifier.contains, versions))
 
     return [str(one) for one in map(Requirement, wanted) if not is_met(one)]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("platform", ["aarch64-manylinux_2_28", "x86_64-manylinux_2_28"])
+def test_every_locked_package_has_a_wheel(name: str, platform: str, tmp_path: Path):
+    options = ("--python-platform", platform, "--python-version", "3.11", "--only-binary", ":all:", "--no-deps")
+    command = (sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--quiet", "--target", tmp_path, *options)
+    subprocess.run([*command, "--require-hashes", "--requirements", ROOT / name], check=True)
+
+
+def test_page_of_supported_versions_names_the_oldest_and_locked_versions():
+    rows = dict(re.findall(r"^\| (\w+) \| ([^|]*\|[^|]*)", VERSIONS.read_text(), re.MULTILINE))
+    floors = {Requirement(text).name: Requirement(text) for text in PROJECT["project"]["dependencies"]}
+    for name in ("grpcio", "protobuf", "numpy"):
+        oldest, locked = (cell.strip() for cell in rows[name].split("|"))
+        assert f">={oldest}" in map(str, floors[name].specifier), name
+        pins = {version for pinned, version in read_pins("requirements.lock") if pinned == name}
+        assert {*re.findall(r"[0-9]+\.[0-9]+\.[0-9]+", locked)} == pins, name
+
+
+def test_classifiers_name_the_tested_pythons():
+    script = (ROOT / "scripts/test-pythons").read_text()
+    tested = {"3.11", *re.findall(r"\b[a-z]+:(3\.[0-9]+)\b", script)}
+    named = {text.rpartition(" ")[2] for text in PROJECT["project"]["classifiers"] if ":: Python :: 3." in text}
+    assert named == tested

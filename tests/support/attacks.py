@@ -178,7 +178,7 @@ def large_http_bodies(address: str) -> None:
 
 
 def endless_chunks(address: str) -> None:
-    """Connect requests whose body never ends, in chunks of one byte."""
+    """Requests of the Connect protocol whose body never ends, in chunks of one byte."""
     head = _write_post(b"Connect-Protocol-Version: 1\r\nTransfer-Encoding: chunked")
     _send_for_ever(address, b"1\r\na\r\n" * 10_000, head)
 
