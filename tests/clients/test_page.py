@@ -10,7 +10,7 @@ from server_processes import ServerProcess
 from verification.clients.programs import Program, find_programs
 
 PAGES = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("*.md"))
-PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
+PRINTED = re.compile(r"^.*(?:\b(?:log|print|[Pp]rintln|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 
 pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
