@@ -93,6 +93,12 @@ def test_explained_error_names_conditions_and_the_bounds_that_contradict_them():
         assert reject(data, target).metadata.get("contradiction") == contradiction, (data, target)
 
 
+def test_explained_error_names_conditions_that_contradict_the_expected_shape():
+    rejected = reject([name_dim("n"), 5], [4, -1], expected=[None, 6])
+    assert rejected.metadata["contradiction"] == "4 divides n, but expected_shape is [?, 6]"
+    assert "contradiction" not in reject([name_dim("n"), 6], [name_dim("n"), -1], expected=[None, 2]).metadata
+
+
 def test_error_message_lists_accepted_values_only_if_specific():
     rejected = reject([24], [-1, 9])
     assert rejected.message.endswith(f"; accepted: {rejected.metadata['accepted']}")

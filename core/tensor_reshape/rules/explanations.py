@@ -9,7 +9,17 @@ from math import prod
 from typing import TypeAlias
 
 from tensor_reshape.rules.conditions import Condition, list_declared
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, find_bounds, format_dim, format_product
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Symbol,
+    find_bounds,
+    format_dim,
+    format_dims,
+    format_product,
+)
 from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
@@ -71,8 +81,8 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError, conditions: Se
     """Returns the error with additional values in its metadata.
 
     The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
-    accepted. If there are conditions, the metadata `contradiction` has those that contradict the declared bounds, and
-    these bounds.
+    accepted. If there are conditions, the metadata `contradiction` has those that contradict the declared bounds or the
+    expected shape, and these bounds and this shape.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -93,7 +103,9 @@ def _describe_contradiction(question: AnyQuestion, conditions: Sequence[Conditio
     declared = list_declared(question.data, question.target, None)
     names = dict.fromkeys(symbol.name for condition in conditions for symbol in condition.list_symbols())
     bounds = [f"{name} is {Dim(declared[name])}" for name in names if declared.get(name, ANY) != ANY]
-    return ", but ".join([", ".join(map(str, conditions)), ", ".join(bounds)]) if bounds else ""
+    if question.expected is not None and any(condition.right is not None for condition in conditions):
+        bounds.append(f"expected_shape is {format_dims(question.expected)}")
+    return ", but ".join([", ".join(map(str, conditions)), ", ".join(bounds)]) if conditions and bounds else ""
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:

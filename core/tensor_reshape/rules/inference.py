@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import (
     ANY,
@@ -193,12 +194,13 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
 def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepBudget) -> ReshapeError:
     if not request.explain:
         return error
-    question = request.question
-    try:
-        # Without the declared bounds, the conditions may have a solution. These conditions contradict the bounds.
-        conditions = () if is_known(question) else infer(remove_bounds(question), budget=budget.explanations).conditions
-    except ReshapeError:
-        conditions = ()
+    question, conditions = request.question, tuple[Condition, ...]()
+    # Without the declared bounds or the expected shape, the conditions may have a solution, which contradicts these.
+    for other in () if is_known(question) else (remove_bounds(question), question._replace(expected=None)):
+        try:
+            conditions = conditions or infer(other, budget=budget.explanations).conditions
+        except ReshapeError:
+            continue
     return explain_rejection(question, error, conditions)
 
 
