@@ -40,10 +40,25 @@ for name, text in json.load(sys.stdin):
 """
 DIRECTIVES = {"{eval-rst}", "{include}", "{literalinclude}"}
 """Blocks that Sphinx replaces."""
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
+LANGUAGES = {
+    "python",
+    "console",
+    "sh",
+    "json",
+    "js",
+    "text",
+    "ts",
+    "go",
+    "cpp",
+    "java",
+    "py",
+    "toml",
+    "yaml",
+    *DIRECTIVES,
+}
 """`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
 and tests/server/security/test_permissions.py reads the `toml` block."""
-FOREIGN = {"js", "ts", "go", "cpp", "py"}
+FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
 """Blocks in these languages are parts of files that tests/clients, tests/frameworks and test_moving.py run."""
 RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))

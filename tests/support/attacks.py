@@ -6,15 +6,15 @@ effect. On loopback, a process of attackers uses one source address, `ATTACKER_H
 distinguish it from well-behaved clients.
 """
 
-import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import count
 from random import Random
 
 from attack_bounds import EDGE, MANY, Attack, Bounds
+from attack_connections import connect, find_source, keep_connections
 from attack_payloads import (
     BATCH,
     SMALL,
@@ -36,12 +36,19 @@ from http2 import (
     frame,
     grpc_message,
 )
+from http_attacks import (
+    endless_chunks,
+    half_closed_requests,
+    idle_http_connections,
+    large_http_bodies,
+    large_http_headers,
+    pipelined_requests,
+    slow_headers,
+    slow_posts,
+)
 from plain_requests import build_begin, build_request, build_static_request
 
 MIB = 1 << 20
-
-ATTACKER_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
-"""A source address of this process only. Otherwise a proxy would still block an attack because of the previous one."""
 
 _REST_SECONDS = 3600.0
 _STREAMS = 120  # below the limit of concurrent streams of a connection
@@ -51,19 +58,10 @@ _CANCEL = b"\0\0\0\x08"
 _GREETING = PREFACE + frame(Kind.SETTINGS, 0, 0)
 
 
-def _find_source(address: str) -> tuple[str, int] | None:
-    return (ATTACKER_HOST, 0) if address.startswith("127.") else None
-
-
-def _connect(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), 5, _find_source(address))
-
-
 def _open(
     address: str, *, initial_window: int | None = None, reads: bool = True, acknowledges: bool = True
 ) -> Connection:
-    source = _find_source(address)
+    source = find_source(address)
     return Connection(address, initial_window=initial_window, reads=reads, acknowledges=acknowledges, source=source)
 
 
@@ -139,88 +137,12 @@ def _trickle(address: str, size: int) -> None:
 
 def idle_connections(address: str) -> None:
     """3,000 connections without calls."""
-    _keep_connections(address, 3000, _GREETING)
+    keep_connections(address, 3000, _GREETING)
 
 
 def full_connections(address: str) -> None:
     """5,000 connections without calls, which is more than the server accepts."""
-    _keep_connections(address, 5000, _GREETING)
-
-
-def slow_posts(address: str) -> None:
-    """300 POST requests over HTTP that send one byte each second."""
-    _keep_connections(address, 300, _write_post(b"Content-Length: 1000") + b"{", b" ")
-
-
-def slow_headers(address: str) -> None:
-    """300 requests over HTTP whose headers arrive one byte each second."""
-    _keep_connections(address, 300, b"POST / HTTP/1.1\r\nX: ", b"a")
-
-
-def idle_http_connections(address: str) -> None:
-    """500 connections over HTTP without requests, which is more than the server accepts."""
-    _keep_connections(address, 500, b"")
-
-
-def pipelined_requests(address: str) -> None:
-    """Requests over HTTP that follow each other without a pause, and whose responses are never read."""
-    _send_for_ever(address, _write_post(b"Content-Length: 2") + b"{}")
-
-
-def large_http_headers(address: str) -> None:
-    """Requests over HTTP with endless headers."""
-    _send_for_ever(address, b"x: %b\r\n" % bytes(1000).replace(b"\0", b"a"), b"POST / HTTP/1.1\r\n")
-
-
-def large_http_bodies(address: str) -> None:
-    """Inference requests over REST that announce a body of 1 GB, and send it as fast as possible."""
-    _send_for_ever(address, bytes(MIB), _write_post(b"Content-Length: 999999999", b"/v2/models/reshape/infer"))
-
-
-def endless_chunks(address: str) -> None:
-    """Requests of the Connect protocol whose body never ends, in chunks of one byte."""
-    head = _write_post(b"Connect-Protocol-Version: 1\r\nTransfer-Encoding: chunked")
-    _send_for_ever(address, b"1\r\na\r\n" * 10_000, head)
-
-
-def half_closed_requests(address: str) -> None:
-    """Requests over HTTP whose client closes its half of the connection before the response."""
-    with _connect(address) as connection:
-        connection.sendall(_write_post(b"Content-Length: 2") + b"{}")
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65536):
-            pass
-
-
-def _write_post(line: bytes, target: bytes = b"/tensor_reshape.v1.ReshapeService/InferShape") -> bytes:
-    """Returns the headers of a POST request."""
-    return b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%b\r\n\r\n" % (target, line)
-
-
-def _send_for_ever(address: str, repeated: bytes, first: bytes = b"") -> None:
-    """Sends bytes on a connection until the server closes it."""
-    with _connect(address) as connection:
-        connection.settimeout(None)
-        connection.sendall(first)
-        while True:
-            connection.sendall(repeated)
-
-
-def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
-    """Opens connections and sends bytes on each every second. A closed connection is opened again."""
-    with ExitStack() as stack:
-        kept: dict[int, socket.socket] = {}
-        while True:
-            for index in range(number):
-                try:
-                    if index not in kept:
-                        kept[index] = stack.enter_context(_connect(address))
-                        kept[index].sendall(greeting)
-                    elif more:
-                        kept[index].sendall(more)
-                except OSError:
-                    kept.pop(index, None)
-            time.sleep(1)
+    keep_connections(address, 5000, _GREETING)
 
 
 def disconnects(address: str) -> None:
@@ -232,7 +154,7 @@ def disconnects(address: str) -> None:
             call = _GREETING + frame(Kind.HEADERS, END_HEADERS, 1, encode_call(path)) + message
             for size in range(0, len(call) + 1, 8):
                 with suppress(OSError):
-                    connection = _connect(address)
+                    connection = connect(address)
                     connection.sendall(call[:size])
                     if size % 3 == 0:
                         connection.shutdown(socket.SHUT_WR)
@@ -249,7 +171,7 @@ def disconnects(address: str) -> None:
 def short_connections(address: str) -> None:
     """Connections that are closed as soon as they are open, as many as possible."""
     for number in count():
-        with _connect(address) as connection:
+        with connect(address) as connection:
             connection.sendall(_GREETING)
         if number % 100 == 0:
             time.sleep(0.01)
@@ -401,7 +323,7 @@ def random_frames(address: str) -> None:
     """Calls whose frames are changed, moved, cut and mixed with random bytes."""
     while True:
         random = Random(next(_SEEDS))
-        with suppress(OSError), _connect(address) as connection:
+        with suppress(OSError), connect(address) as connection:
             connection.settimeout(0.05)
             raw = build_frames(random)
             for part in (raw[: len(raw) // 2], raw[len(raw) // 2 :]) if random.random() < 0.2 else (raw,):

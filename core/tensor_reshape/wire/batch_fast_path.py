@@ -97,7 +97,7 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
-    """Encodes a result that contains only a shape and conditions; returns None for any other result."""
+    """Encodes a result that contains only a shape and conditions. Returns None for any other result."""
     dims, conditions, origins, view, complete, groups, witnesses = answer
     if dims is None or origins or groups or witnesses or view is not None:
         return None

@@ -112,10 +112,9 @@ async def serve_in_time(request: Request, send: Send, serve: Callable[[Send], Aw
         async with asyncio.timeout(None if milliseconds is None else int(milliseconds) / 1000):
             await serve(watch)
     except TimeoutError:
-        if has_begun:
-            raise
-        error = build_connect_error("DEADLINE_EXCEEDED", f"the call took longer than {milliseconds} ms")
-        await error(request.scope, request.receive, send)
+        if not has_begun:  # otherwise uvicorn closes the connection if the response is not complete
+            error = build_connect_error("DEADLINE_EXCEEDED", f"the call took longer than {milliseconds} ms")
+            await error(request.scope, request.receive, send)
 
 
 def build_connect_error(code: str, text: str, status: int | None = None) -> Response:

@@ -1,0 +1,66 @@
+"""Attacks on the HTTP port. `attacks.ATTACKS` names them."""
+
+import socket
+
+from attack_connections import connect, keep_connections
+
+MIB = 1 << 20
+
+
+def slow_posts(address: str) -> None:
+    """300 POST requests over HTTP that send one byte each second."""
+    keep_connections(address, 300, _write_post(b"Content-Length: 1000") + b"{", b" ")
+
+
+def slow_headers(address: str) -> None:
+    """300 requests over HTTP whose headers arrive one byte each second."""
+    keep_connections(address, 300, b"POST / HTTP/1.1\r\nX: ", b"a")
+
+
+def idle_http_connections(address: str) -> None:
+    """500 connections over HTTP without requests, which is more than the server accepts."""
+    keep_connections(address, 500, b"")
+
+
+def pipelined_requests(address: str) -> None:
+    """Requests over HTTP that follow each other without a pause, and whose responses are never read."""
+    _send_for_ever(address, _write_post(b"Content-Length: 2") + b"{}")
+
+
+def large_http_headers(address: str) -> None:
+    """Requests over HTTP with endless headers."""
+    _send_for_ever(address, b"x: %b\r\n" % bytes(1000).replace(b"\0", b"a"), b"POST / HTTP/1.1\r\n")
+
+
+def large_http_bodies(address: str) -> None:
+    """Inference requests over REST that announce a body of 1 GB, and send it as fast as possible."""
+    _send_for_ever(address, bytes(MIB), _write_post(b"Content-Length: 999999999", b"/v2/models/reshape/infer"))
+
+
+def endless_chunks(address: str) -> None:
+    """Requests of the Connect protocol whose body never ends, in chunks of one byte."""
+    head = _write_post(b"Connect-Protocol-Version: 1\r\nTransfer-Encoding: chunked")
+    _send_for_ever(address, b"1\r\na\r\n" * 10_000, head)
+
+
+def half_closed_requests(address: str) -> None:
+    """Requests over HTTP whose client closes its half of the connection before the response."""
+    with connect(address) as connection:
+        connection.sendall(_write_post(b"Content-Length: 2") + b"{}")
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+
+
+def _write_post(line: bytes, target: bytes = b"/tensor_reshape.v1.ReshapeService/InferShape") -> bytes:
+    """Returns the headers of a POST request."""
+    return b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%b\r\n\r\n" % (target, line)
+
+
+def _send_for_ever(address: str, repeated: bytes, first: bytes = b"") -> None:
+    """Sends bytes on a connection until the server closes it."""
+    with connect(address) as connection:
+        connection.settimeout(None)
+        connection.sendall(first)
+        while True:
+            connection.sendall(repeated)
