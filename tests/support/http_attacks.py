@@ -5,6 +5,7 @@ import socket
 from attack_connections import connect, keep_connections
 
 MIB = 1 << 20
+_CHUNKED = b"Connect-Protocol-Version: 1\r\nTransfer-Encoding: chunked"
 
 
 def slow_posts(address: str) -> None:
@@ -37,10 +38,14 @@ def large_http_bodies(address: str) -> None:
     _send_for_ever(address, bytes(MIB), _write_post(b"Content-Length: 999999999", b"/v2/models/reshape/infer"))
 
 
+def large_http_chunks(address: str) -> None:
+    """Requests of the Connect protocol with chunks of 1 MiB, as fast as possible."""
+    _send_for_ever(address, b"100000\r\n%b\r\n" % bytes(MIB), _write_post(_CHUNKED))
+
+
 def endless_chunks(address: str) -> None:
     """Requests of the Connect protocol whose body never ends, in chunks of one byte."""
-    head = _write_post(b"Connect-Protocol-Version: 1\r\nTransfer-Encoding: chunked")
-    _send_for_ever(address, b"1\r\na\r\n" * 10_000, head)
+    _send_for_ever(address, b"1\r\na\r\n" * 10_000, _write_post(_CHUNKED))
 
 
 def half_closed_requests(address: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import grpc
+import h11
 import pytest
 import trustme
 from starlette.requests import Request
@@ -21,14 +22,17 @@ from http_calls import connect, read_answer, receive_all, write_request
 from tensor_reshape.server.http import connections
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.connect import find_connect_error, is_connect
-from tensor_reshape.server.http.connections import read_certificate
+from tensor_reshape.server.http.connections import Parser, read_certificate
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import find_body_error, read_message
 from tensor_reshape.server.http.responses import JSON_FORM
 from tensor_reshape.server.security.identities import read_identities
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
+from untrusted_connections import retry
 
 MAX_BYTES = 100_000
+CONNECT_BEGIN = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnect-Protocol-Version: 1\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class Echo:
@@ -41,12 +45,17 @@ class Echo:
         await response(scope, receive, send)
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
+@pytest.fixture(scope="module")
+def port() -> Iterator[HttpPort]:
     port = HttpPort("127.0.0.1:0", build_app([Route("/{path:path}", Echo())]), None, shares=False)
     port.start()
-    yield port.address
+    yield port
     port.end()
+
+
+@pytest.fixture
+def address(port: HttpPort) -> str:
+    return port.address
 
 
 @pytest.fixture
@@ -70,6 +79,24 @@ def test_http_request_may_arrive_byte_by_byte(address: str):
         for byte in write_request(b"ab"):
             connection.sendall(bytes([byte]))
         assert read_answer(connection) == (200, b"ab")
+
+
+def parse(*parts: bytes) -> list[h11.Event]:
+    """Returns the events of a request that arrives in parts."""
+    parser, events = Parser(h11.SERVER), list[h11.Event]()
+    for part in parts:
+        parser.receive_data(part)
+        while isinstance(event := parser.next_event(), h11.Event):
+            events.append(event)
+    return events
+
+
+def test_chunked_http_request_may_be_split_anywhere():
+    content = CONNECT_BEGIN + CHUNKED + b"1\r\na\r\n1\r\nb\r\n0\r\nX: a\r\n\r\n"
+    for cut in range(1, len(content)):
+        events = parse(content[:cut], content[cut:])
+        assert [event.data for event in events if isinstance(event, h11.Data)] == [b"a", b"b"]
+        assert isinstance(events[-1], h11.EndOfMessage)
 
 
 def test_http_connection_without_headers_is_closed(hasty: str):
@@ -128,37 +155,55 @@ def test_malformed_http_request_is_rejected_and_closes_the_connection(address: s
     assert [record for record in caplog.records if record.name.startswith(("uvicorn", "tensor_reshape"))] == []
 
 
-SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
-CHUNKS = b"0\r\n\r\n"
+AMBIGUOUS = {
+    "length before chunks": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks before length": b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "two lengths": b"Content-Length: 0\r\nContent-Length: 38\r\n\r\n",
+    "same length twice": b"Content-Length: 0\r\nX: a\r\ncontent-length: 0\r\n\r\n",
+    "list of lengths": b"Content-Length: 0, 0\r\n\r\n",
+    "sign": b"Content-Length: +0\r\n\r\n",
+    "space before colon": b"Content-Length : 0\r\n\r\n",
+    "tab before colon": b"Content-Length: 0\r\nTransfer-Encoding\t: chunked\r\n\r\n",
+    "folded length": b"Content-Length:\r\n 0\r\n\r\n",
+    "folded second length": b"Content-Length: 0\r\nX: a\r\n\tContent-Length: 38\r\n\r\n",
+    "bare LF in headers": b"X: a\nContent-Length: 0\r\n\r\n",
+    "bare LF after headers": b"Content-Length: 0\r\n\n",
+    "bare CR": b"X: a\rContent-Length: 38\r\nContent-Length: 0\r\n\r\n",
+    "two encodings": b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "unknown encoding": b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "chunks twice": b"Transfer-Encoding: chunked\r\n" + CHUNKED + b"0\r\n\r\n",
+    "bare LF after extension": CHUNKED + b"0;\n\r\n",
+    "bare LF after chunk": CHUNKED + b"1\r\na\n0\r\n\r\n",
+    "bare LF after last chunk": CHUNKED + b"0\r\n\n",
+    "bare LF in trailer": CHUNKED + b"0\r\nX: a\n\r\n",
+    "folded trailer": CHUNKED + b"0\r\nX: a\r\n b\r\n\r\n",
+    "negative chunk": CHUNKED + b"-0\r\n\r\n",
+    "prefixed chunk": CHUNKED + b"0x0\r\n\r\n",
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "body"),
-    [
-        (b"Content-Length: 4\r\nTransfer-Encoding: chunked", CHUNKS),
-        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", CHUNKS),
-        (b"Content-Length: 0\r\nContent-Length: 38", b""),
-        (b"Content-Length: 0, 38", b""),
-        (b"Content-Length: +0", b""),
-        (b"Content-Length : 0", b""),
-        (b"Content-Length: 0\r\n X: folded\x00", b""),
-        (b"Transfer-Encoding: chunked, identity", CHUNKS),
-        (b"Transfer-Encoding: xchunked", CHUNKS),
-        (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", CHUNKS),
-        (b"Transfer-Encoding: chunked", b"0;\n\r\n"),
-        (b"Transfer-Encoding: chunked", b"-0\r\n\r\n"),
-        (b"Transfer-Encoding: chunked", b"0x0\r\n\r\n"),
-    ],
-    ids=range(13),
-)
-@pytest.mark.parametrize("version", [b"", b"Connect-Protocol-Version: 1\r\n"], ids=["JSON", "Connect"])
-def test_ambiguous_http_request_never_gets_a_second_response(address: str, lines: bytes, body: bytes, version: bytes):
+@pytest.mark.parametrize("ambiguous", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("begin", [CONNECT_BEGIN, write_request() + CONNECT_BEGIN], ids=["first", "pipelined"])
+def test_smuggled_http_request_gets_no_response(address: str, begin: bytes, ambiguous: bytes):
     with connect(address) as connection:
-        head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-        connection.sendall(head + version + lines + b"\r\n\r\n" + body + SMUGGLED)
+        connection.sendall(begin + ambiguous + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
         answers = receive_all(connection).split(b"HTTP/1.1 ")[1:]
-    assert len(answers) == 1
-    assert answers[0][:3] in {b"400", b"411", b"501"}
+    assert [answer[:3] for answer in answers] == [b"200"] * begin.startswith(write_request()) + [b"400"]
+
+
+@pytest.mark.parametrize("ambiguous", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_ambiguous_request_is_rejected_if_it_arrives_byte_by_byte(ambiguous: bytes):
+    with pytest.raises(h11.RemoteProtocolError):
+        parse(*(bytes([byte]) for byte in CONNECT_BEGIN + ambiguous))
+
+
+def test_malformed_chunk_after_the_response_logs_no_error(address: str, caplog: pytest.LogCaptureFixture):
+    with connect(address) as connection:
+        connection.sendall(CONNECT_BEGIN.replace(b"POST", b"GET") + CHUNKED)
+        assert read_answer(connection) == (200, b"")
+        connection.sendall(b"no size\r\n")
+        assert receive_all(connection) == b""
+    assert caplog.records == []
 
 
 def test_unread_responses_stop_the_reading_of_further_requests(address: str):
@@ -210,11 +255,16 @@ def test_http_upgrade_header_is_ignored(address: str):
         assert read_answer(connection) == (200, b"a")
 
 
-def test_half_closed_http_connection_is_closed(address: str):
-    with connect(address) as connection:
-        connection.sendall(write_request(b"", length=5))
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /", write_request(length=5), write_request(b"a"), write_request(b"a") * 9]
+)
+def test_half_closed_http_connection_gets_whole_responses_and_is_closed(port: HttpPort, sent: bytes):
+    with connect(port.address) as connection:
+        connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
-        assert b"200 OK" not in receive_all(connection)
+        received = receive_all(connection)
+        assert received == b"" or (received.endswith(b"\r\n\r\na") and sent.endswith(b"\r\n\r\na"))
+        assert retry(lambda: port.is_idle)
 
 
 def test_grpc_client_on_the_http_port_gets_unavailable(address: str):

@@ -66,8 +66,8 @@ def find_connect_error(request: Request, max_bytes: int) -> Response | None:
     headers, media = request.headers, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     length, timeout = headers.get("content-length", ""), headers.get(_TIMEOUT, "0")
     size = int(length) if _NUMBER.fullmatch(length) else None
-    if "transfer-encoding" in headers:  # h11 accepts no other encoding than chunks
-        size = None if length else 0  # two lengths may be an attempt to smuggle a request past a proxy
+    if "transfer-encoding" in headers:  # these are chunks, because `connections` rejects everything else
+        size = 0
         request.scope[MAX_BYTES] = max_bytes
     plain = "this server does not accept compressed bodies"
     limit = f"the body has {length} bytes, but the limit is {max_bytes}"
@@ -76,12 +76,7 @@ def find_connect_error(request: Request, max_bytes: int) -> Response | None:
         (headers.get("content-encoding", "identity") == "identity", "UNIMPLEMENTED", plain, None),
         (find_content_type(request) in _TYPES, "INVALID_ARGUMENT", f"use {JSON_TYPE} or {PROTO_TYPE}", media),
         (_NUMBER.fullmatch(timeout), "INVALID_ARGUMENT", f"{_TIMEOUT} must be a number of at most ten digits", None),
-        (
-            size is not None,
-            "INVALID_ARGUMENT",
-            "the request needs a Content-Length header, or only chunks",
-            None,
-        ),
+        (size is not None, "INVALID_ARGUMENT", "the request needs a Content-Length header or chunks", None),
         (size is None or size <= max_bytes, "RESOURCE_EXHAUSTED", limit, None),
     )
     return next((build_connect_error(code, text, status) for good, code, text, status in checks if not good), None)

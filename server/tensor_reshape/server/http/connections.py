@@ -8,23 +8,28 @@
 - One client host therefore cannot use up all connections.
 - The headers of a request must arrive within `HEADER_SECONDS`. For the first request of a connection, this time limit
   begins when the connection opens. For a later request, the time limit begins with the first byte of its headers.
-- uvicorn limits the size of headers (`h11_max_incomplete_event_size`) and the time between requests.
+- h11 limits the size of headers, and uvicorn limits the time between requests.
+- A request gets status 400 if a proxy in front of the server could find the end of the request in another place. A
+  client could otherwise smuggle a request past the proxy.
 - A chunked body, and requests that a client sends before it has read a response, are read in small parts.
 - The class `Connection` overrides only methods that asyncio's protocols define.
 """
 
 import asyncio
 import logging
+import re
 import ssl
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import h11
 from starlette.requests import Request
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tensor_reshape.server.engine.sources import find_address, name_peer
+from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 MAX_CONNECTIONS = 256
 """The maximum number of connections of a port. A connection with TLS takes 300 KiB of memory."""
@@ -48,6 +53,13 @@ _PIECE_BYTES = 2 * 1024  # uvicorn needs 2 ms for so many bytes, if they are chu
 _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
+# A line without a carriage return, a folded line, a list of lengths, or two headers that give the length of a body. A
+# carriage return before the first byte may have been read earlier.
+_AMBIGUOUS = re.compile(
+    rb"""[^\r]\n | \A\n\Z | \n[ \t]
+    | \n(content-length|transfer-encoding): ([^\n]*, | .*\n(content-length|transfer-encoding):)""",
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -69,6 +81,7 @@ class Connection(H11Protocol):
             arguments: the arguments of uvicorn's protocol.
         """
         super().__init__(**{**arguments, "app_state": {_KEY: self}})
+        self.conn = Parser(h11.SERVER, MAX_METADATA_BYTES)
         self.name = self.host = ""
         self.certificate: Mapping[str, Sequence[bytes]] = {}
         self._connections = connections
@@ -93,7 +106,7 @@ class Connection(H11Protocol):
     @property
     def _is_chunked(self) -> bool:
         """Whether the body of the current request is chunked."""
-        return self.is_busy and any(name == b"transfer-encoding" for name, _ in self.cycle.scope["headers"])
+        return self.is_busy and _is_chunked(self.cycle.scope["headers"])
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts to serve, after the TLS handshake if TLS is used (see `asyncio.Protocol`)."""
@@ -160,7 +173,10 @@ class Connection(H11Protocol):
         while self._waiting and not self.transport.is_closing():
             piece = self._waiting[:_PIECE_BYTES] if self._is_chunked or not self.is_busy else self._waiting
             self._waiting = self._waiting[len(piece) :]
-            super().data_received(piece)
+            try:
+                super().data_received(piece)
+            except h11.LocalProtocolError:  # uvicorn cannot send status 400, because the response has already begun
+                self.transport.close()
             if self._waiting and self._is_chunked:
                 self.flow.pause_reading()
                 self._connections.take_turns(self)
@@ -200,6 +216,27 @@ class Connection(H11Protocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+
+class Parser(h11.Connection):
+    """h11's parser, which also rejects ambiguous requests that h11 accepts."""
+
+    _reads_lines = True  # a body with a length needs no check, which would copy the body
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """See `h11.Connection`.
+
+        Raises:
+            h11.RemoteProtocolError: the request is malformed or ambiguous.
+        """
+        unread = self.trailing_data[0] if self._reads_lines else b""
+        event = super().next_event()
+        if isinstance(event, h11.Request | h11.EndOfMessage):
+            if _AMBIGUOUS.search(unread[: len(unread) - len(self.trailing_data[0])]):
+                text = "a proxy could find the end of this request in another place"
+                raise h11.RemoteProtocolError(text)
+            self._reads_lines = isinstance(event, h11.EndOfMessage) or _is_chunked(event.headers)
+        return event
 
 
 class _Flow(FlowControl):
@@ -281,6 +318,10 @@ def find_connection(request: Request) -> Connection:
     """Returns the connection of a request."""
     connection: Connection = request.scope["state"][_KEY]
     return connection
+
+
+def _is_chunked(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" for name, _ in headers)  # h11 accepts no other encoding than chunks
 
 
 def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:

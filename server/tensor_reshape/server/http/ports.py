@@ -20,7 +20,6 @@ from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.http.connections import MAX_CONNECTIONS, Connection, Connections, FindContext
 from tensor_reshape.server.process.housekeeping import end_process
 from tensor_reshape.server.transport.listeners import share, take
-from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 IDLE_SECONDS = 60
 """Seconds after which a connection without a request is closed."""
@@ -77,7 +76,6 @@ class HttpPort:
             proxy_headers=False,  # uvicorn must not trust the headers of a proxy, because any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
-            h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
         # The attributes `_loop` and `_thread` have no values before `start` is called.
