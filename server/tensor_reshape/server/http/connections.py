@@ -54,10 +54,10 @@ _KEY = "connection"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"
 # A line without a carriage return, a folded line, a list of lengths, or two headers that give the length of a body. A
-# carriage return before the first byte may have been read earlier.
+# carriage return before the first byte may have been read earlier. A search for one first character is fast.
 _AMBIGUOUS = re.compile(
-    rb"""[^\r]\n | \A\n\Z | \n[ \t]
-    | \n(content-length|transfer-encoding): ([^\n]*, | .*\n(content-length|transfer-encoding):)""",
+    rb"""\n ((?<=[^\r]\n) | (?<=\A\n)\Z | [ \t]
+    | (content-length|transfer-encoding): ([^\n]*, | .*\n(content-length|transfer-encoding):))""",
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
 _LOGGER = logging.getLogger(__name__)
