@@ -2,11 +2,15 @@
 
 import socket
 import time
+from http import HTTPStatus
 
 import pytest
 
+from attack_runs import count_errors
 from http2 import PREFACE, Connection, frame
+from http_calls import find_http, post, write_request
 from in_process import run_runner
+from meters import count_descriptors
 from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import run_server
 from steady_clients import run_steady_clients
@@ -94,3 +98,16 @@ def test_connections_above_max_connections_do_not_close_others():
         for silent in silents:
             silent.close()
         assert retry(lambda: can_call(server.address))
+
+
+def test_half_closed_http_connections_leave_no_descriptor_and_no_error():
+    with run_server("--http-listen", "127.0.0.1:0") as server:
+        http = find_http(server)
+        assert post(http).code == HTTPStatus.OK
+        before = count_descriptors(server.process.pid)
+        for sent in (b"", b"POST /", write_request(b"{", length=9), write_request(b"{}")) * 20:
+            with connect(http, sent) as connection:
+                connection.shutdown(socket.SHUT_WR)
+                await_end(connection)
+        assert retry(lambda: count_descriptors(server.process.pid) <= before)
+        assert count_errors(server.records) == 0

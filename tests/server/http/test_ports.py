@@ -134,6 +134,17 @@ def test_http_connection_limit_closes_connections_of_the_busiest_host(monkeypatc
         assert ask_now(first) == (200, b"1")
 
 
+def test_busy_host_closes_no_idle_http_connection_of_another_host(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    hosts = dict[str, str]()
+    monkeypatch.setattr(connections, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
+    with serve() as (port, app), connect(port.address) as idle:
+        assert ask_now(idle) == (200, b"1")
+        with connect_busy(port, app), connect_busy(port, app), connect(port.address) as more:
+            assert receive_all(more) == b""
+            assert ask_now(idle) == (200, b"1")
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
 def test_plain_text_connection_to_the_https_port_is_closed(
     files: Certificates, monkeypatch: pytest.MonkeyPatch, sent: bytes

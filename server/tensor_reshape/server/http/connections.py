@@ -2,7 +2,8 @@
 
 - A port has at most `MAX_CONNECTIONS` connections. At the limit of connections, the port closes one connection to admit
   a new connection.
-- If some connections are idle, the port closes the idle connection whose host has the most connections.
+- If some connections are idle, the port closes the idle connection whose host has the most connections. A new
+  connection closes no connection of a host that has as few connections as its own host.
 - If all connections are busy, the port closes a busy connection of the host with the most connections. The port rejects
   the new connection instead if its host would otherwise have at least as many connections as any other host.
 - One client host therefore cannot use up all connections.
@@ -306,8 +307,10 @@ class Connections:
     def _replace_one(self, host: str) -> bool:
         """Closes a connection to admit a new connection from `host`. Returns False if no connection may be closed."""
         counts = Counter(connection.host for connection in self._open)
+        # Otherwise a host with many busy connections would close the idle connections of all other hosts.
+        others = [one for one in self._open if one.host == host or counts[one.host] > counts[host]]
         # If several connections have the largest key, `max` returns the oldest of these connections.
-        first = max(self._open, key=lambda one: (not one.is_busy, counts[one.host]))
+        first = max(others, key=lambda one: (not one.is_busy, counts[one.host]))
         if first.is_busy and counts[first.host] <= counts[host] + 1:
             return False
         first.abort()
