@@ -225,11 +225,7 @@ class Parser(h11.Connection):
     _reads_lines = True  # a body with a length needs no check, which would copy the body
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """See `h11.Connection`.
-
-        Raises:
-            h11.RemoteProtocolError: the request is malformed or ambiguous.
-        """
+        """See `h11.Connection`."""
         unread = self.trailing_data[0] if self._reads_lines else b""
         event = super().next_event()
         if isinstance(event, h11.Request | h11.EndOfMessage):
