@@ -49,11 +49,14 @@ def test_config_error_lists_all_invalid_settings():
     assert issubclass(ConfigError, TensorReshapeError)
 
 
-@pytest.mark.parametrize("origin", ["*", "shapes.example", "https://Shapes.example", "https://a.example/", "null", ""])
+@pytest.mark.parametrize(
+    "origin",
+    ["*", "shapes.example", "https://Shapes.example", "https://a.example/", "null", "", "https://a.example:443"],
+)
 def test_allowed_origin_has_a_scheme_and_a_host(origin: str):
     with pytest.raises(ConfigError, match="--http-allow-origin is"):
         Config(http_allow_origin=(origin,))
-    assert Config(http_allow_origin=("https://a.example", "http://localhost:8000"))
+    assert Config(http_allow_origin=("https://a.example", "http://localhost:8000", "https://a.example:80"))
 
 
 def test_default_listen_address_is_loopback():

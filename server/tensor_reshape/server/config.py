@@ -44,7 +44,8 @@ CORE means gRPC's core, and PUBLIC means grpcio's public API.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 
-_ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")
+# browsers omit the default port of a scheme
+_ORIGIN = re.compile(r"(http(?!.*:80$)|https(?!.*:443$))://[a-z0-9.:\[\]-]+")
 # In a listening address, an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port,
 # because int() also accepts other Unicode digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
@@ -187,7 +188,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """Yields malformed addresses and origins for HTTP."""
         for origin in self.http_allow_origin:
             if not _ORIGIN.fullmatch(origin):
-                yield f"--http-allow-origin is {origin!r}: use a scheme and a host in lower case, such as https://a.example"
+                yield (
+                    f"--http-allow-origin is {origin!r}: list each origin as browsers send it, with its scheme and "
+                    "host in lower case, and without * and a default port, such as https://a.example"
+                )
         for action, plain in (("serve metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
                 yield f"cannot {action} on {plain!r}: use host:port"

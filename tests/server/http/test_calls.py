@@ -247,6 +247,27 @@ def test_endless_chunked_connect_request_is_rejected_at_the_limit():
         assert receive_all(connection) == b""
 
 
+def test_connect_deadline_ends_a_call_that_a_thread_works_on():
+    watcher = Watcher()
+    with run_slow(CONFIG, watcher) as (address, turns):
+        with connect(address) as connection:
+            lines = (b"X-Request-Id: late", b"Connect-Protocol-Version: 1", b"Connect-Timeout-Ms: 100")
+            connection.sendall(write_request(write_batch(1), *lines, path=BATCH_PATH))
+            code, answer = read_answer(connection)
+        assert (code, json.loads(answer)["code"]) == (504, "deadline_exceeded")
+        watcher.await_any("late", State.ABANDONED)
+        turns.released.set()
+        assert watcher.await_any("late", State.DONE).result == GONE
+
+
+def test_chunks_after_the_announced_length_do_not_reach_an_inference():
+    with run_runner(CONFIG) as runner, connect(str(runner.http_address)) as connection:
+        lines = (b"Connect-Protocol-Version: 1", b"Transfer-Encoding: chunked")
+        connection.sendall(write_request(b"2\r\n{}\r\n0\r\n\r\n", *lines, path="/v2/models/reshape/infer", length=2))
+        code, _ = read_answer(connection)
+    assert code == 411
+
+
 def write_connect_head() -> bytes:
     """Returns the headers of a Connect request whose body is chunked."""
     lines = ("Host: localhost", "Content-Type: application/json", "Connect-Protocol-Version: 1")

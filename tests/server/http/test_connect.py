@@ -12,11 +12,15 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
-from tensor_reshape.rules.errors import Reason
+from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, build_failure
 from tensor_reshape.server.http.apps import build_app, build_method_routes
+from tensor_reshape.server.http.connect import ConnectForm
 from tensor_reshape.server.http.explorer.commands import serve_call
 from tensor_reshape.server.http.json_methods import MAX_QUESTION_BYTES, build_json_methods
+from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.http.responses import JSON_FORM, Form
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
@@ -31,7 +35,7 @@ ORIGIN = "https://page.example"
 
 def open_client(app_serve: object = serve_call) -> httpx.AsyncClient:
     routes = build_method_routes(app_serve, build_json_methods(SERVICE), SERVICE.methods.unary)  # type: ignore[arg-type] # a function of the same form
-    transport = httpx.ASGITransport(build_app(routes, origins=(ORIGIN,)))
+    transport = httpx.ASGITransport(build_app(routes, LOCAL_HOSTS, (ORIGIN,)), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost:8080")
 
 
@@ -85,6 +89,29 @@ async def test_unusable_connect_request_gets_a_connect_error(
 ):
     answer = await client.post(path, content=b"{}".ljust(size), headers={**JSON, **headers})
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_rejected_headers_get_a_connect_error(client: httpx.AsyncClient):
+    for headers, status in (({"origin": "http://evil.example"}, 403), ({"host": "evil.example"}, 421)):
+        answer = await client.post(INFER_PATH, content=b"{}", headers={**JSON, **headers})
+        assert (answer.status_code, answer.json()["code"]) == (status, "permission_denied")
+
+
+async def test_bug_gets_a_connect_error_without_its_text(caplog: pytest.LogCaptureFixture):
+    async def fail(*_: object, **__: object) -> None:
+        message = "secret"
+        raise ValueError(message)
+
+    async with open_client(fail) as client:
+        answer = await client.post(INFER_PATH, content=b"{}", headers=JSON)
+    assert (answer.status_code, answer.json()) == (500, {"code": "internal", "message": INTERNAL_ERROR})
+    assert [record.message for record in caplog.records] == ["bug"]
+
+
+def test_unauthenticated_connect_error_says_how_to_authenticate():
+    failure = build_failure(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "text"), CallInfo("/a/b", []))
+    response = ConnectForm("application/proto").build_rejection(failure)
+    assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
 
 
 async def test_protobuf_needs_the_connect_header(client: httpx.AsyncClient):

@@ -131,6 +131,10 @@ def test_sizes_in_the_headers_are_checked_before_the_body_is_read():
     assert find_code(content_length="9", **{LENGTH_HEADER: "x"}) == 400
 
 
+def test_chunked_rest_body_is_rejected_even_with_a_length():
+    assert find_code(content_length="9", transfer_encoding="chunked") == 411
+
+
 def test_compressed_rest_body_is_rejected():
     assert find_code(content_length="9", content_encoding="gzip") == 415
     assert find_code(content_length="9", content_encoding="identity") == 0

@@ -38,6 +38,7 @@ from tensor_reshape.server.http.connect import (
     build_connect_error,
     find_connect_error,
     find_content_type,
+    find_error_builder,
     is_connect,
     serve_in_time,
 )
@@ -73,6 +74,9 @@ _ALLOWED_HEADERS = (
     *(REQUEST_ID_KEY, "traceparent", "inference-header-content-length"),
 )
 """The headers that a page of an allowed origin may send."""
+
+_EXPOSED_HEADERS = (REQUEST_ID_KEY, "retry-after", "inference-header-content-length", "tensor-reshape-reason")
+"""The headers that a page of an allowed origin may read."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -186,7 +190,7 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = (), origins:
             allow_origins=[*origins],
             allow_methods=["GET", "POST"],
             allow_headers=_ALLOWED_HEADERS,
-            expose_headers=[REQUEST_ID_KEY, "retry-after"],
+            expose_headers=_EXPOSED_HEADERS,
         )
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -197,7 +201,9 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = (), origins:
                     headers.setdefault(name, value)
             await send(event)
 
-        served = find_origin_error(Request(scope), frozenset(hosts), frozenset(origins)) or app
+        request = Request(scope)
+        build = find_error_builder(request)
+        served = find_origin_error(request, frozenset(hosts), frozenset(origins), build) or app
         await served(scope, receive, send_completed)
 
     return guard
@@ -206,13 +212,13 @@ def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = (), origins:
 def _reject_path(request: Request, error: Exception) -> Response:
     """Returns the error response if the path of a request is unknown or does not support the HTTP method."""
     if is_connect(request):
-        return build_connect_error("UNIMPLEMENTED", "this server has no such method over HTTP", HTTPStatus.NOT_FOUND)
+        return build_connect_error(404, "UNIMPLEMENTED", "this server has no such method over HTTP")
     if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         text = "this path does not support this HTTP method: use a method that the Allow header lists"
         return build_error(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, error.headers or {})
     return build_error(404, "NOT_FOUND", "this path does not exist")
 
 
-def _hide_bug(_request: Request, error: Exception) -> Response:
+def _hide_bug(request: Request, error: Exception) -> Response:
     _LOGGER.error("bug", exc_info=error)
-    return build_error(500, "INTERNAL", INTERNAL_ERROR)
+    return find_error_builder(request)(500, "INTERNAL", INTERNAL_ERROR)

@@ -8,10 +8,10 @@
 
 import asyncio
 import base64
-import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -22,14 +22,22 @@ from starlette.types import Message, Send
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.statuses import Failure
-from tensor_reshape.server.http.requests import CONNECT_VERSION, MAX_BYTES
-from tensor_reshape.server.http.responses import DETAILS_POOL, HTTP_CODES, JSON_TYPE, build_headers, read_status
+from tensor_reshape.server.http.requests import CLOSE, CONNECT_VERSION, MAX_BYTES
+from tensor_reshape.server.http.responses import (
+    DETAILS_POOL,
+    HTTP_CODES,
+    JSON_TYPE,
+    BuildError,
+    build_document,
+    build_error,
+    build_headers,
+    read_status,
+)
 
 PROTO_TYPE = "application/proto"
 """The content type of protobuf messages."""
 
 _TIMEOUT = "connect-timeout-ms"
-_CLOSE = {"connection": "close"}  # the client may send the rest of a rejected body for ever
 _TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
 _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
 _CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
@@ -52,13 +60,18 @@ class ConnectForm:
         document = {"code": _name_code(code), "message": status.message, "details": [*map(_pack, status.details)]}
         headers = build_headers(failure.status.trailing_metadata)
         if failure.result.reason == Reason.MESSAGE_TOO_LARGE:
-            headers |= _CLOSE
-        return _build_document(HTTP_CODES[code], document, headers)
+            headers |= CLOSE
+        return build_document(HTTP_CODES[code], document, headers)
 
 
 def is_connect(request: Request) -> bool:
     """Whether a request uses the Connect protocol."""
     return CONNECT_VERSION in request.headers
+
+
+def find_error_builder(request: Request) -> BuildError:
+    """Returns the function that builds the errors of the protocol of a request."""
+    return build_connect_error if is_connect(request) else build_error
 
 
 def find_connect_error(request: Request, max_bytes: int) -> Response | None:
@@ -73,13 +86,14 @@ def find_connect_error(request: Request, max_bytes: int) -> Response | None:
     limit = f"the body has {length} bytes, but the limit is {max_bytes}"
     checks = (
         (headers[CONNECT_VERSION] == "1", "INVALID_ARGUMENT", f"{CONNECT_VERSION} must be 1", None),
-        (headers.get("content-encoding", "identity") == "identity", "UNIMPLEMENTED", plain, None),
+        (headers.get("content-encoding", "identity").lower() == "identity", "UNIMPLEMENTED", plain, None),
         (find_content_type(request) in _TYPES, "INVALID_ARGUMENT", f"use {JSON_TYPE} or {PROTO_TYPE}", media),
         (_NUMBER.fullmatch(timeout), "INVALID_ARGUMENT", f"{_TIMEOUT} must be a number of at most ten digits", None),
         (size is not None, "INVALID_ARGUMENT", "the request needs a Content-Length header or chunks", None),
         (size is None or size <= max_bytes, "RESOURCE_EXHAUSTED", limit, None),
     )
-    return next((build_connect_error(code, text, status) for good, code, text, status in checks if not good), None)
+    faults = ((status or HTTP_CODES[code], code, text) for good, code, text, status in checks if not good)
+    return next((build_connect_error(*fault) for fault in faults), None)
 
 
 def find_content_type(request: Request) -> str:
@@ -108,19 +122,21 @@ async def serve_in_time(request: Request, send: Send, serve: Callable[[Send], Aw
             await serve(watch)
     except TimeoutError:
         if not has_begun:  # otherwise uvicorn closes the connection if the response is not complete
-            error = build_connect_error("DEADLINE_EXCEEDED", f"the call took longer than {milliseconds} ms")
+            text = f"the call took longer than {milliseconds} ms"
+            error = build_connect_error(HTTPStatus.GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", text)
             await error(request.scope, request.receive, send)
 
 
-def build_connect_error(code: str, text: str, status: int | None = None) -> Response:
-    """Returns the error of a request that is not a call.
+def build_connect_error(code: int, name: str, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """Returns the error of a request that is not a call, and closes the connection, because its body may be endless.
 
     Args:
-        code: the name of the gRPC code.
+        code: the HTTP status.
+        name: the name of the gRPC code.
         text: the message, which must not contain texts of the client.
-        status: the HTTP status. By default, it is the status of the code.
+        headers: additional headers.
     """
-    return _build_document(status or HTTP_CODES[code], {"code": _name_code(code), "message": text}, _CLOSE)
+    return build_document(code, {"code": _name_code(name), "message": text}, {**headers, **CLOSE})
 
 
 def _name_code(code: str) -> str:
@@ -135,7 +151,3 @@ def _pack(detail: AnyMessage) -> dict[str, object]:
         "value": base64.b64encode(detail.value).decode().rstrip("="),
         "debug": shown,
     }
-
-
-def _build_document(status: int, document: object, headers: dict[str, str]) -> Response:
-    return Response(json.dumps(document, separators=(",", ":")), status, headers, JSON_TYPE)

@@ -6,7 +6,7 @@
 - The server rejects a chunked body, because a chunk of one byte can cost as much as a whole request. The only exception
   is a Connect request, because Connect's client for Node sends chunks over HTTP/1.1.
 - The body of a request must have the content type `application/json`. A browser lets a page of another origin send a
-  JSON body only if the server allows it, and this server never allows it.
+  JSON body only if the server allows it. The server allows only the origins of `--http-allow-origin`.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
 - If the server rejects a body, it closes the connection, because the unread rest of the body may be endless.
@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.engine.call_info import Metadata
-from tensor_reshape.server.http.responses import JSON_TYPE, build_error
+from tensor_reshape.server.http.responses import JSON_TYPE, BuildError, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
@@ -30,6 +30,9 @@ CONNECT_VERSION = "connect-protocol-version"
 
 MAX_BYTES = "tensor_reshape.max_bytes"
 """The key of the scope with the maximum size of a chunked body. Other bodies have a `Content-Length`."""
+
+CLOSE = {"connection": "close"}
+"""The header of an error whose client may send the rest of a rejected body for ever."""
 
 _LENGTH = re.compile("[0-9]{1,9}")
 _PORT = re.compile(":[0-9]{0,5}$")
@@ -79,7 +82,10 @@ async def await_disconnect(request: Request) -> None:
 
 
 def find_origin_error(
-    request: Request, hosts: Collection[str], origins: Collection[str] = frozenset()
+    request: Request,
+    hosts: Collection[str],
+    origins: Collection[str] = frozenset(),
+    build: BuildError = build_error,
 ) -> Response | None:
     """Checks the Host, Origin and Transfer-Encoding headers.
 
@@ -89,15 +95,16 @@ def find_origin_error(
         request: the request.
         hosts: the names that the Host header may have. An empty collection allows any name.
         origins: the other origins whose pages may use the server, in lower case.
+        build: builds the error response.
     """
     host = request.headers.get("host", "").lower()
     if hosts and _PORT.sub("", host) not in hosts:
-        return build_error(421, "PERMISSION_DENIED", f"the Host header must be one of {', '.join(sorted(hosts))}")
+        return build(421, "PERMISSION_DENIED", f"the Host header must be one of {', '.join(sorted(hosts))}")
     origin = request.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != host and origin.lower() not in origins:
-        return build_error(403, "PERMISSION_DENIED", "pages of other origins may not use this server")
-    is_chunked = "transfer-encoding" in request.headers
-    return _reject_length() if is_chunked and CONNECT_VERSION not in request.headers else None
+        return build(403, "PERMISSION_DENIED", "pages of other origins may not use this server")
+    may_be_chunked = request.method == "POST" and CONNECT_VERSION in request.headers
+    return _reject_length(build) if "transfer-encoding" in request.headers and not may_be_chunked else None
 
 
 def find_body_error(request: Request, max_bytes: int) -> Response | None:
@@ -105,7 +112,8 @@ def find_body_error(request: Request, max_bytes: int) -> Response | None:
     if request.method != "POST":
         return None
     length = request.headers.get("content-length", "")
-    if not _LENGTH.fullmatch(length):
+    # A chunked body may be longer than its Content-Length. `find_origin_error` admits chunks in every Connect request.
+    if not _LENGTH.fullmatch(length) or "transfer-encoding" in request.headers:
         return _reject_length()
     if int(length) > max_bytes:
         return _reject_body(413, "RESOURCE_EXHAUSTED", f"the body has {length} bytes, but the limit is {max_bytes}")
@@ -114,13 +122,13 @@ def find_body_error(request: Request, max_bytes: int) -> Response | None:
     return None
 
 
-def _reject_length() -> Response:
+def _reject_length(build: BuildError = build_error) -> Response:
     text = "the request needs a Content-Length header of at most nine digits, and no Transfer-Encoding header"
-    return _reject_body(411, "INVALID_ARGUMENT", text)
+    return build(411, "INVALID_ARGUMENT", text, CLOSE)
 
 
 def _reject_body(code: int, name: str, text: str) -> Response:
-    return build_error(code, name, text, {"connection": "close"})
+    return build_error(code, name, text, CLOSE)
 
 
 def _is_json(request: Request) -> bool:

@@ -9,7 +9,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -49,6 +49,9 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
     }
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
+
+BuildError = Callable[..., Response]
+"""Function with the arguments of `build_error`, which builds the error of another protocol."""
 
 DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
 """The descriptor pool that contains the messages of error details."""
@@ -116,7 +119,11 @@ def build_headers(metadata: Metadata) -> dict[str, str]:
     return headers
 
 
-def _build_status(code: int, message: StatusMessage, headers: Mapping[str, str]) -> Response:
-    document = json_format.MessageToDict(message, descriptor_pool=DETAILS_POOL)
+def build_document(code: int, document: object, headers: Mapping[str, str]) -> Response:
+    """Returns a response whose body is JSON. A response with the status 401 says how to authenticate."""
     challenge = {"www-authenticate": "Bearer"} if code == HTTP_CODES["UNAUTHENTICATED"] else {}
     return Response(json.dumps(document, separators=(",", ":")), code, {**headers, **challenge}, JSON_TYPE)
+
+
+def _build_status(code: int, message: StatusMessage, headers: Mapping[str, str]) -> Response:
+    return build_document(code, json_format.MessageToDict(message, descriptor_pool=DETAILS_POOL), headers)

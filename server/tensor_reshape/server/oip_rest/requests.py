@@ -22,6 +22,7 @@ from starlette.responses import Response
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.server.http.json_methods import parse_body, read_message
+from tensor_reshape.server.http.requests import CLOSE
 from tensor_reshape.server.oip.contents import pack_numbers
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
@@ -37,9 +38,6 @@ The parser of JSON holds the interpreter lock, for about 10 ms if the JSON has t
 
 BINARY_SIZE, BINARY, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 """The names of the parameters of the extension for binary data."""
-
-CLOSE = {"connection": "close"}
-"""The header of an error whose client may send the rest of a rejected body for ever."""
 
 _REQUEST = find_class("ModelInferRequest")
 _KEYS = ("id", "parameters", "inputs", "outputs")
@@ -67,7 +65,8 @@ def find_infer_error(request: HttpRequest, max_bytes: int) -> Response | None:
         max_bytes: the maximum size of a body.
     """
     length, json_length = request.headers.get("content-length", ""), request.headers.get(LENGTH_HEADER)
-    if not _LENGTH.fullmatch(length):
+    # A chunked body may be longer than its Content-Length.
+    if not _LENGTH.fullmatch(length) or "transfer-encoding" in request.headers:
         text = "the request needs a Content-Length header of at most ten digits, and no Transfer-Encoding header"
         return build_error(411, Reason.MESSAGE_MALFORMED, text, CLOSE)
     if int(length) > max_bytes:

@@ -17,6 +17,7 @@ from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.http.apps import ServeCall
+from tensor_reshape.server.http.requests import CLOSE
 from tensor_reshape.server.http.responses import JSON_TYPE, build_headers
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
@@ -24,7 +25,6 @@ from tensor_reshape.server.oip.messages import InferMessage, Respond, find_class
 from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.oip_rest.requests import (
-    CLOSE,
     MAX_JSON_BYTES,
     InferBody,
     discard_body,
