@@ -22,9 +22,11 @@ from tensor_reshape.server.http.explorer.commands import serve_call
 from tensor_reshape.server.http.json_methods import MAX_QUESTION_BYTES, build_json_methods
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.http.responses import JSON_FORM, Form
+from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER, REASON_HEADER
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
 JSON = {"connect-protocol-version": "1", "content-type": "application/json"}
@@ -159,7 +161,8 @@ async def test_page_of_an_allowed_origin_may_call(client: httpx.AsyncClient):
     assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ORIGIN)
     answer = await client.post(INFER_PATH, content=write_json(QUESTION), headers={**JSON, "origin": ORIGIN})
     assert answer.headers["access-control-allow-origin"] == ORIGIN
-    assert "x-request-id" in answer.headers["access-control-expose-headers"]
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert {REQUEST_ID_KEY, "retry-after", LENGTH_HEADER, REASON_HEADER} == {*exposed}
     assert answer.headers["vary"] == "Origin"
 
 
