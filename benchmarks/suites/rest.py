@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over REST, beside the same calls over gRPC.
+"""The Open Inference Protocol over REST, compared with the same calls over gRPC.
 
 Both clients send prepared bytes. The REST client is the one of the standard library. A ratio is the duration of a call
 over REST / over gRPC, from two measurements of one round.

@@ -9,12 +9,13 @@ from tensor_reshape.conformance.conditions import (
     describe_conditions,
     find_admitted,
     find_excluded,
+    list_values,
     read_conditions,
 )
 from tensor_reshape.rules.json_format import Json
 
 QUERY = ShapeQuery(data_shape=("b", 6), shape=(4, -1), special_zero=False)
-QUESTION = read_query(QUERY).request.question
+CANDIDATES = list_values(read_query(QUERY).request.question)
 EVEN: Json = {"kind": "divides", "left": "2", "right": "b"}
 
 
@@ -58,13 +59,13 @@ def test_own_conditions_in_json_are_read_again():
 
 
 def test_excluded_instance_is_found():
-    assert find_excluded(QUESTION, read_conditions([EVEN])) == ""
-    text = find_excluded(QUESTION, read_conditions([{**EVEN, "left": "4"}]))
+    assert find_excluded(CANDIDATES, read_conditions([EVEN])) == ""
+    text = find_excluded(CANDIDATES, read_conditions([{**EVEN, "left": "4"}]))
     assert text == "the condition 4 divides b excludes b = 2, which is accepted"
 
 
 def test_admitted_values_that_are_rejected_are_found():
     right = read_conditions([EVEN])
-    assert find_admitted(QUESTION, right, right, is_complete=True) == ""
-    assert find_admitted(QUESTION, (), right, is_complete=False) == "the conditions admit b = 1, which is rejected"
-    assert find_admitted(QUESTION, (), (), is_complete=False) == ""
+    assert find_admitted(CANDIDATES, right, right, is_complete=True) == ""
+    assert find_admitted(CANDIDATES, (), right, is_complete=False) == "the conditions admit b = 1, which is rejected"
+    assert find_admitted(CANDIDATES, (), (), is_complete=False) == ""

@@ -67,8 +67,8 @@ def test_server_agrees_with_every_conformance_case(client: Client):
         client.infer_shapes(queries[at : at + MAX_CALL_QUERIES]) for at in range(0, len(queries), MAX_CALL_QUERIES)
     )
     assert sum(1 for _ in list_all_questions()) >= QUESTIONS
-    told = zip(asked, chain.from_iterable(calls), strict=True)
-    wrong = [question["id"] for (case, question), one in told if not is_right(case, describe_result(question, one))]
+    answered = zip(asked, chain.from_iterable(calls), strict=True)
+    wrong = [question["id"] for (case, question), one in answered if not is_right(case, describe_result(question, one))]
     assert wrong == []
 
 

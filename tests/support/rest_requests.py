@@ -27,5 +27,5 @@ def change_body(body: bytes, **fields: Any) -> bytes:
 
 def send_infer(address: str, body: bytes, payload: bytes | None = None, model: str = "reshape") -> Reply:
     """Sends an inference request, whose JSON is followed by `payload`."""
-    told = {} if payload is None else {LENGTH_HEADER: str(len(body))}
-    return request(address, "POST", f"/v2/models/{model}/infer", body + (payload or b""), told)
+    headers = {} if payload is None else {LENGTH_HEADER: str(len(body))}
+    return request(address, "POST", f"/v2/models/{model}/infer", body + (payload or b""), headers)

@@ -20,11 +20,11 @@ def describe_result(question: Json, answer: InferredShape | ReshapeError) -> Jso
     """Returns the result of a query in the form of the suite."""
     if isinstance(answer, ReshapeError):
         return {"error": {"reason": str(answer.reason), "field": answer.field}}
-    told = {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
+    record = {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
     if question.get("conditions"):
-        told["conditions"] = describe_conditions(answer.to_json().get("conditions", []))
-        told["conditions_complete"] = answer.conditions_complete
-    return told
+        record["conditions"] = describe_conditions(answer.to_json().get("conditions", []))
+        record["conditions_complete"] = answer.conditions_complete
+    return record
 
 
 def compute_answer(question: Json) -> Json:

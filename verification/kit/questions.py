@@ -2,7 +2,7 @@
 
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.conformance.cases import split_line
-from tensor_reshape.conformance.query_records import read_record
+from tensor_reshape.conformance.query_records import read_case_query
 from tensor_reshape.rules.json_format import Json
 
 
@@ -13,7 +13,7 @@ def list_questions(case: Json) -> list[Json]:
 
 def make_query(question: Json) -> ShapeQuery:
     """Returns a query as the project's own client sends it."""
-    return read_record({key: value for key, value in question.items() if key not in {"id", "bytes", "conditions"}})
+    return read_case_query(question)
 
 
 def is_known(question: Json) -> bool:

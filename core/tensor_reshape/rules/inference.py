@@ -196,7 +196,10 @@ def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepB
         return error
     question, conditions = request.question, tuple[Condition, ...]()
     # Without the declared bounds or the expected shape, the conditions may have a solution, which contradicts these.
-    for other in () if is_known(question) else (remove_bounds(question), question._replace(expected=None)):
+    others = [] if is_known(question) else [remove_bounds(question)]
+    if others and question.expected is not None:
+        others.append(question._replace(expected=None))
+    for other in others:
         try:
             conditions = conditions or infer(other, budget=budget.explanations).conditions
         except ReshapeError:

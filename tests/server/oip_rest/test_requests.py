@@ -27,8 +27,8 @@ def find_rejection(body: bytes, payload: bytes = b"") -> InvalidRequestError:
 
 def find_code(**headers: str) -> int:
     """Returns the HTTP status with which the headers of a request are rejected; 0 if they are accepted."""
-    told = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    error = find_infer_error(HttpRequest({"type": "http", "method": "POST", "headers": told}), 1 << 30)
+    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    error = find_infer_error(HttpRequest({"type": "http", "method": "POST", "headers": pairs}), 1 << 30)
     return 0 if error is None else error.status_code
 
 

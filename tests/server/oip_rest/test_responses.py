@@ -74,8 +74,8 @@ def test_too_many_elements_for_json_are_rejected():
 def test_error_has_its_reason_in_the_text_and_in_a_header():
     response = build_error(401, Reason.UNAUTHENTICATED, "no token", {"x-request-id": "mine"})
     assert json.loads(bytes(response.body)) == {"error": "UNAUTHENTICATED: no token"}
-    told = {name: response.headers[name] for name in ("tensor-reshape-reason", "www-authenticate", "x-request-id")}
-    assert told == {"tensor-reshape-reason": "UNAUTHENTICATED", "www-authenticate": "Bearer", "x-request-id": "mine"}
+    headers = {name: response.headers[name] for name in ("tensor-reshape-reason", "www-authenticate", "x-request-id")}
+    assert headers == {"tensor-reshape-reason": "UNAUTHENTICATED", "www-authenticate": "Bearer", "x-request-id": "mine"}
 
 
 def test_message_has_the_names_and_numbers_of_its_definition():

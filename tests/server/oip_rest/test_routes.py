@@ -128,5 +128,5 @@ def test_rest_calls_need_the_token_and_probes_do_not(tmp_path: Path):
         assert send_infer(address, write_body()).code == 401
         assert request(address, "GET", "/v2/models/reshape").code == 401
         assert request(address, "GET", "/v2/health/ready").code == 200
-        told = {"authorization": f"Bearer {token}"}
-        assert request(address, "GET", "/v2/models/reshape", headers=told).code == 200
+        headers = {"authorization": f"Bearer {token}"}
+        assert request(address, "GET", "/v2/models/reshape", headers=headers).code == 200

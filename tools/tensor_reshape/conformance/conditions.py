@@ -5,10 +5,10 @@ position.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from tensor_reshape.conformance.instances import list_candidates
+from tensor_reshape.conformance.instances import Candidate, list_candidates
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import Expression, Symbol, format_dims, make_expression
 from tensor_reshape.rules.json_format import Json
@@ -42,9 +42,14 @@ def describe_conditions(conditions: Sequence[Json]) -> list[Json]:
     return [{key: record[key] for key in _KEYS if key in record} for record in conditions]
 
 
-def find_excluded(question: AnyQuestion, conditions: Sequence[Condition]) -> str:
+def list_values(question: AnyQuestion) -> Sequence[Candidate]:
+    """Returns values of the unknown dims of a query, each with whether the rules accept them."""
+    return tuple(islice(list_candidates(question), _MAX_CANDIDATES))
+
+
+def find_excluded(candidates: Iterable[Candidate], conditions: Sequence[Condition]) -> str:
     """Returns a text with an accepted instance that violates a condition. The text is empty if none was found."""
-    for values, is_accepted in _list_candidates(question):
+    for values, is_accepted in candidates:
         broken = next((one for one in conditions if is_accepted and not _holds(one, values)), None)
         if broken is not None:
             return f"the condition {str(broken)[:100]} excludes {_format(values)}, which is accepted"
@@ -52,25 +57,21 @@ def find_excluded(question: AnyQuestion, conditions: Sequence[Condition]) -> str
 
 
 def find_admitted(
-    question: AnyQuestion, conditions: Sequence[Condition], right: Sequence[Condition], *, is_complete: bool
+    candidates: Iterable[Candidate], conditions: Sequence[Condition], right: Sequence[Condition], *, is_complete: bool
 ) -> str:
     """Returns a text with values that satisfy `conditions`, but not what is right. The text is empty if none was found.
 
     Args:
-        question: the query.
+        candidates: the result of `list_values` for the query.
         conditions: the conditions of an answer.
         right: the conditions of the right answer.
         is_complete: whether all rejected instances count. Otherwise only those count that violate `right`.
     """
-    for values, is_accepted in _list_candidates(question):
+    for values, is_accepted in candidates:
         is_wrong = not is_accepted and (is_complete or not all(_holds(one, values) for one in right))
         if is_wrong and all(_holds(one, values) for one in conditions):
             return f"the conditions admit {_format(values)}, which is rejected"
     return ""
-
-
-def _list_candidates(question: AnyQuestion) -> Iterator[tuple[Mapping[str, int], bool]]:
-    return islice(list_candidates(question), _MAX_CANDIDATES)
 
 
 def _holds(condition: Condition, values: Mapping[str, int]) -> bool:

@@ -17,15 +17,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.client.queries import read_query
-from tensor_reshape.conformance.query_records import read_record
+from tensor_reshape.conformance.query_records import read_case_query
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
+
+Candidate: TypeAlias = tuple[Mapping[str, int], bool]
+"""Values of the unknown dims of a query, by name or position, and whether the rules accept them."""
 
 _MAX_QUERIES = 3000
 _MAX_VALUES = 48
@@ -73,7 +76,9 @@ class _Search:
     left: int = _MAX_QUERIES
 
     def accepts(self, question: AnyQuestion) -> bool:
-        """Whether the rules accept a query, so that an instance of it may exist."""
+        """Whether the rules accept a query, so that an instance of it may exist. False if no query is left."""
+        if self.left <= 0:
+            return False
         self.left -= 1
         try:
             infer(question)
@@ -95,8 +100,7 @@ def read_rules_query(query: Json) -> AnyQuestion:
     Raises:
         InvalidRequestError: the query is not valid, so the right answer is a rejection.
     """
-    record = {key: value for key, value in query.items() if key not in {"id", "bytes", "conditions"}}
-    return read_query(read_record(record)).request.question
+    return read_query(read_case_query(query)).request.question
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:
@@ -111,29 +115,19 @@ def list_instances(question: AnyQuestion) -> Iterator[Instance]:
         yield from _solve(ranked, search)
 
 
-def list_candidates(question: AnyQuestion) -> Iterator[tuple[Mapping[str, int], bool]]:
+def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
     """Yields values of the unknown dims of a query, and whether the rules accept these values.
 
     The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
     expression in the query would not be a whole number.
     """
-    hints = _list_hints(question)
+    search = _Search(_list_hints(question))
     for ranked in _list_ranked(question):
-        for candidate in _list_all(ranked, _Search(hints)):
+        for candidate in _replace_unknown(ranked, search, lambda _: True):
             names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
             if all(one is None or _compute(one, names) is not None for one in expressions):
                 yield _list_values(question, candidate, names), next(_try_instance(candidate), None) is not None
-
-
-def _list_all(question: AnyQuestion, search: _Search) -> Iterator[AnyQuestion]:
-    """Yields the query with its unknown values replaced by numbers."""
-    alternatives = next(_list_alternatives(question, search), None)
-    if alternatives is None:
-        yield question
-        return
-    for alternative in alternatives:
-        yield from _list_all(alternative, search)
 
 
 def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str, int]) -> dict[str, int]:
@@ -192,14 +186,22 @@ def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
 
 def _solve(question: AnyQuestion, search: _Search) -> Iterator[Instance]:
     """Yields the instances of a query with known ranks."""
-    if search.left <= 0 or not search.accepts(question):
+    for candidate in _replace_unknown(question, search, search.accepts):
+        yield from _build_instance(candidate)
+
+
+def _replace_unknown(
+    question: AnyQuestion, search: _Search, keep: Callable[[AnyQuestion], bool]
+) -> Iterator[AnyQuestion]:
+    """Yields a query with numbers for its unknown values. Queries for which `keep` returns False are left out."""
+    if not keep(question):
         return
     alternatives = next(_list_alternatives(question, search), None)
     if alternatives is None:
-        yield from _build_instance(question)
+        yield question
         return
     for alternative in alternatives:
-        yield from _solve(alternative, search)
+        yield from _replace_unknown(alternative, search, keep)
 
 
 def _list_alternatives(question: AnyQuestion, search: _Search) -> Iterator[Iterator[AnyQuestion]]:

@@ -68,6 +68,15 @@ def read_record(record: Json) -> ShapeQuery:
     return ShapeQuery(**{"special_zero": None, **options})
 
 
+def read_case_query(record: Json) -> ShapeQuery:
+    """Reads the query of a case, without the keys that only `read_line` reads.
+
+    Raises:
+        InvalidRequestError: the JSON record is not a valid query.
+    """
+    return read_record({key: value for key, value in record.items() if key not in {_ID, _BYTES, _CONDITIONS}})
+
+
 def describe_rejection(error: ReshapeError) -> Json:
     """Returns the JSON form of an error."""
     return {

@@ -21,7 +21,7 @@ from tensor_reshape.conformance.answers import (
     read_answer,
 )
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.conditions import find_admitted, find_excluded
+from tensor_reshape.conformance.conditions import find_admitted, find_excluded, list_values
 from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_query
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
@@ -153,10 +153,10 @@ def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> It
     have = answer.conditions
     if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
         return
-    question, is_complete = read_rules_query(case.query), right.conditions_complete
-    if text := find_excluded(question, have):
+    candidates, is_complete = list_values(read_rules_query(case.query)), right.conditions_complete
+    if text := find_excluded(candidates, have):
         yield Judgement(Verdict.WRONG_SHAPE, text)
-    if text := find_admitted(question, have, right.conditions, is_complete=is_complete or answer.conditions_complete):
+    if text := find_admitted(candidates, have, right.conditions, is_complete=is_complete or answer.conditions_complete):
         yield Judgement(Verdict.WRONG_SHAPE if answer.conditions_complete else Verdict.WEAKER, text)
     elif is_complete and not answer.conditions_complete:
         yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditions_complete is false")

@@ -37,14 +37,13 @@ from tensor_reshape.server.http.connect import (
     ConnectForm,
     build_connect_error,
     find_connect_error,
-    find_content_type,
     find_error_builder,
     is_connect,
     serve_in_time,
 )
 from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES
-from tensor_reshape.server.http.requests import find_body_error, find_origin_error
+from tensor_reshape.server.http.requests import find_body_error, find_origin_error, read_content_type
 from tensor_reshape.server.http.responses import JSON_FORM, JSON_TYPE, Form, build_error
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
@@ -124,7 +123,7 @@ class MethodApp:
         if error is not None:
             await error(request.scope, request.receive, send)
             return
-        content_type = find_content_type(request)
+        content_type, _ = read_content_type(request)
         method = binary if content_type == PROTO_TYPE else self._method
         form = ConnectForm(content_type)
         await serve_in_time(request, send, lambda watched: self._serve_call(method, request, watched, form=form))
@@ -154,14 +153,28 @@ def build_method_routes(
 def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
     """Returns the health route, which responds with 503 while `is_serving` returns False."""
 
-    # The handler is async, because starlette would run a function that is not async on another thread.
-    async def report_health(_request: Request) -> Response:
+    def report(_request: Request) -> tuple[int, str]:
         serves = is_serving()
         # The names of the health statuses are those of gRPC's HealthCheckResponse.
-        body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})
-        return Response(body, 200 if serves else 503, media_type=JSON_TYPE)
+        return 200 if serves else 503, json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})
 
-    return Route(HEALTH_PATH, report_health)
+    return build_probe_route(HEALTH_PATH, report)
+
+
+def build_probe_route(path: str, report: Callable[[Request], tuple[int, str | bytes]]) -> BaseRoute:
+    """Returns a route for a probe, which is not a call.
+
+    Args:
+        path: the path.
+        report: returns the HTTP status and the JSON of the response.
+    """
+
+    # The handler is async, because starlette would run a function that is not async on another thread.
+    async def probe(request: Request) -> Response:
+        code, body = report(request)
+        return Response(body, code, media_type=JSON_TYPE)
+
+    return Route(path, probe)
 
 
 def build_openapi_route() -> BaseRoute:

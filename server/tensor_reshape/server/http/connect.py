@@ -20,14 +20,14 @@ from starlette.responses import Response
 from starlette.types import Message, Send
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.statuses import Failure
-from tensor_reshape.server.http.requests import CLOSE, CONNECT_VERSION, MAX_BYTES
+from tensor_reshape.server.http.requests import CLOSE, CONNECT_VERSION, MAX_BYTES, is_compressed, read_content_type
 from tensor_reshape.server.http.responses import (
     DETAILS_POOL,
     HTTP_CODES,
     JSON_TYPE,
     BuildError,
+    JsonForm,
     build_document,
     build_error,
     build_headers,
@@ -43,16 +43,12 @@ _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits fo
 _CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
 
 
-class ConnectForm:
+class ConnectForm(JsonForm):
     """The form of responses to Connect requests."""
 
     def __init__(self, content_type: str) -> None:
         """Makes responses of a content type. Errors are always JSON."""
-        self._content_type = content_type
-
-    def build_response(self, body: bytes, metadata: Metadata = ()) -> Response:
-        """Returns the response of a successful call."""
-        return Response(body, headers=build_headers(metadata), media_type=self._content_type)
+        self.content_type = content_type
 
     def build_rejection(self, failure: Failure) -> Response:
         """Returns the response of a failed call, with all details."""
@@ -86,19 +82,14 @@ def find_connect_error(request: Request, max_bytes: int) -> Response | None:
     limit = f"the body has {length} bytes, but the limit is {max_bytes}"
     checks = (
         (headers[CONNECT_VERSION] == "1", "INVALID_ARGUMENT", f"{CONNECT_VERSION} must be 1", None),
-        (headers.get("content-encoding", "identity").lower() == "identity", "UNIMPLEMENTED", plain, None),
-        (find_content_type(request) in _TYPES, "INVALID_ARGUMENT", f"use {JSON_TYPE} or {PROTO_TYPE}", media),
+        (not is_compressed(request), "UNIMPLEMENTED", plain, None),
+        (read_content_type(request)[0] in _TYPES, "INVALID_ARGUMENT", f"use {JSON_TYPE} or {PROTO_TYPE}", media),
         (_NUMBER.fullmatch(timeout), "INVALID_ARGUMENT", f"{_TIMEOUT} must be a number of at most ten digits", None),
         (size is not None, "INVALID_ARGUMENT", "the request needs a Content-Length header or chunks", None),
         (size is None or size <= max_bytes, "RESOURCE_EXHAUSTED", limit, None),
     )
     faults = ((status or HTTP_CODES[code], code, text) for good, code, text, status in checks if not good)
     return next((build_connect_error(*fault) for fault in faults), None)
-
-
-def find_content_type(request: Request) -> str:
-    """Returns the content type of a request, without its parameters."""
-    return request.headers.get("content-type", "").lower().partition(";")[0].strip()
 
 
 async def serve_in_time(request: Request, send: Send, serve: Callable[[Send], Awaitable[None]]) -> None:

@@ -131,8 +131,18 @@ def _reject_body(code: int, name: str, text: str) -> Response:
     return build_error(code, name, text, CLOSE)
 
 
-def _is_json(request: Request) -> bool:
+def read_content_type(request: Request) -> tuple[str, str]:
+    """Returns the content type of a request, and its parameters."""
     kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
-    is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
-    charset = parameters.strip().removeprefix("charset=").strip('"')
-    return kind.strip() == JSON_TYPE and charset in {"", "utf-8"} and is_plain
+    return kind.strip(), parameters.strip()
+
+
+def is_compressed(request: Request) -> bool:
+    """Whether a request says that its body is compressed."""
+    return request.headers.get("content-encoding", "identity").lower() != "identity"
+
+
+def _is_json(request: Request) -> bool:
+    kind, parameters = read_content_type(request)
+    charset = parameters.removeprefix("charset=").strip('"')
+    return kind == JSON_TYPE and charset in {"", "utf-8"} and not is_compressed(request)

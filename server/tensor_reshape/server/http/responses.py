@@ -68,11 +68,13 @@ class Form(Protocol):
 
 
 class JsonForm:
-    """The form of JSON with `google.rpc.Status` as the error."""
+    """The form of JSON with `google.rpc.Status` as the error. Other forms differ in their errors or content types."""
+
+    content_type = JSON_TYPE
 
     def build_response(self, body: bytes, metadata: Metadata = ()) -> Response:
         """Returns the response of a successful call. A request id in `metadata` becomes a header."""
-        return Response(body, HTTP_CODES["OK"], build_headers(metadata), JSON_TYPE)
+        return Response(body, HTTP_CODES["OK"], build_headers(metadata), self.content_type)
 
     def build_rejection(self, failure: Failure) -> Response:
         """Returns the response of a failed call, with all details."""

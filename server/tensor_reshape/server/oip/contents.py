@@ -88,9 +88,8 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
         # client's parser rejects them.
         tensor.contents.DiscardUnknownFields()
     else:
-        form = _FORMS[output.data_type]
-        items = struct.unpack(f"<{output.dims[0]}{form.code}", output.payload)
-        getattr(tensor.contents, form.field).extend(items)
+        numbers = unpack_numbers(output, "outputs[0]")
+        getattr(tensor.contents, _FORMS[output.data_type].field).extend(numbers)
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
@@ -117,7 +116,7 @@ def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str) -> byt
 
 
 def unpack_numbers(output: TensorView, field: str) -> Sequence[Any]:
-    """Returns the elements of an output for JSON, in which a boolean is true or false.
+    """Returns the elements of an output as numbers, or as true and false.
 
     Raises:
         InvalidRequestError: INPUT_INVALID, if the type has no form in JSON.

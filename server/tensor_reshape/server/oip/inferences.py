@@ -42,6 +42,7 @@ from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
 Response = TypeVar("Response")
+Inferred = TypeVar("Inferred")
 
 Write = Callable[[InferCall, TensorView, ShapeAnswer | None], Response]
 """Returns the response to a request, from its output and from the answer if the request is a shape query."""
@@ -103,23 +104,29 @@ class Inference:
             write: returns the response.
             is_over: returns whether the client no longer waits.
         """
-        with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self.memory, self._limits)
-            if call.model.has_data:
-                return measured.count_response(self._reshape(call, write))
-            read, write_shape = partial(_read_query, call), partial(self._write_shape, call, write)
-            return measured.count_response(self._service.infer(read, write_shape, is_over))
+
+        def infer(call: InferCall) -> Response:
+            return self._service.infer(partial(_read_query, call), partial(self._write_shape, call, write), is_over)
+
+        return self._execute(request, write, infer)
 
     def execute_light(self, request: Request, write: Write[Response]) -> Response | None:
         """Executes a parsed request that does not take long. Returns None if the request may take long."""
-        if names_a_region(request.message):
-            return None
+
+        def infer(call: InferCall) -> Response | None:
+            result = self._service.infer_light(_read_query(call))
+            return None if result is None else self._write_shape(call, write, result)
+
+        return None if names_a_region(request.message) else self._execute(request, write, infer)
+
+    def _execute(
+        self, request: Request, write: Write[Response], infer: Callable[[InferCall], Inferred]
+    ) -> Response | Inferred:
+        """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self.memory, self._limits)
-            if call.model.has_data:
-                return measured.count_response(self._reshape(call, write))
-            result = self._service.infer_light(_read_query(call))
-            return None if result is None else measured.count_response(self._write_shape(call, write, result))
+            response = self._reshape(call, write) if call.model.has_data else infer(call)
+            return response if response is None else measured.count_response(response)
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a rejected request, or "" if the request cannot be parsed."""
@@ -180,6 +187,8 @@ class Inference:
         """Writes the output into shared memory if the request demands it, and returns the response."""
         self._service.lookups.misses += 1
         if call.output_location is not None:
+            # The output is stored before the response is written, because `_store` checks the offset, which the
+            # response contains.
             self._store(call, call.output_location, output)
         return write(call, output, answer)
 

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.server.http.json_methods import parse_body, read_message
-from tensor_reshape.server.http.requests import CLOSE
+from tensor_reshape.server.http.requests import CLOSE, is_compressed
 from tensor_reshape.server.oip.contents import pack_numbers
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
@@ -72,11 +72,11 @@ def find_infer_error(request: HttpRequest, max_bytes: int) -> Response | None:
     if int(length) > max_bytes:
         text = f"the body has {length} bytes, but the limit is {max_bytes}"
         return build_error(413, Reason.MESSAGE_TOO_LARGE, text, CLOSE)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if is_compressed(request):
         text = "this server does not accept compressed bodies: omit the Content-Encoding header"
         return build_error(415, Reason.MESSAGE_MALFORMED, text, CLOSE)
     if json_length is not None and not (_LENGTH.fullmatch(json_length) and int(json_length) <= int(length)):
-        text = "Inference-Header-Content-Length must be the number of bytes of the JSON at the begin of the body"
+        text = "Inference-Header-Content-Length must be the number of bytes of the JSON at the beginning of the body"
         return build_error(400, Reason.MESSAGE_MALFORMED, text, CLOSE)
     if int(json_length or length) > MAX_JSON_BYTES:
         text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
@@ -188,15 +188,12 @@ def _list_contents(
 
 def _flatten(data: object, shape: Sequence[int], field: str) -> list[Any]:
     """Returns the elements of a flat list, or of nested lists whose lengths are the dims of `shape`."""
-    flat = data
-    lists = data if isinstance(data, list) else None
+    flat: object = data
     for dim in shape[1:]:
-        if lists is None or not lists or not isinstance(lists[0], list):
+        if not isinstance(flat, list) or not flat or not isinstance(flat[0], list):
             break
-        if not all(isinstance(part, list) and len(part) == dim for part in lists):
-            flat = None
-            break
-        flat = lists = list(chain.from_iterable(lists))
+        is_nested = all(isinstance(part, list) and len(part) == dim for part in flat)
+        flat = list(chain.from_iterable(flat)) if is_nested else None
     if not isinstance(flat, list):
         text = f"{field} must be a list of elements, or nested lists in the shape {list(shape)}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, field)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from http import HTTPStatus
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,9 +12,8 @@ from starlette.responses import Response
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.engine.call_info import Metadata
 from tensor_reshape.server.engine.statuses import Failure
-from tensor_reshape.server.http.responses import JSON_TYPE, build_headers, find_code
+from tensor_reshape.server.http.responses import JsonForm, build_document, build_headers, find_code
 from tensor_reshape.server.oip.contents import unpack_numbers
 from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.server.oip.requests import InferCall
@@ -48,12 +46,8 @@ class InferReply(NamedTuple):
     payload: memoryview | None
 
 
-class RestForm:
+class RestForm(JsonForm):
     """The form of the responses of all methods but inference."""
-
-    def build_response(self, body: bytes, metadata: Metadata = ()) -> Response:
-        """Returns the response of a successful call."""
-        return Response(body, headers=build_headers(metadata), media_type=JSON_TYPE)
 
     def build_rejection(self, failure: Failure) -> Response:
         """Returns the response of a failed call, with the reason in its text and in a header."""
@@ -71,9 +65,7 @@ def build_error(code: int, reason: str, text: str, headers: Mapping[str, str] = 
         headers: additional headers.
     """
     named = {REASON_HEADER: str(reason)} if reason else {}
-    challenge = {"www-authenticate": "Bearer"} if code == HTTPStatus.UNAUTHORIZED else {}
-    document = {"error": f"{reason}: {text}" if reason else text}
-    return Response(write_json(document), code, {**headers, **named, **challenge}, JSON_TYPE)
+    return build_document(code, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
 
 
 def write_reply(call: InferCall, output: TensorView, answer: ShapeAnswer | None, *, is_binary: bool) -> InferReply:

@@ -13,12 +13,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine.call_info import Metadata
-from tensor_reshape.server.http.apps import ServeCall
+from tensor_reshape.server.http.apps import ServeCall, build_probe_route
 from tensor_reshape.server.http.requests import CLOSE
-from tensor_reshape.server.http.responses import JSON_TYPE, build_headers
+from tensor_reshape.server.http.responses import build_headers
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import InferMessage, Respond, find_class, find_path
@@ -146,6 +145,11 @@ def build_rest_routes(
         max_bytes: the maximum size of a body.
         is_ready: returns whether the server accepts calls and will continue to accept calls.
     """
+
+    def report_ready(_request: Request) -> tuple[int, bytes]:
+        ready = is_ready()
+        return 200 if ready else 503, write_json({"ready": ready})
+
     describe = partial(_DescriptionApp, serve)
     server = partial(metadata.describe_server, shares_memory=inference.memory.is_enabled)
     statistics = describe("ModelStatistics", partial(metadata.describe_statistics, inference.statistics))
@@ -157,29 +161,20 @@ def build_rest_routes(
     infer = _InferApp(serve, inference, max_bytes)
     return [
         Route("/v2", describe("ServerMetadata", server)),
-        _build_probe("/v2/health/live", lambda _: (200, {"live": True})),
-        _build_probe("/v2/health/ready", lambda _: (200 if is_ready() else 503, {"ready": is_ready()})),
+        build_probe_route("/v2/health/live", lambda _: (200, write_json({"live": True}))),
+        build_probe_route("/v2/health/ready", report_ready),
         Route("/v2/models/stats", statistics),
         Route("/v2/repository/index", describe("RepositoryIndex", metadata.list_models, "models"), methods=["POST"]),
-        *(_build_probe(f"{path}/ready", _report_model) for path in _MODELS),
+        *(build_probe_route(f"{path}/ready", _report_model) for path in _MODELS),
         *(Route(f"{path}/infer", infer, methods=["POST"]) for path in _MODELS),
         *(Route(f"{path}{end}", app, methods=["GET"]) for path in _MODELS for end, app in apps.items()),
         Route("/v2/{rest:path}", _reject_path, methods=[*HTTPMethod]),
     ]
 
 
-def _build_probe(path: str, report: Callable[[Request], tuple[int, Json]]) -> BaseRoute:
-    # The handler is async, because starlette would run a function that is not async on another thread.
-    async def probe(request: Request) -> Response:
-        code, document = report(request)
-        return Response(write_json(document), code, media_type=JSON_TYPE)
-
-    return Route(path, probe)
-
-
-def _report_model(request: Request) -> tuple[int, Json]:
+def _report_model(request: Request) -> tuple[int, bytes]:
     ready = metadata.is_model_ready(find_class("ModelReadyRequest")(**request.path_params))
-    return 200 if ready else 404, {"name": request.path_params["name"], "ready": ready}
+    return 200 if ready else 404, write_json({"name": request.path_params["name"], "ready": ready})
 
 
 async def _reject_path(_request: Request) -> Response:
