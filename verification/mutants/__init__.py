@@ -1,0 +1,1 @@
+"""Measures what the tests notice: changes the code of a package, one place at a time, and runs its tests."""
