@@ -232,7 +232,7 @@ def test_malformed_inference_stream_message_is_rejected():
 
 def test_exception_on_an_inference_stream_becomes_internal_error(caplog: pytest.LogCaptureFixture):
     def fail(*_: object) -> TensorView:
-        raise RuntimeError("secret")  # noqa: EM101 - any text
+        raise RuntimeError("secret")
 
     with caplog.at_level(logging.ERROR):
         response = stream(build_request().SerializeToString(), ReshapeService(DEFAULT_LIMITS, backend=fail))

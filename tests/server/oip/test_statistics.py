@@ -12,7 +12,7 @@ def test_inference_statistics_count_successes_and_failures_separately():
     with statistics.measure("reshape") as measured:
         assert measured.count_response("response") == "response"
     with pytest.raises(ValueError, match="rejected"), statistics.measure("reshape"):
-        raise ValueError("rejected")  # noqa: EM101 - any exception
+        raise ValueError("rejected")
     with statistics.measure("reshape"):  # another thread processes the request
         pass
     count = statistics.read("reshape")
