@@ -84,7 +84,8 @@ MESSAGES = {
         "the tensor has 2199023255552 bytes; this server allows up to 1099511627776 bytes for a dense tensor"
     ),
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
-    Reason.SERVER_BUSY: "2 calls are running; the limit is 2 (--max-calls)",
+    Reason.SERVER_BUSY: "the call could not begin in time, because too many calls wait; "
+    "the limit of running calls is 2 (--max-calls); retry later",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
     Reason.UNAUTHENTICATED: "the call has no valid token",

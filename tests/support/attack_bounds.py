@@ -43,22 +43,35 @@ class Attack(NamedTuple):
         is_http: whether it attacks the port of JSON over HTTP, which the proxies do not forward.
         needs_proxy: whether only a proxy stops it.
         least_seconds: the shortest duration that shows its effect.
+        number: the number of calls on each connection; 0: the default of the attack.
+        has_shared_address: whether the attacker has the address of the well-behaved clients.
     """
 
-    run: Callable[[str], None]
+    run: Callable[..., None]
     connections: int = 1
     bounds: Bounds = ONE
     is_http: bool = False
     needs_proxy: bool = False
     least_seconds: float = 0.0
+    number: int = 0
+    has_shared_address: bool = False
 
     @property
     def name(self) -> str:
-        return self.run.__name__.replace("_", "-") + (f"-{self.connections}" if self.connections > 1 else "")
+        name = self.run.__name__.replace("_", "-") + (f"-{self.connections}" if self.connections > 1 else "")
+        return name + (f"x{self.number}" if self.number else "") + ("-shared" if self.has_shared_address else "")
+
+    def attack(self, address: str) -> None:
+        """Attacks an address until the server closes the connection."""
+        self.run(address, *([self.number] if self.number else []))
 
     @property
     def sentence(self) -> str:
         sentence = " ".join((self.run.__doc__ or "").split())
+        if self.number:
+            sentence = f"{sentence[:-1]}, but {self.number} at once."
+        if self.has_shared_address:
+            sentence = f"{sentence[:-1]}, from the address of the other clients."
         if self.connections == 1:
             return sentence
         return f"On each of {self.connections} connections, {sentence[0].lower()}{sentence[1:]}"

@@ -9,8 +9,12 @@ ATTACKER_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
 """A source address of this process only. Otherwise a proxy would still block an attack because of the previous one."""
 
 
+attacker_host: str | None = ATTACKER_HOST
+"""The source address of this process. None: the address that the system chooses, which other clients have, too."""
+
+
 def find_source(address: str) -> tuple[str, int] | None:
-    return (ATTACKER_HOST, 0) if address.startswith("127.") else None
+    return (attacker_host, 0) if attacker_host and address.startswith("127.") else None
 
 
 def connect(address: str) -> socket.socket:

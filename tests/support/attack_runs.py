@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
+import attack_connections
 from attack_bounds import Attack, Bounds
 from attacks import ATTACKS
 from http_calls import find_http
@@ -241,11 +242,13 @@ def count_errors(records: Iterable[Record]) -> int:
 def main() -> None:
     attack, address = ATTACKS[sys.argv[1]], sys.argv[2]
     ends = Counter[str]()
+    if attack.has_shared_address:
+        attack_connections.attacker_host = None
 
     def go_on() -> None:
         while True:
             try:
-                attack.run(address)
+                attack.attack(address)
                 end = "closed"
             except Exception as error:  # noqa: BLE001 - every error is reported
                 end = type(error).__name__ if isinstance(error, OSError) else repr(error)[:200]

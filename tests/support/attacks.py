@@ -89,9 +89,14 @@ def _hold_calls(address: str, path: str, first: bytes = b"", number: int = _STRE
             connection.await_(lambda: bool(connection.closed), seconds=0.1)
 
 
-def silent_calls(address: str) -> None:
+def silent_calls(address: str, number: int = _STREAMS) -> None:
     """Calls that never send their message, as many as one connection may have."""
-    _hold_calls(address, STATIC)
+    _hold_calls(address, STATIC, number=number)
+
+
+def health_watches(address: str, number: int = _STREAMS) -> None:
+    """Health watches, as many as one connection may have."""
+    _hold_calls(address, HEALTH_WATCH, grpc_message(b""), number)
 
 
 def silent_health_checks(address: str) -> None:
@@ -108,9 +113,9 @@ def one_byte_short(address: str) -> None:
         _rest(connection)
 
 
-def stalled_streams(address: str) -> None:
+def stalled_streams(address: str, number: int = _STREAMS) -> None:
     """Streams whose header announces a tensor of 1 GiB that never arrives."""
-    _hold_calls(address, STREAM, grpc_message(build_begin(((1 << 30) // 4,))))
+    _hold_calls(address, STREAM, grpc_message(build_begin(((1 << 30) // 4,))), number)
 
 
 def silent_call(address: str) -> None:
@@ -213,10 +218,10 @@ def oversized_messages(address: str) -> None:
     _call_always(address, lambda stream: frame(Kind.DATA, 0, stream, b"\x00\xff\xff\xff\xff"), 1, awaits=True)
 
 
-def small_calls(address: str) -> None:
+def small_calls(address: str, number: int = _STREAMS) -> None:
     """Valid small calls, 120 at once, as fast as the server responds."""
     request = grpc_message(SMALL)
-    _call_always(address, lambda stream: frame(Kind.DATA, 1, stream, request), 120, awaits=True)
+    _call_always(address, lambda stream: frame(Kind.DATA, 1, stream, request), number, awaits=True)
 
 
 def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _MANY, *, awaits: bool = False) -> None:
@@ -335,9 +340,18 @@ def random_frames(address: str) -> None:
                 pass
 
 
+ONE_ADDRESS = tuple(
+    Attack(run, connections, bounds, number=number, has_shared_address=is_shared)
+    for run in (silent_calls, small_calls, stalled_streams, health_watches)
+    for is_shared, bounds in ((False, Bounds(p50_ms=10)), (True, Bounds(p50_ms=150, p99_ms=1000)))
+    for connections, number in ((1, 0), (2, 0), (5, 0), (16, 0), (40, 0), (200, 24))
+)
+"""Attacks of one address with few and many connections. The well-behaved clients have another address or the same."""
+
 ATTACKS = {
     attack.name: attack
     for attack in (
+        *ONE_ADDRESS,
         Attack(no_attack),
         # Calls. The server withstands these without a proxy.
         Attack(silent_calls, 16, MANY),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.grpc_core.calls import Call
-from tensor_reshape.server.grpc_core.servers import Server
+from tensor_reshape.server.grpc_core.servers import Route, Server
 
 ANY_PORT = "127.0.0.1:0"
 METHOD = "/a.Service/Method"
@@ -61,7 +61,7 @@ class CoreServer:
         self.calls = SimpleQueue[Call]()
         self.begun: list[Call] = []
         self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)
-        self.server = Server({METHOD: self.open}, self.open_unknown, self.find_source, options)
+        self.server = Server({METHOD: Route.without_limit(self.open)}, self.open_unknown, self.find_source, options)
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"
 
     def open(self, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types

@@ -167,18 +167,6 @@ def test_cancelled_call_is_over_when_its_thread_ends(
         assert served.runner._engine.used_bytes == 0
 
 
-def test_call_above_max_calls_is_observed_as_rejected():
-    with (
-        watch(max_calls=1) as served,
-        grpc.insecure_channel(served.address) as channel,
-        open_stream(channel, begin()) as stream,
-    ):
-        stream.accept()
-        end_call(served.address, RESHAPE, pack(GOOD))
-        record, seen = served.recorder.await_end()
-        assert (seen, record.result) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
-
-
 def test_unread_response_is_observed_as_cancelled():
     with (
         watch(stall_timeout_seconds=STALL_SECONDS) as served,

@@ -230,13 +230,24 @@ def test_call_above_max_calls_is_rejected_until_one_ends():
     assert Caller(engine, THIRD).reads == 1
 
 
-def test_one_address_may_use_seven_eighths_of_max_calls():
+def test_one_connection_may_use_seven_eighths_of_max_calls():
     engine = make(100, max_calls=64)
-    for port in range(56):
-        Caller(engine, name_peer(1, port))
+    for _ in range(56):
+        Caller(engine, name_peer(1))
     with pytest.raises(LimitError):
-        Caller(engine, name_peer(1, 57))
+        Caller(engine, name_peer(1))
     assert [Caller(engine, name_peer(2)).reads for _ in range(8)] == [1] * 8
+
+
+def test_other_connections_of_an_address_may_exceed_seven_eighths_of_max_calls():
+    engine = make(100, max_calls=64)
+    for _ in range(56):
+        Caller(engine, name_peer(1))
+    for port in range(4):
+        Caller(engine, name_peer(1, 2 + port))
+    with pytest.raises(LimitError):
+        Caller(engine, name_peer(1, 9))
+    assert [Caller(engine, name_peer(2)).reads for _ in range(4)] == [1] * 4
 
 
 def test_releasing_a_rejected_call_does_not_increase_max_calls():

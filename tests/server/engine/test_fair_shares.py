@@ -60,8 +60,23 @@ class Wishes:
     ],
 )
 def test_address_exceeds_its_fair_memory_share_only_outside_the_reserve(taken: dict[str, int], address: str, most: int):
-    pool = Wishes(share=LIMIT).take(**taken).pool
-    assert (pool.fits(at(address, 2), most) or not most, pool.fits(at(address, 2), most + 1)) == (True, False)
+    pool = Wishes(share=2000).take(**taken).pool
+    assert (pool.fits(at(address), most) or not most, pool.fits(at(address), most + 1)) == (True, False)
+
+
+def test_connection_without_memory_may_use_half_of_the_reserve():
+    pool = Wishes().take(a=80).pool
+    assert [pool.take(at("a", connection), 4) for connection in (1, 2, 2, 3)] == [False, True, False, True]
+    assert [pool.take(at(address, 4), 4) for address in ("a", "b")] == [False, True]
+
+
+def test_connection_without_memory_is_granted_memory_before_others():
+    wishes = Wishes().take(a=20, b=80)
+    wishes.claim(at("a"), 10)
+    wishes.claim(at("a", 2), 10)
+    assert wishes.pool.count_starving_connections() == {"a": 1}
+    wishes.free(at("b"), 75)
+    assert wishes.granted == ["a2", "a1"]
 
 
 def test_memory_pool_take_succeeds_within_its_capacity():
@@ -102,7 +117,7 @@ def test_memory_is_granted_to_waiting_addresses_in_turn():
     for name in ("first", "second"):
         wishes.claim(at("one"), 20, name)
     wishes.free(at("running"), 100)
-    assert wishes.granted == ["many1", "first", "many2"]  # a quarter of the rest is for others
+    assert wishes.granted == ["many1", "first", "many2", "many3"]  # the rest of the reserve is for others
 
 
 def test_memory_is_granted_to_connections_of_an_address_in_turn():
@@ -165,7 +180,7 @@ def test_memory_requests_above_a_share_delay_no_other_connection():
     wishes.claim(at("a", 2), 10)
     wishes.claim(at("a", 2), 10, "again")
     wishes.free(at("b"), 69)
-    assert wishes.granted == ["first", "a2", "again"]
+    assert wishes.granted == ["a2", "first", "again"]
 
 
 def grow_above_share() -> tuple[Wishes, Claim[str]]:

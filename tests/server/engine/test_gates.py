@@ -237,24 +237,6 @@ def test_earlier_admission_checks_are_notified_if_a_later_rejects(path: str):
         assert len(guarded.book.left) == len(guarded.book.admitted) == 1
 
 
-def test_permission_denied_takes_precedence_over_server_busy():
-    backend = BlockedBackend()
-    with (
-        guard(backend=backend, max_calls=1) as guarded,
-        grpc.insecure_channel(guarded.address) as channel,
-    ):
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
-        future = method.future(LONG, timeout=SECONDS)
-        try:
-            assert backend.entered.wait(SECONDS)
-            assert b"not you" in bytes(call(channel, RESHAPE, [("reject", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
-            assert b"are running" in bytes(call(channel, RESHAPE)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
-        finally:
-            backend.released.set()
-        future.result()
-        guarded.book.await_empty()
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return issue_certificates(tmp_path_factory.mktemp("certificates"))

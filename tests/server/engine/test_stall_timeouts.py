@@ -6,7 +6,7 @@ from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.budgets import MAX_READS
 from tensor_reshape.server.engine.effects import Kind
-from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.engine import MAX_ABORTS, Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, State
 from tensor_reshape.server.engine.stall_timeouts import (
     MIN_BYTES_PER_SECOND,
@@ -178,6 +178,68 @@ def test_recent_calls_and_last_calls_of_addresses_are_not_aborted(clock: Clock, 
     call_all(swept.engine, range(10, 15))
     swept.wait(seconds)
     assert [caller.reasons for caller in there] == [[]] * 4
+
+
+def silence(swept: Swept, port: int, count: int = 3) -> list[Caller]:
+    """Begins calls of a connection that send nothing."""
+    return [Caller(swept.engine, name_peer(1, port)) for _ in range(count)]
+
+
+def test_silent_call_makes_room_for_another_connection_of_its_address(clock: Clock):
+    swept = sweep_after(clock, 6)
+    silent = [caller for port in range(3) for caller in silence(swept, port)]
+    polite = Caller(swept.engine, name_peer(1, 3))
+    assert polite.reads == 0
+    swept.wait(SHORT_SECONDS + 0.01)
+    (aborted,) = [caller for caller in silent if caller.rejections]
+    assert aborted.reasons == BUSY
+    aborted.leave()
+    assert polite.reads == 1
+
+
+def test_slow_upload_on_a_connection_of_its_own_survives_a_crowd(clock: Clock):
+    swept = sweep_after(clock, 6)
+    upload = Caller(swept.engine, name_peer(1, 1))
+    crowd = silence(swept, 2, 20)
+    for port in range(10, 100):
+        swept.wait(SHORT_SECONDS + 0.01)
+        polite = Caller(swept.engine, name_peer(1, port))
+        swept.wait(SHORT_SECONDS + 0.01)
+        for caller in crowd:
+            if caller.rejections:
+                caller.leave()
+        crowd = [caller for caller in crowd if not caller.rejections] + silence(swept, 2, 5)
+        assert polite.reads == 1, port
+        polite.arrive().end()
+        polite.leave()
+    assert (upload.reasons, upload.reads) == ([], 1)
+
+
+def test_lone_calls_of_all_connections_make_room_after_the_pressure_timeout(clock: Clock):
+    swept = sweep_after(clock, 4)
+    lone = [Caller(swept.engine, name_peer(1, port)) for port in range(5)]
+    swept.wait(MIN_PRESSURE_SECONDS - 0.1)
+    assert not any(caller.rejections for caller in lone)
+    swept.wait(0.2)
+    assert [caller.reasons for caller in lone] == [*[STALLED] * 3, *[BUSY] * 2]
+
+
+def test_connection_without_memory_ends_no_call_of_another_address(clock: Clock):
+    swept = sweep_after(clock, 6)
+    uploads = [Caller(swept.engine, name_peer(2)) for _ in range(2)]
+    crowd = [Caller(swept.engine, name_peer(1, port)) for port in range(20)]
+    swept.wait(SHORT_SECONDS + 0.01)
+    assert not any(caller.rejections for caller in uploads)
+    assert any(caller.rejections for caller in crowd) is False  # each is the only call of its connection
+
+
+def test_sweep_aborts_a_limited_number_of_calls(clock: Clock):
+    swept = sweep_after(clock, 100, stall_timeout_seconds=5.0)
+    callers = call_all(swept.engine, range(2 * MAX_ABORTS))
+    swept.wait(5.1)
+    assert sum(len(caller.rejections) for caller in callers) == MAX_ABORTS
+    swept.wait(0)
+    assert [caller.reasons for caller in callers] == [STALLED] * (2 * MAX_ABORTS)
 
 
 def test_call_being_processed_is_never_aborted_as_stalled(clock: Clock):

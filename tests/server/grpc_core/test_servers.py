@@ -13,9 +13,10 @@ import pytest
 from certificates import issue_certificates
 from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
+from tensor_reshape.server.engine.admission_queues import AdmissionQueue
 from tensor_reshape.server.grpc_core import servers
 from tensor_reshape.server.grpc_core.calls import Call
-from tensor_reshape.server.grpc_core.servers import QUEUE_AFTER
+from tensor_reshape.server.grpc_core.servers import QUEUE_AFTER, Lane, Route, Server
 
 CROWD = 40
 CANCELLED = {"1", "RST"}
@@ -46,7 +47,7 @@ def crowd(connection: Connection, address: str, name: str, count: int) -> None:
     assert connection.ping()  # the core reports earlier frames before it reads more
 
 
-@pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 2), ("aaa", QUEUE_AFTER + 3)])
+@pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 4), ("aaa", QUEUE_AFTER + 5)])
 def test_core_server_accepts_queued_calls_of_addresses_in_turn(addresses: str, turn: int):
     with run_core(options=[("grpc.http2.max_ping_strikes", 0)]) as served:
         held = HeldServer(served)
@@ -65,6 +66,78 @@ def test_core_server_accepts_queued_calls_of_addresses_in_turn(addresses: str, t
     assert held.begun.index("three") < turn
     order.remove("three")
     assert order[: CROWD // 2 * 2].count("two") >= CROWD // 2 - QUEUE_AFTER
+
+
+class Full:
+    """A limit that a test sets, and the calls that were refused because of it."""
+
+    def __init__(self, served: CoreServer, wait_seconds: float = SECONDS) -> None:
+        self.addresses: set[str] = set()
+        self.refused = SimpleQueue[str]()
+        queue = AdmissionQueue[Any](lambda source: source.address not in self.addresses, wait_seconds)
+        served.server = Server(
+            {METHOD: Route(served.open, Lane(queue, self.refuse))}, served.open_unknown, served.find_source, ()
+        )
+        served.address = f"127.0.0.1:{served.server.add_port(ANY_PORT, None)}"
+        served.server.start()
+
+    def refuse(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        self.refused.put(dict(new.metadata)["name"])
+        call = ManualCall(METHOD, new)
+        call.finish()
+        return call
+
+
+def begin(connection: Connection, address: str, name: str) -> int:
+    return connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
+
+
+def test_call_of_a_client_without_room_begins_when_there_is_room():
+    served = CoreServer(ManualCall, [])
+    full = Full(served)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        waiting = begin(connection, "a", "waiting")
+        stream = begin(connection, "b", "other")
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(stream).is_ok
+        assert served.calls.empty()
+        full.addresses.clear()
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(waiting).is_ok
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_call_is_refused_after_waiting_too_long():
+    served = CoreServer(ManualCall, [])
+    full = Full(served, wait_seconds=0.1)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        stream = begin(connection, "a", "late")
+        assert full.refused.get(timeout=SECONDS) == "late"
+        assert connection.await_end(stream).is_ok
+    assert served.calls.empty()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_longest_queue_loses_its_newest_call_above_the_maximum(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(servers, "MAX_QUEUED_CALLS", 3)
+    served = CoreServer(ManualCall, [])
+    full = Full(served)
+    full.addresses = {"a", "b"}
+    with Connection(served.address) as connection:
+        for name in ("first", "second", "third"):
+            begin(connection, "a", name)
+        begin(connection, "b", "other")
+        assert full.refused.get(timeout=SECONDS) == "third"
+        full.addresses.clear()
+        for _ in range(3):
+            served.calls.get(timeout=SECONDS).finish()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+    assert full.refused.empty()
 
 
 def test_stopping_core_server_finishes_accepted_calls():

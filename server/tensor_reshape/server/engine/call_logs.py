@@ -57,6 +57,24 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 
+_REFUSED_AT: dict[str, float] = {}  # the time of the last log line of each address that was refused recently
+_MAX_REFUSED_ADDRESSES = 1024
+
+
+def log_refusal(address: str) -> None:
+    """Writes a line for a call that was refused before it began, at most once a second for each address.
+
+    Only the thread that receives calls may call this function.
+    """
+    now = time.monotonic()
+    if now < _REFUSED_AT.get(address, 0.0) + 1.0:
+        return
+    if len(_REFUSED_AT) >= _MAX_REFUSED_ADDRESSES:
+        _REFUSED_AT.clear()
+    _REFUSED_AT[address] = now
+    _LOGGER.info("refused", extra={"address": address, "code": "RESOURCE_EXHAUSTED", "reason": "SERVER_BUSY"})
+
+
 class AccessLog(Observer):
     """An observer that writes a line for a random sample of calls when they are over.
 

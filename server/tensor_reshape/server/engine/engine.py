@@ -23,7 +23,9 @@ engine depend only on the events and their times, so a test can replay the event
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
 from tensor_reshape.server.engine.call_info import CallInfo, Metadata
@@ -33,7 +35,7 @@ from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import ObserverJournal, begin_observation
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy, reject_idle
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, Starving, find_stalled, reject_busy
 from tensor_reshape.server.engine.statuses import OK
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
@@ -43,6 +45,10 @@ _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET
 
 _STOPPED = CallResult("UNAVAILABLE")
+_BUSY = CallResult("RESOURCE_EXHAUSTED", str(Reason.SERVER_BUSY))
+MAX_ABORTS = 32
+"""The number of calls that one sweep aborts, because thousands of aborts would delay other calls."""
+
 _RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
 
 
@@ -84,7 +90,7 @@ class Engine:
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards `_lives`, `_slots`, the memory pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
-        self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
+        self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART, config.max_calls)
 
     @property
     def is_idle(self) -> bool:
@@ -105,6 +111,20 @@ class Engine:
     def used_bytes(self) -> int:
         """The number of bytes that are currently reserved for all calls together."""
         return self._budget.used_bytes
+
+    def has_room(self, source: Source) -> bool:
+        """Whether a client may begin another call now."""
+        return self._slots.fits(source, 1)
+
+    def count_refusal(self, method: str) -> None:
+        """Records in the journals that a call was refused, because it had waited too long for `has_room`."""
+        life = Lifecycle(None, method)
+        with self._lock:
+            life.journals = self.journals
+            life.began = self._clock()
+            life.move(_ENTER)
+            life.move(_END, result=_BUSY)
+            life.move(_OVER)
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
@@ -294,8 +314,11 @@ class Engine:
         """Aborts calls that have waited or made no progress for too long. The server runs this method regularly."""
         with self._lock:
             now = self._clock()
-            stalled = find_stalled(self._lives, self._timeouts, now, self._receiving.newcomers, self._is_greedy)
-            return (*[self._abort(life, seconds, now) for life, seconds in stalled.items()], *self._grant())
+            pool = self._receiving
+            starving = Starving(pool.newcomers, pool.count_starving_connections())
+            stalled = find_stalled(self._lives, self._timeouts, now, starving, self._is_greedy)
+            aborted = [self._abort(life, error, now) for life, error in islice(stalled.items(), MAX_ABORTS)]
+            return (*aborted, *self._grant())
 
     def close(self) -> Effects:
         """Ends the calls that wait for clients or memory, because the server stops. `Health` ends health watches."""
@@ -313,8 +336,8 @@ class Engine:
             self._slots.is_crowded and self._slots.is_greedy(address)
         )
 
-    def _abort(self, life: Lifecycle, seconds: float, now: float) -> Effect:
-        state, rejection = life.state, reject_idle(life.state, seconds)
+    def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Effect:
+        state = life.state
         cancels = life.ignores_rejections
         life.move(
             Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))

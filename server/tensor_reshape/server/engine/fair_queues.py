@@ -47,19 +47,50 @@ class FairQueue(Generic[Item]):
         """
         return next((items[0] for items in self.queues[address].values() if may_take(items[0])), None)
 
+    def find_turn(self) -> Source:
+        """Returns the connection with the next turn.
+
+        Raises:
+            KeyError: the queue is empty.
+        """
+        address = next(iter(self.queues), "")
+        return Source(address, next(iter(self.queues[address])))
+
+    def postpone(self, source: Source) -> None:
+        """Gives a connection and its address the last turn."""
+        self.queues[source.address].move_to_end(source.connection)
+        self.queues.move_to_end(source.address)
+
+    def find_longest(self) -> Source:
+        """Returns the connection with the most items, of the address with the most items.
+
+        Raises:
+            ValueError: the queue is empty.
+        """
+        address = max(self.queues, key=lambda address: sum(map(len, self.queues[address].values())))
+        connections = self.queues[address]
+        return Source(address, max(connections, key=lambda connection: len(connections[connection])))
+
+    def pop_last(self, source: Source) -> Item:
+        """Removes and returns the newest item of a connection.
+
+        Raises:
+            KeyError: the connection has no waiting item.
+        """
+        item = self.queues[source.address][source.connection].pop()
+        self._drop_empty(source)
+        return item
+
     def pop(self, source: Source | None = None) -> Item:
         """Removes and returns the next item of a connection. By default, this is the connection whose turn it is.
 
         Raises:
             KeyError: the connection has no waiting item, or the queue is empty.
         """
-        address = source.address if source is not None else next(iter(self.queues), "")
-        connections = self.queues[address]
-        connection = source.connection if source is not None else next(iter(connections))
-        item = connections[connection].popleft()
-        connections.move_to_end(connection)
-        self.queues.move_to_end(address)
-        self._drop_empty(Source(address, connection))
+        source = source or self.find_turn()
+        item = self.queues[source.address][source.connection].popleft()
+        self.postpone(source)
+        self._drop_empty(source)
         return item
 
     def remove(self, source: Source, item: Item) -> None:

@@ -10,8 +10,9 @@ The resource is divided among the addresses of clients first, and then among the
   same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
   address has its own connection share.
 - A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
-  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. The connections
-  of an address also take turns. The claims of one connection are granted in their order.
+  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. Of an address,
+  connections that use nothing come first, and the connections take turns. The claims of one connection are granted in
+  their order.
 - A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
   not delay claims of other connections.
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Otherwise, a claim that is larger
@@ -72,7 +73,7 @@ class FairPool(Generic[Owner]):
                 as much as an address.
         """
         self._limit = limit
-        self._ceiling = limit - reserve
+        self._ceiling, self._middle = limit - reserve, limit - reserve // 2
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
         self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address uses
@@ -99,6 +100,14 @@ class FairPool(Generic[Owner]):
         """Whether at least one claim waits that does not exceed the connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
+    def count_starving_connections(self) -> dict[str, int]:
+        """Returns for each address the number of its connections that wait and hold nothing, unless it is 0."""
+        counts = {
+            address: sum(Source(address, connection) not in self._connections for connection in connections)
+            for address, connections in self.waiting.queues.items()
+        }
+        return {address: count for address, count in counts.items() if count}
+
     def is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share."""
         return self._addresses.get(address, 0) > self._count_fair()
@@ -113,7 +122,9 @@ class FairPool(Generic[Owner]):
         if together <= self._ceiling:
             return True
         has = self._addresses.get(source.address, 0)
-        return together <= self._limit and (not has or has + size <= self._count_fair())
+        if not has or has + size <= self._count_fair():
+            return together <= self._limit
+        return together <= self._middle and self._is_starving(source)
 
     def take(self, source: Source, size: int) -> bool:
         """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
@@ -166,13 +177,17 @@ class FairPool(Generic[Owner]):
         # If any waiting client address has no part of the pool yet, only the claims of such addresses are examined.
         # Otherwise, smaller claims of other addresses could be granted before them again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
-            claim = self.waiting.find(address, self._is_within_share)
+            starving = self.waiting.find(address, lambda claim: self._is_starving(claim.source))
+            claim = starving or self.waiting.find(address, self._is_within_share)
             if claim is not None and self.fits(claim.source, claim.size):
                 self.waiting.pop(claim.source)
                 self.change(claim.source, claim.size)
                 self._update_newcomer(address)
                 return claim
         return None
+
+    def _is_starving(self, source: Source) -> bool:
+        return self._has_shares and source not in self._connections
 
     def _is_within_share(self, claim: Claim[Owner]) -> bool:
         return not self._exceeds_share(claim.source, claim.size)

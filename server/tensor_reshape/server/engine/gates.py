@@ -1,7 +1,7 @@
 """Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
-- A gate checks the `CallInfo` of a call before the call takes a concurrency slot or memory. Gates also check a call for
-  which no slot is free. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
+- A gate checks the `CallInfo` of a call when the call begins, before it takes a concurrency slot or memory. A call whose
+  client has no slot free waits before it begins (see `admission_queues`).
 - Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
   call, the method `leave` of each gate that has admitted the call is called once.
 - Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates

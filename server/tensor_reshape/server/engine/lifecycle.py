@@ -316,8 +316,8 @@ class Lifecycle:
     began = since = stalled_seconds = 0.0
     claim: "Claim[Lifecycle] | None" = None
 
-    def __init__(self, served: ServedCall, method: str) -> None:
-        """Makes the state of a call that is NEW and has no concurrency slot."""
+    def __init__(self, served: ServedCall | None, method: str) -> None:
+        """Makes the state of a call that is NEW and has no concurrency slot. A refused call has no handler."""
         self.served: ServedCall | None = served
         self.method = method
         self.outbox: deque[bytes] = deque()

@@ -4,21 +4,23 @@
 - While calls wait for memory, a shorter timeout applies to addresses that hold more than their fair share, and to
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
   little memory.
-- While client addresses that hold no memory wait for memory, calls of other addresses are aborted after `SHORT_SECONDS`
-  without progress. In this case, each address keeps one of its calls, because one call holds no more memory than a
-  waiting call needs.
+- While clients that hold no memory wait for memory, other calls are aborted after `SHORT_SECONDS` without progress. For
+  an address that holds no memory, these are calls of other addresses, and each address keeps one of its calls. For a
+  connection that holds no memory, these are calls of other connections of its address. A connection without waiting
+  calls keeps one of its calls, because this call may be a slow upload.
 - The functions of this module do not change calls or read a clock. The engine calls these functions while it holds its
   lock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
+from tensor_reshape.server.engine.sources import Source
 
 MIN_PRESSURE_SECONDS = 2.0
 """The minimum of the shorter stall timeout in seconds. The shorter stall timeout applies while calls wait."""
@@ -64,54 +66,104 @@ class StallTimeouts(NamedTuple):
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
 
 
+class Starving(NamedTuple):
+    """The clients that wait for memory to receive a message and hold none.
+
+    Attributes:
+        addresses: the number of addresses without memory.
+        connections: for each address, the number of its connections without memory.
+    """
+
+    addresses: int
+    connections: Mapping[str, int]
+
+
 def find_stalled(
-    lives: Collection[Lifecycle], timeouts: StallTimeouts, now: float, newcomers: int, is_greedy: Callable[[str], bool]
-) -> dict[Lifecycle, float]:
-    """Returns the calls to abort, with the timeout in seconds that each call has exceeded.
+    lives: Collection[Lifecycle],
+    timeouts: StallTimeouts,
+    now: float,
+    starving: Starving,
+    is_greedy: Callable[[str], bool],
+) -> dict[Lifecycle, LimitError]:
+    """Returns the calls to abort with their errors. Calls that others wait for come first, then the longest stalled.
 
     Args:
         lives: all calls.
         timeouts: the timeouts.
         now: the current time by the engine's clock.
-        newcomers: the number of client addresses that hold no memory and wait for memory to receive a message.
+        starving: the clients that hold no memory and wait for it.
         is_greedy: a function that returns whether an address holds more than its fair share of a resource that other
             addresses wait for.
     """
-    waiting = {life.source.address for life in lives if life.claim}
-    pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
-    limits = {
-        life: timeouts.find_limit(life, is_pressed=life.source.address in pressed)
-        for life in lives
-        if not life.is_worked_on
-    }
-    crowding = choose_calls_to_abort(lives, newcomers, now - SHORT_SECONDS)
-    return dict.fromkeys(crowding, SHORT_SECONDS) | {
-        life: limit for life, limit in limits.items() if life.since < now - limit
-    }
+    waiting = {life.source for life in lives if life.claim}
+    silent = sorted((life for life in lives if life.is_silent), key=attrgetter("since"))
+    spare = find_spare(silent, waiting)
+    sole, relieved = set(silent) - spare, {life.source.address for life in spare}
+    pressed = {source.address for source in waiting} | set(filter(is_greedy, {life.source.address for life in lives}))
+    stalled = dict.fromkeys(choose_calls_to_abort(silent, spare, starving, now - SHORT_SECONDS), reject_crowding())
+    overdue = []
+    for life in lives:
+        if life.is_worked_on or life in stalled:
+            continue
+        address = life.source.address
+        # While other calls of the address can make room, a slow upload on a connection of its own has more time.
+        limit = timeouts.find_limit(life, is_pressed=address in pressed and not (address in relieved and life in sole))
+        if life.since < now - limit:
+            overdue.append((life.since, limit, life))
+    overdue.sort(key=itemgetter(0))
+    return stalled | {life: reject_idle(life.state, limit) for _, limit, life in overdue}
 
 
-def choose_calls_to_abort(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls to abort so that waiting client addresses that hold no memory get some.
+def find_spare(silent: Iterable[Lifecycle], waiting: Collection[Source]) -> set[Lifecycle]:
+    """Returns the silent calls that their connections can spare.
 
-    A silent call holds memory and only waits for its client. Silent calls of the addresses with the most silent calls
-    are aborted first.
+    A silent call holds memory and only waits for its client. A connection can spare all of them if more of its calls
+    wait, because one of these takes its turn next. Otherwise it keeps its newest silent call, because this call may be
+    a slow upload on a connection of its own.
 
     Args:
-        lives: all calls.
-        wanted: the number of waiting client addresses that hold no memory.
+        silent: the silent calls, the newest last.
+        waiting: the connections with calls that wait for memory.
+    """
+    newest = {life.source: life for life in silent}
+    return {life for life in silent if life.source in waiting or newest[life.source] is not life}
+
+
+def choose_calls_to_abort(
+    silent: Sequence[Lifecycle], spare: Collection[Lifecycle], starving: Starving, before: float
+) -> list[Lifecycle]:
+    """Returns the calls to abort so that starving clients get memory.
+
+    For an address without memory, the addresses with the most silent calls give up one of them, and each keeps one. For
+    a connection without memory, its own address gives up a call that can be spared.
+
+    Args:
+        silent: the silent calls, the newest last.
+        spare: the silent calls that their connections can spare.
+        starving: the clients that hold no memory and wait for it.
         before: only calls whose last progress was before this time are chosen. Calls with later progress are not
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """
-    if not wanted:
-        return []
-    silent = sorted((life for life in lives if life.is_silent), key=attrgetter("since"))
-    counts, chosen = Counter(life.source.address for life in silent), list[Lifecycle]()
-    for address, count in counts.most_common():
-        long_silent = [life for life in silent if life.source.address == address and life.since < before]
-        chosen += long_silent[: count - 1]
-        if len(chosen) >= wanted:
-            break
-    return chosen[:wanted]
+    chosen, spared = list[Lifecycle](), set(spare)
+    if starving.addresses:
+        for address, count in Counter(life.source.address for life in silent).most_common():
+            own = [life for life in silent if life.source.address == address and life.since < before]
+            chosen += sorted(own, key=lambda life: life not in spared)[: count - 1]
+            if len(chosen) >= starving.addresses:
+                break
+        del chosen[starving.addresses :]
+    for address, wanted in starving.connections.items():
+        chosen += [
+            life for life in silent if life.source.address == address and life in spared and life.since < before
+        ][:wanted]
+    return chosen
+
+
+def reject_crowding() -> LimitError:
+    """Returns the error of a call that made no progress while clients without memory waited for its memory."""
+    return reject_busy(
+        f"the call has made no progress for {SHORT_SECONDS} seconds, and other clients wait for its memory; retry later"
+    )
 
 
 def reject_busy(message: str) -> LimitError:

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from tensor_reshape.server.engine.call_info import CallInfo, Metadata
+from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.wire.status import Status
 
@@ -40,9 +41,12 @@ class NewCall:
         method: the full method path as bytes.
         metadata: the metadata that the client sent.
         peer: gRPC's name of the connection.
+        source: the address and connection of the client, which the server sets.
     """
 
-    __slots__ = ("call", "metadata", "method", "peer")
+    __slots__ = ("call", "metadata", "method", "peer", "source")
+
+    source: Source
 
     def __init__(self, event: Any) -> None:
         """Reads the facts about the call from an event of gRPC's core."""
@@ -58,6 +62,7 @@ class Call(ABC):
     Attributes:
         method: the full method path.
         peer: gRPC's name of the connection.
+        source: the address and connection of the client.
         is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
         is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
         is_ended: whether gRPC's core has received the status. The value only changes while the lock is held.
@@ -87,6 +92,7 @@ class Call(ABC):
         """
         self.method = method
         self.peer = new.peer
+        self.source = new.source
         self._call = new.call
         self._metadata = new.metadata
         self.lock = _RLock()

@@ -41,7 +41,7 @@ def _make_call() -> None:
         CoreUnavailableError: the server or the client did not receive the data that the other side has sent.
     """
     from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - only after `load` has checked the names
-    from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
+    from tensor_reshape.server.grpc_core.servers import Route, Server  # noqa: PLC0415
 
     over = Event()
 
@@ -64,7 +64,8 @@ def _make_call() -> None:
             if not self.is_gone:
                 over.set()
 
-    server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
+    routes = {_METHOD: Route.without_limit(partial(_Echo, _METHOD))}
+    server = Server(routes, _Echo, lambda _new: Source("", ""), _OPTIONS)
     # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
     # confused with those of the server.
     target = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"

@@ -65,7 +65,7 @@ class ServiceCall(Call):
         life = self._life
         try:
             self._engine.prepare(life, self._metadata, self._find_info)
-            effects = self._engine.enter(life, self._service.sources.find(self.peer, self._metadata))
+            effects = self._engine.enter(life, self.source)
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:

@@ -5,12 +5,16 @@ from functools import partial
 
 import grpc
 
+from tensor_reshape.server.engine.admission_queues import AdmissionQueue
+from tensor_reshape.server.engine.call_logs import log_refusal
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Source, Sources
+from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
-from tensor_reshape.server.grpc_core.servers import Make, Server
+from tensor_reshape.server.grpc_core.servers import Lane, Route, Server
 from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall, WatchCall
-from tensor_reshape.wire.status import Status
+from tensor_reshape.wire.status import Status, encode_rejection
 
 # The error text is the same as that of grpcio's own server.
 _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())
@@ -18,14 +22,18 @@ _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())
 
 def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
     """Returns a server for the methods of `services`, which does not listen yet (see `transports.build_server`)."""
-    routes: dict[str, Make] = {}
+    routes: dict[str, Route] = {}
     for service in services:
+        queue = AdmissionQueue[NewCall](service.engine.has_room)
+        limit = f"the limit of running calls is {service.engine.max_calls} (--max-calls)"
+        busy = reject_busy(f"the call could not begin in time, because too many calls wait; {limit}; retry later")
+        lane = Lane(queue, partial(_RefusedCall, service.engine, encode_rejection(busy)))
         for method in service.methods.unary:
-            routes[method.name] = partial(UnaryCall, service, method)
+            routes[method.name] = Route(partial(UnaryCall, service, method), lane)
         for stream in service.methods.streams:
-            routes[stream.name] = partial(StreamCall, service, stream)
+            routes[stream.name] = Route(partial(StreamCall, service, stream), lane)
         for watch in service.methods.watches:
-            routes[watch.name] = partial(WatchCall, service, watch)
+            routes[watch.name] = Route(partial(WatchCall, service, watch), lane)
     sources = services[0].sources if services else Sources()
     return Server(routes, _UnknownCall, partial(_find_source, sources), options)
 
@@ -42,6 +50,30 @@ class _UnknownCall(Call):
 
     def on_over(self) -> None:
         """Does nothing, because a call of an unknown method holds no memory."""
+
+
+class _RefusedCall(Call):
+    """A call that has waited too long in an admission queue.
+
+    All refusals have the same status, and the log has one line for an address and second, because a server under attack
+    refuses thousands of calls.
+    """
+
+    def __init__(self, engine: Engine, status: Status, new: NewCall) -> None:
+        super().__init__(str(new.method, "utf8", "replace"), new)
+        self._engine, self._status = engine, status
+
+    def begin(self) -> None:
+        """Ends the call with SERVER_BUSY (see `Call`)."""
+        self._engine.count_refusal(self.method)
+        log_refusal(self.source.address)
+        self.finish(self._status)
+
+    def on_message(self, raw: bytes | None) -> None:
+        """Does nothing. This method is never called, because a refused call receives no message."""
+
+    def on_over(self) -> None:
+        """Does nothing, because a refused call holds no memory."""
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:

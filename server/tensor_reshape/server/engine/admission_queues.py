@@ -1,0 +1,99 @@
+"""The calls that wait until they may begin, because many calls have arrived or their client has too many running calls.
+
+An admission queue keeps the calls of one limit, for example of `--max-calls`. Addresses take turns, and so do the
+connections of an address. A client whose limit is reached loses its turn, and does not delay other clients. The queue
+has no lock and no clock, so one thread uses it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tensor_reshape.server.engine.fair_queues import FairQueue
+from tensor_reshape.server.engine.sources import Source
+
+Item = TypeVar("Item")
+
+MAX_EXAMINED = 64
+"""The maximum number of connections that `AdmissionQueue.pop` examines, because thousands of connections may wait."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[Item]):
+    item: Item | None  # None after the item has left the queue, so that the entry does not keep it in memory
+    source: Source
+    deadline: float
+
+
+WAIT_SECONDS = 1.0
+"""The longest time that a call waits to begin. It is short, because the client may have other servers."""
+
+
+class AdmissionQueue(Generic[Item]):
+    """A fair queue of calls that may begin only if their client has room, and that wait for a limited time.
+
+    Attributes:
+        has_room: returns whether another call of a client may begin now.
+    """
+
+    def __init__(self, has_room: Callable[[Source], bool], wait_seconds: float = WAIT_SECONDS) -> None:
+        """Starts empty. A call waits for at most `wait_seconds`."""
+        self.has_room = has_room
+        self._wait_seconds = wait_seconds
+        self._waiting: FairQueue[_Entry[Item]] = FairQueue()
+        self._arrivals: deque[_Entry[Item]] = deque()  # in the order of their deadlines; some have left the queue
+        self._length = 0
+
+    def __len__(self) -> int:
+        """The number of waiting calls."""
+        return self._length
+
+    def push(self, source: Source, item: Item, now: float) -> None:
+        """Adds a call of a client at the time `now`."""
+        entry = _Entry(item, source, now + self._wait_seconds)
+        self._waiting.push(source, entry)
+        self._arrivals.append(entry)
+        self._length += 1
+
+    def pop(self) -> Item | None:
+        """Removes and returns the next call whose client has room, or None if no examined client has room."""
+        first = None
+        for _ in range(MAX_EXAMINED if self._length else 0):
+            source = self._waiting.find_turn()
+            if source == first:
+                break
+            if self.has_room(source):
+                return self._take(self._waiting.pop(source))
+            first = first or source
+            self._waiting.postpone(source)
+        return None
+
+    def pop_expired(self, now: float, most: int) -> Iterator[Item]:
+        """Removes and yields up to `most` calls that have waited too long."""
+        while self._arrivals and most:
+            entry = self._arrivals[0]
+            if entry.item is not None:
+                if entry.deadline > now:
+                    return
+                self._waiting.remove(entry.source, entry)
+                most -= 1
+                yield self._take(entry)
+            else:
+                self._arrivals.popleft()
+
+    def pop_excess(self) -> Item:
+        """Removes and returns the newest call of the connection with the most calls, of the address with the most.
+
+        Raises:
+            ValueError: the queue is empty.
+        """
+        return self._take(self._waiting.pop_last(self._waiting.find_longest()))
+
+    def _take(self, entry: _Entry[Item]) -> Item:
+        item, entry.item = entry.item, None
+        assert item is not None  # noqa: S101 - an entry leaves the fair queue once
+        self._length -= 1
+        while self._arrivals and self._arrivals[0].item is None:
+            self._arrivals.popleft()
+        return item
