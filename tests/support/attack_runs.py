@@ -38,7 +38,7 @@ _MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; above it, the next atta
 _MIB = 1 << 20
 # The beginning of a line of gRPC's core at ERROR or FATAL: level, month and day, time.
 _CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
-_REJECTIONS = ("RESOURCE_EXHAUSTED", "LimitError")
+_REJECTIONS = ("RESOURCE_EXHAUSTED", "LimitError", "AssertionError: 429")  # of a plain channel, of the SDK, over HTTP
 
 
 @dataclass

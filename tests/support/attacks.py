@@ -354,12 +354,10 @@ ATTACKS = {
         *ONE_ADDRESS,
         Attack(no_attack),
         # Calls. The server withstands these without a proxy.
-        Attack(silent_calls, 16, MANY),
         Attack(silent_call, 200),
         Attack(silent_health_checks),
         # A supervisor kills a worker that sends no heartbeat for 10 seconds.
         Attack(silent_health_checks, 16, MANY, least_seconds=12.0),
-        Attack(stalled_streams),
         Attack(one_byte_short, 16, MANY),
         Attack(trickling_call, 200),
         Attack(large_trickling_call, 64),
@@ -372,7 +370,6 @@ ATTACKS = {
         Attack(large_http_chunks, 4, is_http=True),
         Attack(endless_chunks, 16, is_http=True),
         Attack(half_closed_requests, 16, is_http=True),
-        Attack(small_calls, 16, MANY),
         Attack(large_calls),
         Attack(oversized_messages),
         Attack(zero_windows),

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 import pytest
 
 from ended_calls import (
@@ -29,7 +28,6 @@ from ended_calls import (
 from http2 import HEALTH_CHECK, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from in_process import BlockedBackend
-from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer

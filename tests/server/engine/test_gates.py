@@ -14,7 +14,6 @@ import pytest
 from certificates import Certificates, issue_certificates
 from ended_calls import GOOD, LONG, RESHAPE, SECONDS, STREAM, serve
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
-from in_process import BlockedBackend
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.engine.call_info import CallInfo
@@ -23,8 +22,6 @@ from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.service.backend import reshape
-from tensor_reshape.server.service.methods import Backend
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 PROBE = next(iter(build_probes(bool)))
@@ -102,9 +99,9 @@ class Guarded:
 
 
 @contextmanager
-def guard(*others: Gate, backend: Backend = reshape, **settings: Any) -> Iterator[Guarded]:
+def guard(*others: Gate, **settings: Any) -> Iterator[Guarded]:
     book, watcher = Book(), Watcher()
-    with serve(backend, observers=[watcher], gates=[book, *others], **settings) as runner:
+    with serve(observers=[watcher], gates=[book, *others], **settings) as runner:
         yield Guarded(runner, book, watcher)
 
 
