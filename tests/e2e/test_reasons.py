@@ -61,7 +61,9 @@ MESSAGES = {
         "Request for unknown model: 'resnet' is not found; this server has static_reshape, dynamic_reshape, "
         "reshape, infer_shape"
     ),
-    Reason.INPUT_INVALID: "unexpected inference input 'image' for model 'reshape', whose inputs are 'data' and 'shape'",
+    Reason.INPUT_INVALID: (
+        "unexpected inference input 'image' for model 'reshape', whose inputs are data, shape, special_zero"
+    ),
     Reason.OUTPUT_INVALID: "inference output 'probabilities' is unexpected; model 'reshape' has 'output'",
     Reason.PARAMETER_INVALID: "parameters[shape] is '2, 3'; it must be a list of integers, such as \"[0,-1]\"",
     Reason.SHARED_MEMORY_DISABLED: "shared memory is disabled on this server; send the tensor in the message",

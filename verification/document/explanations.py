@@ -118,8 +118,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "The model or its version does not exist.", "Use a name and a version of the server's models."
     ),
     Reason.INPUT_INVALID: Explanation(
-        "An input has an unknown or repeated name, its elements are in the wrong field, or a number does not fit its"
-        " datatype.",
+        "An input has an unknown or repeated name, its elements are in the wrong field, a number does not fit its"
+        " datatype, or the input `special_zero` is not one BOOL.",
         "Correct the input that the error names.",
     ),
     Reason.OUTPUT_INVALID: Explanation(
@@ -127,7 +127,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Correct the requested output.",
     ),
     Reason.PARAMETER_INVALID: Explanation(
-        "A parameter has the wrong type or cannot be parsed, or the request has the requested shape twice.",
+        "A parameter has the wrong type or cannot be parsed, the request has the requested shape twice, or the"
+        " parameter `special_zero` differs from the input.",
         "Correct the parameter that the error names.",
     ),
     Reason.SHARED_MEMORY_DISABLED: Explanation(

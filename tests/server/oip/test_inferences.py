@@ -54,7 +54,7 @@ def ask(inference: Inference, raw: bytes) -> Outcome:
     return Outcome(tensor.datatype, tuple(tensor.shape), b"".join(response.raw_output_contents), response.id)
 
 
-def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -> InferMessage:
+def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool, flag_as_input: bool) -> InferMessage:
     question = call.question
     # The form of the numbers in a tensor. A number that the type does not have becomes another one.
     target = question.target if shape is None else build_array(shape).tolist()
@@ -64,8 +64,11 @@ def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -
         bytes(call.data.payload),
         datatype=NAMES[call.data.data_type],
         target=None if as_input else str(list(target)),
-        special_zero=question.special_zero,
+        special_zero=None if flag_as_input else question.special_zero,
     )
+    if flag_as_input and question.special_zero is not None:
+        request.inputs.add(name="special_zero", datatype="BOOL", shape=[1])
+        request.raw_input_contents.append(bytes([question.special_zero]))
     if as_input:
         items = np.array(target, "<i8").tobytes() if shape is None else bytes(shape.payload)
         datatype = "INT64" if shape is None else NAMES[shape.data_type]
@@ -75,9 +78,9 @@ def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -
 
 
 @examples(150)
-@given(reshape_calls(), st.booleans())
+@given(reshape_calls(), st.booleans(), st.booleans())
 def test_inference_model_returns_the_result_of_the_native_call(
-    drawn: tuple[ReshapeCall, TensorView | None], as_input: bool
+    drawn: tuple[ReshapeCall, TensorView | None], as_input: bool, flag_as_input: bool
 ):
     call, shape = drawn
     if call.data.strides is not None or call.data.data_type not in NAMES or call.question.expected is not None:
@@ -90,7 +93,7 @@ def test_inference_model_returns_the_result_of_the_native_call(
         want = Outcome(NAMES[output.data_type], tuple(output.dims), bytes(output.payload))
     except ReshapeError as error:
         want = Outcome(str(error.reason))
-    request = build_twin(call, shape, as_input=as_input).SerializeToString()
+    request = build_twin(call, shape, as_input=as_input, flag_as_input=flag_as_input).SerializeToString()
     assert ask(make(), request) == want
     assert [ask(KEPT, request), ask(KEPT, request)] == [want, want]
 
@@ -110,6 +113,16 @@ def test_target_tensor_larger_than_the_data_is_not_ignored():
         request.raw_input_contents.append(np.array([first, -1], "<i8").tobytes())
         shapes.append(ask(inference, request.SerializeToString()).shape)
     assert shapes == [(1, 4), (4, 1)]
+
+
+def test_special_zero_input_larger_than_the_data_is_not_ignored():
+    inference, shapes = make(), []
+    for flag in (b"\0", b"\1", b"\0"):
+        request = build_request(shape=(3, 0), payload=b"", target="[0,0]", special_zero=None)
+        request.inputs.add(name="special_zero", datatype="BOOL", shape=[1])
+        request.raw_input_contents.append(flag)
+        shapes.append(ask(inference, request.SerializeToString()).shape)
+    assert shapes == [(0, 0), (3, 0), (0, 0)]
 
 
 def test_inference_request_keeps_the_bits_of_a_signaling_nan():
@@ -257,3 +270,14 @@ def test_inference_statistics_count_requests_per_model():
     count = inference.statistics.read("reshape")
     assert (count.successes, count.failures) == (2, 1)
     assert inference.statistics.read("static_reshape").successes == 0
+
+
+def test_inference_statistics_include_the_copy_into_the_response():
+    def fail(_: object) -> bytes:
+        raise MemoryError
+
+    inference = make()
+    with pytest.raises(MemoryError):
+        inference.respond(build_request().SerializeToString(), join=fail)
+    count = inference.statistics.read("reshape")
+    assert (count.successes, count.failures) == (0, 1)

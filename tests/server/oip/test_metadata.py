@@ -31,11 +31,10 @@ def test_requests_built_from_inference_model_metadata_succeed():
                 model_name=described.name,
                 model_version=described.versions[0],
                 inputs=[
-                    {"name": tensor.name, "datatype": datatype, "shape": [1]}
+                    {"name": tensor.name, "datatype": datatype, "shape": [abs(size) for size in tensor.shape]}
                     for tensor, datatype in zip(described.inputs, datatypes, strict=True)
                 ],
                 raw_input_contents=[(1).to_bytes(DATATYPES[each].count_bytes(1), "little") for each in datatypes],
-                parameters={"special_zero": find_class("InferParameter")(bool_param=False)},
             )
             response = read_response(inference.respond(request.SerializeToString()))
             assert response.outputs[0].name == described.outputs[0].name, (model, datatypes)
@@ -47,9 +46,16 @@ def test_inference_model_configuration_and_metadata_agree():
         config = metadata.configure_model(name(model)).config
         types = config.DESCRIPTOR.file.enum_types_by_name["DataType"].values_by_number
         assert [(tensor.name, types[tensor.data_type].name, tensor.optional) for tensor in config.input] == [
-            (tensor.name, f"TYPE_{tensor.datatype}", index == 1) for index, tensor in enumerate(described.inputs)
+            (tensor.name, f"TYPE_{tensor.datatype}", index > 0) for index, tensor in enumerate(described.inputs)
         ], model
         assert {key: value.string_value for key, value in config.parameters.items()} == dict(described.properties)
+
+
+def test_inference_model_metadata_name_each_input_with_its_size():
+    for model, first in {"reshape": "data", "infer_shape": "data_shape"}.items():
+        described = metadata.describe_model(name(model))
+        inputs = [(tensor.name, list(tensor.shape)) for tensor in described.inputs]
+        assert inputs == [(first, [-1]), ("shape", [-1]), ("special_zero", [1])]
 
 
 def test_unknown_inference_model_is_neither_described_nor_ready():
@@ -85,3 +91,24 @@ def test_inference_statistics_cover_one_model_or_all():
     assert (stats.name, stats.inference_count, stats.execution_count) == ("reshape", 1, 1)
     assert stats.inference_stats.success.ns > 0
     assert [stats.name for stats in metadata.describe_statistics(statistics, name("")).model_stats] == list(MODELS)
+
+
+def test_inference_statistics_count_each_part_of_a_successful_request():
+    statistics = Statistics()
+    statistics.count_success("reshape", 0)
+    statistics.count_failure("reshape", 0)
+    (stats,) = metadata.describe_statistics(statistics, name("reshape")).model_stats
+    parts = stats.inference_stats
+    assert [parts.success.count, parts.fail.count] == [1, 1]
+    assert [parts.queue.count, parts.compute_input.count, parts.compute_infer.count, parts.compute_output.count] == [
+        1
+    ] * 4
+
+
+def test_inference_statistics_durations_add_up_to_the_whole_request():
+    statistics = Statistics()
+    statistics.count_success("reshape", 0)
+    (stats,) = metadata.describe_statistics(statistics, name("reshape")).model_stats
+    parts = stats.inference_stats
+    durations = (parts.queue.ns, parts.compute_input.ns, parts.compute_infer.ns, parts.compute_output.ns)
+    assert sum(durations) == parts.success.ns > 0

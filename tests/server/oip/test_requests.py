@@ -16,6 +16,7 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 TARGET = np.array([3, -1], "<i8").tobytes()
 DATA = {"name": "data", "datatype": "FP32", "shape": [2, 3]}
 SHAPE = {"name": "shape", "datatype": "INT64", "shape": [2]}
+FLAG = {"name": "special_zero", "datatype": "BOOL", "shape": [1]}
 PARAMETER = find_class("InferParameter")
 INPUT_INVALID, MODEL_UNKNOWN, PARAMETER_INVALID = Reason.INPUT_INVALID, Reason.MODEL_UNKNOWN, Reason.PARAMETER_INVALID
 
@@ -78,6 +79,30 @@ def test_inference_request_ignores_unknown_parameters():
     assert (call.special_zero, list(call.target)) == (None, [3, -1])
 
 
+def build_flag(payload: bytes = b"\1", flag: bool | None = None, **fields: Any) -> InferMessage:
+    """Returns a request whose `special_zero` is an input, and also a parameter if `flag` has a value."""
+    tensor = {**FLAG, **fields}
+    return build_request(inputs=[DATA, tensor], raw_input_contents=[SIX, payload], special_zero=flag)
+
+
+def test_inference_special_zero_is_an_input_or_a_parameter():
+    for value in (False, True):
+        requests = [build_flag(bytes([value])), build_flag(bytes([value]), shape=[]), build_request(special_zero=value)]
+        assert [read(request).special_zero for request in requests] == [value] * 3
+
+
+def test_inference_special_zero_may_be_typed_contents():
+    for value in (False, True):
+        tensors = [{**DATA, "contents": {"fp32_contents": range(6)}}, {**FLAG, "contents": {"bool_contents": [value]}}]
+        request = build_request(inputs=tensors, raw_input_contents=[], special_zero=None)
+        assert read(request).special_zero is value
+
+
+def test_equal_inference_special_zero_input_and_parameter_are_accepted():
+    for value in (False, True):
+        assert read(build_flag(bytes([value]), value)).special_zero is value
+
+
 def build_with(parameters: dict[str, dict[str, object]], **fields: Any) -> InferMessage:
     request = build_request(**fields)
     for name, choice in parameters.items():
@@ -129,6 +154,15 @@ REJECTED = [
     (build_with({"shape": {"int64_param": 6}}), PARAMETER_INVALID, "parameters[shape]", "must be a string"),
     (build_with({"special_zero": {"string_param": "true"}}), PARAMETER_INVALID, "parameters[special_zero]", "bool"),
     (build_with({"special_zero": {}}), PARAMETER_INVALID, "parameters[special_zero]", "no value"),
+    (build_flag(b"\0", flag=True), PARAMETER_INVALID, "special_zero", "'special_zero' is false, but the parameter"),
+    (build_flag(b"\1", flag=False), PARAMETER_INVALID, "special_zero", "'special_zero' is false; send only one"),
+    (build_flag(b"\2"), INPUT_INVALID, "special_zero.data", "input 'special_zero' is the byte 2; it must be 0"),
+    (build_flag(b""), Reason.DATA_SIZE_MISMATCH, "special_zero.data", "special_zero.data has 0 bytes"),
+    (build_flag(b"\1\1"), Reason.DATA_SIZE_MISMATCH, "special_zero.data", "special_zero.data has 2 bytes"),
+    (build_flag(b"\1\1", shape=[2]), INPUT_INVALID, "special_zero.dims", "'special_zero' has the shape [2]"),
+    (build_flag(shape=[1, 1]), INPUT_INVALID, "special_zero.dims", "must have the shape [1]"),
+    (build_flag(datatype="INT8"), Reason.DATA_TYPE_UNSUPPORTED, "inputs[1].datatype", "model 'reshape' accepts BOOL"),
+    (build(inputs=[DATA, FLAG, FLAG]), INPUT_INVALID, "inputs[2].name", "input 'special_zero' for model"),
     (build_request(outputs=[{"name": "probabilities"}]), Reason.OUTPUT_INVALID, "outputs[0].name", "'output'"),
     (build_request(outputs=[{"name": "output"}] * 2), Reason.OUTPUT_INVALID, "outputs[1].name", "is given twice"),
     (

@@ -47,8 +47,8 @@ Inferred = TypeVar("Inferred")
 Write = Callable[[InferCall, TensorView, ShapeAnswer | None], Response]
 """Returns the response to a request, from its output and from the answer if the request is a shape query."""
 
-Pieces = tuple[bytes, memoryview]
-"""A response in two parts. The first part is the header, and the second part is the elements of the output."""
+Join = Callable[[tuple[bytes, memoryview]], bytes]
+"""Returns the response from its header and the elements of the output. It copies the elements."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
 _OUTPUT = "outputs[0].parameters"  # this field contains the location of the only output of a model
@@ -74,27 +74,23 @@ class Inference:
         self._cache = ResponseCache()
         self.statistics = Statistics()
 
-    def respond(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+    def respond(self, raw: bytes, is_over: IsOver = lambda: False, join: Join = b"".join) -> bytes:
         """Returns the response to a request."""
-        return b"".join(self.find_pieces(raw, is_over))
+        response = self._find_cached(raw, join)
+        if response is not None:
+            return response
+        request = self._parse(raw)
+        return self.execute(request, partial(self._write, raw, request, join), is_over)
 
     def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the response to a request that does not take long. Returns None if the request may take long."""
         if len(raw) > LIGHT_BYTES:
             return None
-        pieces = self._find_cached(raw)
-        if pieces is None:
+        response = self._find_cached(raw)
+        if response is None:
             split = _split_light(raw)
-            pieces = None if split is None else self._respond_to_split(raw, split)
-        return None if pieces is None else b"".join(pieces)
-
-    def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
-        """Returns the two parts of the response to a request."""
-        pieces = self._find_cached(raw)
-        if pieces is not None:
-            return pieces
-        request = self._parse(raw)
-        return self.execute(request, partial(self._write, raw, request), is_over)
+            response = None if split is None else self._respond_to_split(raw, split)
+        return response
 
     def execute(self, request: Request, write: Write[Response], is_over: IsOver) -> Response:
         """Executes a parsed request.
@@ -153,23 +149,24 @@ class Inference:
         split = split_message(raw, find_header_limit(self._limits))
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
-    def _respond_to_split(self, raw: bytes, split: Split) -> Pieces | None:
+    def _respond_to_split(self, raw: bytes, split: Split) -> bytes | None:
         """Returns the response to a small request, or None if the request takes long."""
         spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
-        pieces = spans and self._find_cached(raw, spans)
-        if pieces:
-            return pieces
+        response = spans and self._find_cached(raw, spans=spans)
+        if response:
+            return response
         request = parse_split(raw, split)
-        return self.execute_light(request, partial(self._write, raw, request))
+        return self.execute_light(request, partial(self._write, raw, request, b"".join))
 
-    def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
+    def _find_cached(self, raw: bytes, join: Join = b"".join, spans: Spans | None = None) -> bytes | None:
         began = time.perf_counter_ns()
         hit = self._cache.find(raw, spans)
         if hit is None:
             return None
         self._service.lookups.hits += 1
+        response = join((hit.header, hit.payload))
         self.statistics.count_success(hit.model, began)
-        return hit.header, hit.payload
+        return response
 
     def _reshape(self, call: InferCall, write: Write[Response]) -> Response:
         question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
@@ -193,12 +190,9 @@ class Inference:
         return write(call, output, answer)
 
     def _write(
-        self, raw: bytes, request: Request, call: InferCall, output: TensorView, answer: ShapeAnswer | None
-    ) -> Pieces:
-        """Returns the response in the form of gRPC, and adds it to the cache.
-
-        The second part is empty if the elements are in a shared memory region or are sent as numbers.
-        """
+        self, raw: bytes, request: Request, join: Join, call: InferCall, output: TensorView, answer: ShapeAnswer | None
+    ) -> bytes:
+        """Returns the response in the form of gRPC, and adds it to the cache."""
         header = encode_header(call, output, answer)
         is_raw = call.output_location is None and not call.is_typed
         payload = output.payload if is_raw else _NOTHING
@@ -206,12 +200,12 @@ class Inference:
             spans = request.find_spans(call.model.first.name)
             if spans is not None and payload is call.first.payload:
                 self._cache.add(raw, spans, header, call.model.name)
-            return encode_id(call.id) + header, payload
+            return join((encode_id(call.id) + header, payload))
         response = header + payload
         spans = request.split and request.split.find_whole()
         if spans and not names_a_region(request.message):
             self._cache.add(raw, spans, response, call.model.name)
-        return encode_id(call.id) + response, _NOTHING
+        return join((encode_id(call.id) + response, _NOTHING))
 
     def _store(self, call: InferCall, location: Location, output: TensorView) -> None:
         """Writes the elements of the output into a shared memory region."""
@@ -236,7 +230,7 @@ class InferSession:
     def receive(self, raw: bytes) -> Iterator[bytes]:
         """Yields the response to a request, which may be an error."""
         try:
-            yield wrap_response(self._inference.find_pieces(raw))
+            yield self._inference.respond(raw, join=wrap_response)
         except ReshapeError as error:
             yield encode_error(error.message, str(error.reason), self._inference.find_id(raw))
         except MemoryError:

@@ -22,7 +22,6 @@ This is a new name, because no name in the protocol's list of platforms is corre
 Fields: TypeAlias = dict[str, Any]
 """The fields of a message by name, as the constructor of the message class accepts them."""
 
-_ANY_SIZE = -1
 # The version of the package is read only once, because reading it accesses a file, and the receiving thread must not
 # wait for files.
 _SERVER_VERSION = version("tensor-reshape")
@@ -45,7 +44,7 @@ def describe_model(request: InferMessage) -> InferMessage:
         name=model.name,
         versions=[VERSION],
         platform=PLATFORM,
-        inputs=list(map(_describe_tensor, (model.first, model.target))),
+        inputs=list(map(_describe_tensor, model.inputs)),
         outputs=[_describe_tensor(model.output)],
         properties=model.properties,
     )
@@ -63,7 +62,7 @@ def configure_model(request: InferMessage) -> InferMessage:
         "name": model.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
-        "input": [_configure_tensor(model.first), {**_configure_tensor(model.target), "optional": True}],
+        "input": [{**_configure_tensor(spec), "optional": spec is not model.first} for spec in model.inputs],
         "output": [_configure_tensor(model.output)],
         "parameters": {name: parameter(string_value=text) for name, text in model.properties.items()},
     }
@@ -97,6 +96,8 @@ def describe_statistics(statistics: Statistics, request: InferMessage) -> InferM
 
 def _describe_count(name: str, count: Count) -> Fields:
     success = {"count": count.successes, "ns": count.success_ns}
+    # The server does not measure the parts of a request, but perf_analyzer demands the same count in each part.
+    unmeasured = {"count": count.successes, "ns": 0}
     return {
         "name": name,
         "version": VERSION,
@@ -106,16 +107,17 @@ def _describe_count(name: str, count: Count) -> Fields:
         "inference_stats": {
             "success": success,
             "fail": {"count": count.failures, "ns": count.failure_ns},
-            # The whole processing time of a request is reported as `compute_infer`. The time that a request waits
-            # before it is processed is not recorded.
+            "queue": unmeasured,
+            "compute_input": unmeasured,
             "compute_infer": success,
+            "compute_output": unmeasured,
         },
     }
 
 
 def _describe_tensor(spec: TensorSpec) -> Fields:
-    return {"name": spec.name, "datatype": spec.datatype, "shape": [_ANY_SIZE]}
+    return {"name": spec.name, "datatype": spec.datatype, "shape": [spec.size]}
 
 
 def _configure_tensor(spec: TensorSpec) -> Fields:
-    return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", "dims": [_ANY_SIZE]}
+    return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", "dims": [spec.size]}

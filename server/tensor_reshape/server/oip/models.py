@@ -18,10 +18,13 @@ VERSION = "1"
 """The only version of each model, which is also the default version."""
 
 SPECIAL_ZERO, SHAPE, OPERATION = "special_zero", "shape", "operation"
-"""The names of the parameters of a request. SHAPE is also the name of the input with the requested shape."""
+"""The names of the parameters of a request. A request may also send the first two as inputs of the same names."""
 
 INFER_SHAPE = "infer_shape"
 """The name of the model that infers shapes without moving elements."""
+
+_ANY_SIZE = -1
+"""The size of a dim in the metadata that may have any size."""
 
 _TARGET_TYPES = frozenset({DataType.I32, DataType.I64})
 
@@ -33,11 +36,16 @@ class TensorSpec(NamedTuple):
         name: the name of the input or output in requests.
         datatype: the datatype in the metadata.
         data_types: all data types that requests and responses may have.
+        size: the size of the only dim in the metadata.
     """
 
     name: str
     datatype: str
     data_types: frozenset[DataType]
+    size: int = _ANY_SIZE
+
+
+_FLAG = TensorSpec(SPECIAL_ZERO, "BOOL", frozenset({DataType.BOOLEAN}), size=1)
 
 
 # Like operations, models are compared by identity and not by their attributes. There is only one object for each model,
@@ -68,24 +76,32 @@ class Model:
         return self.name != INFER_SHAPE
 
     @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """All inputs. Only the first one is required, because parameters of the same names can replace the others."""
+        return self.first, self.target, _FLAG
+
+    @property
     def properties(self) -> dict[str, str]:
         """The properties in the metadata.
 
         The properties describe what the inputs and outputs in the metadata cannot express.
         """
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
-        for spec in (self.first, self.target):
+        for spec in self.inputs:
             listed[f"inputs.{spec.name}.datatypes"] = format_names(spec.data_types)
+        for spec in self.inputs[1:]:
+            listed[f"inputs.{spec.name}"] = f"optional; the parameter {spec.name} can be used instead"
         if self.has_data:
             listed["inputs.data.shape"] = f"of any rank{_format_limit(self.operation)}"
             listed["outputs.output.datatype"] = "the datatype of the input data"
             listed["outputs.output.shape"] = "the requested shape with its 0 and -1 replaced"
-        listed[f"inputs.{SHAPE}"] = f"optional; the parameter {SHAPE} can be used instead"
         return listed
 
 
 _PARAMETERS = {
-    SPECIAL_ZERO: "bool, required; whether a 0 in the requested shape copies the dim of the data",
+    SPECIAL_ZERO: (
+        "bool, used instead of the input special_zero; whether a 0 in the requested shape copies the dim of the data"
+    ),
     SHAPE: 'string, used instead of the input shape, for example "[0,-1]"',
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation
 from tensor_reshape.server.oip.contents import pack_contents
@@ -31,6 +31,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
+_BOOLS = ("false", "true")
 _LEAST = -(2**63)  # the smallest value of INT64, which is the datatype of the input `shape`
 
 
@@ -69,7 +70,7 @@ class InferCall(NamedTuple):
         operation: the operation whose rules apply.
         first: the input that each request of the model must have.
         target: the requested shape.
-        special_zero: the parameter `special_zero`, or None if the request does not have this parameter.
+        special_zero: the parameter or the input `special_zero`, or None if the request has neither.
         is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
         source: the input whose elements the response repeats as numbers, or None if the response contains no numbers of
             an input.
@@ -117,7 +118,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
     _check_header(request)
     message = request.message
     model = find_model(message.model_name, message.model_version)
-    special_zero = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
+    flag = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
     operation = _read_operation(model, message.parameters)
     named = _name_inputs(model, message)
     output_location = _read_output(model, message, limits)
@@ -128,7 +129,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
         operation=operation,
         first=tensors[model.first.name],
         target=_read_target(model, operation, tensors.get(SHAPE), message.parameters, limits),
-        special_zero=special_zero,
+        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), flag=flag),
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
         output_location=output_location,
@@ -179,10 +180,11 @@ def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any: 
 def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
     """Returns the inputs by name, in the order of the request."""
     named: dict[str, InferTensor] = {}
+    names = [spec.name for spec in model.inputs]
     for index, tensor in enumerate(message.inputs):
-        if tensor.name not in {model.first.name, SHAPE}:
+        if tensor.name not in names:
             text = f"unexpected inference input '{clip_name(tensor.name)}' for model '{model.name}', whose inputs are "
-            text += f"'{model.first.name}' and '{SHAPE}'"
+            text += ", ".join(names)
             raise _reject_input(text, index, tensor.name)
         if tensor.name in named:
             text = f"input '{clip_name(tensor.name)}' for model '{model.name}' is given twice"
@@ -261,7 +263,7 @@ def _read_type(model: Model, tensor: InferTensor, field: str) -> DataType:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, or SHAPE_DATA_TYPE_UNSUPPORTED for the requested shape.
     """
     data_type = decode_datatype(tensor.datatype, field)
-    spec = model.target if tensor.name == SHAPE else model.first
+    spec = next(spec for spec in model.inputs if spec.name == tensor.name)
     if data_type not in spec.data_types:
         admitted = format_names(spec.data_types)
         text = f"input '{tensor.name}' has datatype {tensor.datatype}; model '{model.name}' accepts {admitted}"
@@ -281,6 +283,24 @@ def _read_target(
         reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
         raise InvalidRequestError.of(reason, message, SHAPE)
     return read_items(operation, tensor, limits) if tensor is not None else _parse_list(text)
+
+
+def _read_flag(tensor: TensorView | None, *, flag: bool | None) -> bool | None:
+    """Returns `special_zero` from the input and the parameter. A request may have both if they are equal."""
+    if tensor is None:
+        return flag
+    if tensor.dims not in {(), (1,)}:
+        text = f"input '{SPECIAL_ZERO}' has the shape {format_value(tensor.dims)}; it must have the shape [1]"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{SPECIAL_ZERO}.dims", value=tensor.dims)
+    (value,) = tensor.check_layout(SPECIAL_ZERO).payload
+    if value > 1:
+        text = f"input '{SPECIAL_ZERO}' is the byte {value}; it must be 0 (false) or 1 (true)"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{SPECIAL_ZERO}.data", value=value)
+    if flag is not None and flag != value:
+        text = f"the input '{SPECIAL_ZERO}' is {_BOOLS[value]}, but the parameter '{SPECIAL_ZERO}' is {_BOOLS[flag]}; "
+        text += "send only one of them"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, text, SPECIAL_ZERO)
+    return bool(value)
 
 
 def _parse_list(text: str) -> Sequence[int]:

@@ -4,6 +4,8 @@ The gRPC method ModelStatistics returns these statistics.
 
 - A request is counted once, for the model that it names, when its response or error is known. A request that does not
   name an existing model is not counted.
+- A duration begins after the request has been parsed, or with the search in the response cache. It ends when the
+  response is complete, so it includes the copy of the elements.
 - Each worker process counts its own requests and reports only its own counts.
 - Any thread may count requests and read the counts.
 """
